@@ -1,0 +1,62 @@
+/** Every default and limit of Holdfast, in one place. Durations are in milliseconds. */
+
+export const DEFAULTS = {
+  queue: "default",
+  priority: 0,
+  maxAttempts: 4,
+  backoff: { base: 30_000, factor: 2, max: 900_000, jitter: 0.1 },
+  timeoutMs: 900_000,
+  leaseMs: 30_000,
+  pollMs: 1_000,
+  concurrency: 4,
+  graceMs: 30_000,
+  /** How long a handler may ignore its signal before it is written off. */
+  writeOffMs: 30_000,
+  /** How long a type may be without any worker that lists it before its jobs go dead. */
+  unknownTypeMs: 600_000,
+  /** How long a job of an unknown type is laid aside before it is offered again. */
+  unknownTypeDelayMs: 15_000,
+  /** How long handlers get to react to the abort at shutdown before their jobs are released. */
+  abortWaitMs: 1_000,
+  maintenance: {
+    expireMs: 30_000,
+    staleMs: 300_000,
+    retentionMs: 60_000,
+    chunk: 500,
+  },
+  retention: {
+    completed: { age: 604_800_000 },
+    dead: { age: 2_592_000_000 },
+    cancelled: { age: 604_800_000 },
+  },
+} as const;
+
+export const LIMITS = {
+  payloadBytes: 262_144,
+  /** Payload of one claim or one insert batch. */
+  batchBytes: 1_048_576,
+  batchJobs: 500,
+  /** Inputs above this live beside the job's row, so that state changes stay cheap. */
+  inlineInputBytes: 512,
+  typeLength: 200,
+  queueLength: 100,
+  keyLength: 500,
+  userLength: 200,
+  tagLength: 100,
+  tags: 20,
+  priority: 100,
+  maxAttempts: 1_000,
+  durationMs: 315_360_000_000,
+  concurrency: 1_000,
+  /** Attempts kept in a job's history; older ones are dropped. */
+  attempts: 20,
+  errorLength: 4_000,
+  stackLength: 8_000,
+  logLines: 100,
+  logLineLength: 1_000,
+  /** Outcomes kept through an outage of the store. */
+  unsettled: 10_000,
+  /** How often a release gives the attempt back. */
+  givenBack: 3,
+  listPage: 1_000,
+} as const;

@@ -1,0 +1,156 @@
+import { LIMITS } from "../defaults.js";
+import { DuplicateJob, HoldfastError, InvalidOption } from "../errors.js";
+import { newId } from "../id.js";
+import { encodeInput, type JobType } from "../job.js";
+import type { InsertAnswer, NewJob } from "../store.js";
+import { Batcher } from "./batcher.js";
+import type { Core } from "./core.js";
+import { readNewJob, type EnqueueOptions } from "./new-job.js";
+
+export interface EnqueueAnswer {
+  /** The new job, or the one that was there already. */
+  id: string;
+  duplicate: boolean;
+  /** The job that was there waits with the new input and options. */
+  replaced: boolean;
+}
+
+/** One job's answer from `enqueueMany`: either like `enqueue`'s, or the error that `enqueue` would have thrown. */
+export type EnqueueManyAnswer = (EnqueueAnswer & { error: null }) | { id: null; error: HoldfastError };
+
+export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
+  /** Options of single jobs, over the common ones. */
+  each?: (input: Input, index: number) => EnqueueOptions;
+  /** Takes the answers one by one instead of gathering them: for streams that do not fit into memory. */
+  onAnswer?: (answer: EnqueueManyAnswer, index: number) => void;
+}
+
+/** Turns inputs into jobs in the store: singly in natural batches, in bulk, or inside the caller's transaction. */
+export class Enqueuer {
+  readonly #core: Core;
+  readonly #batcher: Batcher<NewJob, InsertAnswer>;
+
+  constructor(core: Core) {
+    this.#core = core;
+    this.#batcher = new Batcher((jobs) => core.store.insert(jobs), {
+      items: LIMITS.batchJobs,
+      bytes: (job) => job.input.length,
+      most: LIMITS.batchBytes,
+    });
+  }
+
+  idle(): Promise<void> {
+    return this.#batcher.idle();
+  }
+
+  async enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+    const encoded = encodeInput(type, input);
+    const job = this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options);
+    return this.#answer(job, await this.#batcher.add(job));
+  }
+
+  /**
+   * Not an async function: with a synchronous driver the job must be written, or the error thrown, before this returns,
+   * so that a mistake rolls the caller's transaction back.
+   */
+  enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+    const { store } = this.#core;
+    if (!store.capabilities.transactions)
+      throw new InvalidOption("tx", "this store cannot enqueue inside a transaction");
+    const encoded = encodeInput(type, input);
+    if (typeof encoded !== "string") {
+      encoded.catch(() => {});
+      throw new InvalidOption(
+        "tx",
+        `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`,
+      );
+    }
+    const job = this.#newJob(type, encoded, options);
+    const answers = store.insertIn(options.tx, [job]);
+    if (answers instanceof Promise) return answers.then(([answer]) => this.#answer(job, answer));
+    return Promise.resolve(this.#answer(job, answers[0]));
+  }
+
+  async enqueueMany<Input>(
+    type: JobType,
+    inputs: Iterable<Input> | AsyncIterable<Input>,
+    options: EnqueueManyOptions<Input>,
+  ): Promise<EnqueueManyAnswer[]> {
+    const { each, onAnswer, ...common } = options;
+    const answers: EnqueueManyAnswer[] = [];
+    const give = onAnswer ?? ((answer: EnqueueManyAnswer, index: number): void => void (answers[index] = answer));
+    let chunk: Slot[] = [];
+    let bytes = 0;
+    let writing: Promise<void> = Promise.resolve();
+    let index = 0;
+    for await (const input of inputs) {
+      const slot = await this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
+      chunk.push(slot);
+      if ("job" in slot) bytes += slot.job.input.length;
+      if (chunk.length >= LIMITS.batchJobs || bytes >= LIMITS.batchBytes) {
+        // The next chunk is encoded while this one is written; more than two are never in memory.
+        await writing;
+        writing = this.#write(chunk, give);
+        writing.catch(() => {});
+        chunk = [];
+        bytes = 0;
+      }
+    }
+    await writing;
+    await this.#write(chunk, give);
+    return answers;
+  }
+
+  async #slot(type: JobType, input: unknown, options: EnqueueOptions, index: number): Promise<Slot> {
+    try {
+      return { index, job: this.#newJob(type, await encodeInput(type, input), options) };
+    } catch (error) {
+      if (error instanceof HoldfastError) return { index, error };
+      throw error;
+    }
+  }
+
+  async #write(chunk: Slot[], give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
+    const jobs = chunk.filter((slot) => "job" in slot).map((slot) => slot.job);
+    const inserted = jobs.length === 0 ? [] : await this.#core.store.insert(jobs);
+    let next = 0;
+    for (const slot of chunk) {
+      if ("error" in slot) give({ id: null, error: slot.error }, slot.index);
+      else give(this.#caught(slot.job, inserted[next++]), slot.index);
+    }
+  }
+
+  #caught(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAnswer {
+    try {
+      return { ...this.#answer(job, inserted), error: null };
+    } catch (error) {
+      if (error instanceof HoldfastError) return { id: null, error };
+      throw error;
+    }
+  }
+
+  #newJob(type: JobType, input: string, options: EnqueueOptions): NewJob {
+    return readNewJob(type, input, options, this.#core.clock.now(), newId);
+  }
+
+  #answer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
+    if (inserted === undefined) throw new HoldfastError("STORE_ERROR", "the store gave no answer");
+    if (inserted.status === "refused") {
+      if (inserted.reason === "key held") throw new DuplicateJob(job.unique?.key ?? "", inserted.of);
+      throw new HoldfastError("NOT_STORED", `the store refused the job: ${inserted.error}`);
+    }
+    const duplicate = inserted.status === "duplicate";
+    const answer = {
+      id: duplicate ? inserted.of : job.id,
+      duplicate,
+      replaced: duplicate && inserted.replaced,
+    };
+    const { events } = this.#core;
+    if ((!duplicate || answer.replaced) && events.hears("enqueued")) {
+      events.emit("enqueued", { id: answer.id, type: job.type, queue: job.queue, replaced: answer.replaced });
+    }
+    return answer;
+  }
+}
+
+type Slot = { index: number; job: NewJob } | { index: number; error: HoldfastError };

@@ -1,0 +1,93 @@
+import type { FinishedState, State } from "../state.js";
+
+/** What every event about a job says. */
+export interface JobEvent {
+  id: string;
+  type: string;
+  queue: string;
+}
+export interface LeaseEvent extends JobEvent {
+  worker: string;
+  attempt: number;
+}
+
+/**
+ * What `hf.on` can listen to. Events tell what this process did, once the store has confirmed it; for what other
+ * processes do, ask the store (`hf.get`, `hf.list`, `hf.stats`).
+ */
+export interface Events {
+  enqueued: JobEvent & { replaced: boolean };
+  claimed: LeaseEvent;
+  started: LeaseEvent;
+  progress: LeaseEvent & { fraction: number; note: string | null };
+  completed: LeaseEvent & { output: unknown; durationMs: number };
+  /** An attempt failed and will be tried again. */
+  failed: LeaseEvent & { error: ErrorEvent; retryInMs: number };
+  dead: LeaseEvent & { error: ErrorEvent };
+  cancelled: JobEvent;
+  /** Handed back for another worker. */
+  released: LeaseEvent;
+  retried: { id: string };
+  removed: { id: string };
+  /** A lease ran out under a handler or an outcome; the job is or will be with another worker. */
+  lost: LeaseEvent;
+  /** A handler ignored its signal and was written off; its slot is free again. */
+  stuck: LeaseEvent;
+  /** A lease that ran out was laid down, by maintenance or by claiming it again. */
+  recovered: JobEvent & { to: State };
+  /** A waiting job passed its expiry. */
+  expired: JobEvent;
+  /** Retention deleted finished jobs. */
+  purged: { state: FinishedState; count: number };
+  paused: { queue: string };
+  resumed: { queue: string };
+  workerStarted: { worker: string };
+  workerStopped: { worker: string };
+  /** The store failed a call of the engine's own; it goes on trying. */
+  outage: { doing: string; error: unknown };
+  /** The store answers again after an outage. */
+  back: { doing: string };
+}
+
+export interface ErrorEvent {
+  message: string;
+  code: string | null;
+}
+
+export type EventName = keyof Events;
+export type Listener<Name extends EventName> = (event: Events[Name]) => void;
+
+/** A typed emitter. A listener that throws is reported and hurts nobody. */
+export class Emitter {
+  readonly #listeners = new Map<EventName, Set<Listener<never>>>();
+  readonly #onListenerError: (name: EventName, error: unknown) => void;
+
+  constructor(onListenerError: (name: EventName, error: unknown) => void) {
+    this.#onListenerError = onListenerError;
+  }
+
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    let listeners = this.#listeners.get(name);
+    if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()));
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  }
+
+  /** Spares the hot path the making of events nobody hears. */
+  hears(name: EventName): boolean {
+    const listeners = this.#listeners.get(name);
+    return listeners !== undefined && listeners.size > 0;
+  }
+
+  emit<Name extends EventName>(name: Name, event: Events[Name]): void {
+    const listeners = this.#listeners.get(name);
+    if (listeners === undefined) return;
+    for (const listener of listeners) {
+      try {
+        (listener as Listener<Name>)(event);
+      } catch (error) {
+        this.#onListenerError(name, error);
+      }
+    }
+  }
+}

@@ -1,0 +1,441 @@
+import { systemClock, type Clock } from "../clock.js";
+import { LIMITS } from "../defaults.js";
+import { durationMs, type Duration } from "../duration.js";
+import { Closed, InvalidOption, JobNotFound } from "../errors.js";
+import { newId, readId } from "../id.js";
+import type { Job, JobType, NoInput } from "../job.js";
+import { readCount, readName, refuseUnknown } from "../options.js";
+import type { FinishedState } from "../state.js";
+import type {
+  CancelAnswer,
+  JobFilter,
+  QueueRecord,
+  RemoveAnswer,
+  RetryAnswer,
+  Scope,
+  SeenWorker,
+  Store,
+} from "../store.js";
+import { holdLease, type Core } from "./core.js";
+import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
+import { Emitter, type EventName, type Listener } from "./events.js";
+import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { Lease } from "./lease.js";
+import { silentLogger, stderrLogger, type Logger } from "./logger.js";
+import { Maintenance, readRetention, type RetentionOptions } from "./maintenance.js";
+import type { EnqueueOptions } from "./new-job.js";
+import { openStore } from "./open-store.js";
+import { triage } from "./outcome.js";
+import { readJob } from "./records.js";
+import { Results, type ResultOptions } from "./results.js";
+import { Settler } from "./settler.js";
+import { readStats, type Stats } from "./stats.js";
+import { UserJobs } from "./user-jobs.js";
+import { readWorkOptions, Worker, type WorkOptions } from "./worker.js";
+
+export interface HoldfastOptions {
+  /** `"sqlite:jobs.db"`, `"sqlite::memory:"`, or a store. Default `"sqlite:holdfast.db"`. */
+  store?: string | Store;
+  /** The job types this process can run. */
+  jobs?: readonly JobType[];
+  /** How long finished jobs are kept. Default: completed and cancelled 7 days, dead 30 days. */
+  retention?: RetentionOptions;
+  /** pino-shaped, or `false` for silence. Default: warnings and errors on stderr. */
+  logger?: Logger | false;
+  /** Source of time; `fakeClock()` of `holdfast/testing` in tests. */
+  clock?: Clock;
+  /** Source of chance for jitter, from 0 to 1. */
+  random?: () => number;
+}
+
+const OPTION_FIELDS: ReadonlySet<string> = new Set(["store", "jobs", "retention", "logger", "clock", "random"]);
+
+/** Opens the store, brings its schema up to date, and gives the client. Starts no timer, no worker. */
+export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
+  refuseUnknown(options, OPTION_FIELDS, "holdfast");
+  const clock = options.clock ?? systemClock;
+  const types = readTypes(options.jobs ?? []);
+  const retention = readRetention(options.retention ?? {});
+  const given = options.store ?? "sqlite:holdfast.db";
+  const store = typeof given === "string" ? await openStore(given, { clock }) : given;
+  const logger = options.logger === false ? silentLogger : (options.logger ?? stderrLogger);
+  const events = new Emitter((name, error) => logger.error({ event: name, error }, "an event listener threw"));
+  const core: Core = {
+    store,
+    clock,
+    random: options.random ?? Math.random,
+    types,
+    events,
+    logger,
+    settler: new Settler(store, clock, events),
+  };
+  events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
+  try {
+    await store.migrate();
+  } catch (error) {
+    await store.close().catch(() => {});
+    throw error;
+  }
+  return new Holdfast(core, new Maintenance(core, retention));
+}
+
+function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
+  const types = new Map<string, JobType>();
+  for (const [index, type] of jobs.entries()) {
+    if (typeof type?.type !== "string" || typeof type.run !== "function") {
+      throw new InvalidOption(`jobs.${index}`, "is not a job type; make it with job({ … })");
+    }
+    if (types.has(type.type)) throw new InvalidOption(`jobs.${index}`, `the type ${type.type} is there twice`);
+    types.set(type.type, type);
+  }
+  return types;
+}
+
+export interface ClaimOptions {
+  queues?: readonly string[];
+  types?: readonly (string | JobType)[];
+  /** At most this many, 1 to 500. Default 1. */
+  limit?: number;
+  lease?: Duration;
+}
+const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
+
+export type TickOptions = Pick<WorkOptions, "queues" | "types" | "concurrency" | "lease" | "unknownType">;
+
+/** The client: enqueues, looks, changes, and starts workers. Made by {@link holdfast}. */
+export class Holdfast {
+  readonly #core: Core;
+  readonly #enqueuer: Enqueuer;
+  readonly #results: Results;
+  readonly #maintenance: Maintenance;
+  readonly #workers = new Set<Worker>();
+  #closing: Promise<void> | null = null;
+
+  /** @internal */
+  constructor(core: Core, maintenance: Maintenance) {
+    this.#core = core;
+    this.#enqueuer = new Enqueuer(core);
+    this.#results = new Results(core);
+    this.#maintenance = maintenance;
+  }
+
+  #open(): Core {
+    if (this.#closing !== null) throw new Closed("this Holdfast client is closed", "make a new one with holdfast()");
+    return this.#core;
+  }
+
+  /**
+   * Adds a job. Resolves once it is durable. With `tx` the job is part of your own transaction; on SQLite the job is
+   * written, or the error thrown, before the call returns.
+   */
+  enqueue<Output>(type: JobType<NoInput, Output>, input?: NoInput, options?: EnqueueOptions): Promise<EnqueueAnswer>;
+  enqueue<Input, Output>(type: JobType<Input, Output>, input: Input, options?: EnqueueOptions): Promise<EnqueueAnswer>;
+  enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
+    if (options.tx !== undefined) {
+      this.#open();
+      return this.#enqueuer.enqueueIn(readType(type), input, options);
+    }
+    return this.#enqueueSoon(type, input, options);
+  }
+  async #enqueueSoon(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+    this.#open();
+    return this.#enqueuer.enqueue(readType(type), input, options);
+  }
+
+  /** Adds many jobs of one type, from a list or a stream. Each has its own answer; a bad one does not spoil the rest. */
+  async enqueueMany<Input, Output>(
+    type: JobType<Input, Output>,
+    inputs: Iterable<Input> | AsyncIterable<Input>,
+    options: EnqueueManyOptions<Input> = {},
+  ): Promise<EnqueueManyAnswer[]> {
+    this.#open();
+    if (options.tx !== undefined)
+      throw new InvalidOption("tx", "enqueueMany takes no transaction; call enqueue for each job");
+    return this.#enqueuer.enqueueMany(readType(type), inputs, options);
+  }
+
+  /** The whole record of a job, or null. */
+  async get<Input = unknown, Output = unknown>(id: string): Promise<Job<Input, Output> | null> {
+    return (await this.#get(id, {})) as Job<Input, Output> | null;
+  }
+  async #get(id: string, scope: Scope): Promise<Job | null> {
+    const stored = await this.#open().store.get(readId(id), scope);
+    return stored === null ? null : readJob(stored);
+  }
+
+  /** Jobs that match, newest first, a page at a time. */
+  async list(options: ListOptions = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
+    const { filter, limit, cursor } = readListOptions(options);
+    const page = await this.#open().store.list(filter, { limit, cursor });
+    return { jobs: page.jobs.map(readJob), cursor: page.cursor };
+  }
+
+  /**
+   * Waits for a job's output. Throws `JobNotCompleted` if it ends dead or cancelled.
+   *
+   * ```ts
+   * const { id } = await hf.enqueue(resize, { file });
+   * const output = await hf.result(resize, id, { timeout: "1m" });
+   * ```
+   */
+  result(id: string, options?: ResultOptions): Promise<unknown>;
+  result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
+  async result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
+    this.#open();
+    const [id, options] =
+      typeof first === "string" ? [first, second as ResultOptions | undefined] : [second as string, third];
+    return this.#results.wait(readId(id), {}, options ?? {});
+  }
+
+  /** Cancels by id (waiting: at once; running: its signal is aborted), or all that match a filter. */
+  cancel(id: string): Promise<CancelAnswer>;
+  cancel(filter: Filter): Promise<number>;
+  async cancel(target: string | Filter): Promise<CancelAnswer | number> {
+    return this.#change(target, {}, ["cancelled", "requested"], (ids, scope) => this.#cancelIds(ids, scope));
+  }
+  async #cancelIds(ids: readonly string[], scope: Scope): Promise<CancelAnswer[]> {
+    const { store, events } = this.#open();
+    const answers = await store.cancel(ids, scope);
+    if (events.hears("cancelled")) {
+      for (const [index, id] of ids.entries()) {
+        if (answers[index] !== "cancelled") continue;
+        const job = await store.get(id);
+        if (job !== null) events.emit("cancelled", { id, type: job.type, queue: job.queue });
+      }
+    }
+    return answers;
+  }
+
+  /** Runs dead or cancelled jobs again with fresh attempts, and failed ones now. By id, or all that match a filter. */
+  retry(id: string): Promise<RetryAnswer>;
+  retry(filter: Filter): Promise<number>;
+  async retry(target: string | Filter): Promise<RetryAnswer | number> {
+    return this.#change(target, {}, ["retried"], (ids, scope) => this.#retryIds(ids, scope));
+  }
+  async #retryIds(ids: readonly string[], scope: Scope): Promise<RetryAnswer[]> {
+    const { store, events } = this.#open();
+    const answers = await store.retry(ids, scope);
+    for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
+    return answers;
+  }
+
+  /** Deletes jobs that are not leased, for good. By id, or all that match a filter. */
+  remove(id: string): Promise<RemoveAnswer>;
+  remove(filter: Filter): Promise<number>;
+  async remove(target: string | Filter): Promise<RemoveAnswer | number> {
+    return this.#change(target, {}, ["removed"], async (ids, scope) => {
+      const { store, events } = this.#open();
+      const answers = await store.remove(ids, scope);
+      for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
+      return answers;
+    });
+  }
+
+  async #change<Answer extends string>(
+    target: string | Filter,
+    scope: Scope,
+    counted: readonly Answer[],
+    change: (ids: readonly string[], scope: Scope) => Promise<Answer[]>,
+  ): Promise<Answer | number> {
+    this.#open();
+    if (typeof target === "string") return (await change([readId(target)], scope))[0] as Answer;
+    let total = 0;
+    for await (const ids of this.#matching(readFilter(target))) {
+      total += (await change(ids, scope)).filter((answer) => counted.includes(answer)).length;
+    }
+    return total;
+  }
+
+  async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
+    let cursor: string | null = null;
+    do {
+      const page: Awaited<ReturnType<Store["list"]>> = await this.#open().store.list(filter, { limit: 200, cursor });
+      if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
+      cursor = page.cursor;
+    } while (cursor !== null);
+  }
+
+  /** A new job with the type, input, queue, priority, user and tags of an old one, whatever became of that. */
+  async rerun(id: string): Promise<EnqueueAnswer> {
+    const { store, clock } = this.#open();
+    const old = await store.get(readId(id));
+    if (old === null) throw new JobNotFound(id);
+    const { type, queue, priority, user, input, maxAttempts, tags } = old;
+    const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags };
+    await store.insert([{ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique: null }]);
+    return { id: fresh.id, duplicate: false, replaced: false };
+  }
+
+  /** Counts by state, queue and type, the age of the oldest due job, and what ended in the last minute. */
+  async stats(): Promise<Stats> {
+    return readStats(await this.#open().store.stats());
+  }
+
+  /** Stops the claiming from a queue, in every process; jobs under way go on. */
+  async pause(queue: string): Promise<void> {
+    const { store, events } = this.#open();
+    await store.pause(readName(queue, "queue", LIMITS.queueLength));
+    events.emit("paused", { queue });
+  }
+  async resume(queue: string): Promise<void> {
+    const { store, events } = this.#open();
+    await store.resume(readName(queue, "queue", LIMITS.queueLength));
+    events.emit("resumed", { queue });
+  }
+  async queues(): Promise<QueueRecord[]> {
+    return this.#open().store.queues();
+  }
+  /** Workers heard of in the last hour, in every process. */
+  async workers(): Promise<SeenWorker[]> {
+    return this.#open().store.workers();
+  }
+
+  /** A view that sees and touches only this user's jobs. */
+  forUser(user: string): UserJobs {
+    const name = readName(user, "user", LIMITS.userLength);
+    return new UserJobs(name, this, {
+      get: (id) => this.#get(id, { user: name }),
+      cancel: (target) =>
+        this.#change(scoped(target, name), { user: name }, ["cancelled", "requested"], (ids, scope) =>
+          this.#cancelIds(ids, scope),
+        ),
+      retry: (target) =>
+        this.#change(scoped(target, name), { user: name }, ["retried"], (ids, scope) => this.#retryIds(ids, scope)),
+      result: async (id, options) => {
+        this.#open();
+        return this.#results.wait(readId(id), { user: name }, options);
+      },
+    });
+  }
+
+  /** Calls `listener` on every event of this name; the answer stops that. */
+  on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    return this.#core.events.on(name, listener);
+  }
+
+  /** Starts a worker. Returns at once; `await worker.stop()` drains it. */
+  work(options: WorkOptions = {}): Worker {
+    const worker = new Worker(this.#open(), readWorkOptions(options));
+    this.#workers.add(worker);
+    this.#maintenance.start();
+    worker.start();
+    if (options.signals === true) this.#stopOnSignals();
+    return worker;
+  }
+
+  #stopOnSignals(): void {
+    const stop = (): void => {
+      // A second signal finds the handlers gone and ends the process at once.
+      process.off("SIGTERM", stop);
+      process.off("SIGINT", stop);
+      this.close().catch((error: unknown) => this.#core.logger.error({ error }, "closing on a signal failed"));
+    };
+    process.on("SIGTERM", stop);
+    process.on("SIGINT", stop);
+    this.#offSignals = () => {
+      process.off("SIGTERM", stop);
+      process.off("SIGINT", stop);
+    };
+  }
+  #offSignals: () => void = () => {};
+
+  /** Leases jobs to you, for a runner of your own. What must not run is laid down and not handed out. */
+  async claim(options: ClaimOptions = {}): Promise<Lease[]> {
+    const core = this.#open();
+    refuseUnknown(options, CLAIM_FIELDS, "claim");
+    const { limit: wanted = 1, ...rest } = options;
+    const limit = readCount(wanted, "limit", 1, LIMITS.batchJobs);
+    const { queues, types, leaseMs } = readWorkOptions(rest);
+    const worker = `claim:${process.pid}`;
+    for (;;) {
+      const sentAt = core.clock.monotonic();
+      const claim = await core.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
+      const held = claim.jobs.map((job) => holdLease(job, worker, claim.at, sentAt + leaseMs));
+      const down = held.map((lease) => triage(lease, claim.at)).filter((outcome) => outcome !== null);
+      await Promise.all(down.map((outcome) => core.settler.settle(outcome, sentAt + leaseMs)));
+      const leases = held.filter((lease) => triage(lease, claim.at) === null);
+      if (leases.length > 0 || claim.jobs.length === 0) return leases.map((lease) => new Lease(core, lease, leaseMs));
+    }
+  }
+
+  /** Runs one due job to its end. False if there was none. For cron and tests. */
+  async tick(options: TickOptions = {}): Promise<boolean> {
+    return this.#aside({ ...options, concurrency: 1 }, async (worker) => {
+      for (;;) {
+        const { claimed, ran } = await worker.once(1);
+        if (ran > 0 || claimed === 0) return ran > 0;
+      }
+    });
+  }
+
+  /** Runs everything that is due, and what that enqueues, until nothing is. Answers how many jobs ran. */
+  async drain(options: TickOptions = {}): Promise<number> {
+    return this.#aside(options, async (worker) => {
+      let total = 0;
+      for (;;) {
+        const { claimed, ran } = await worker.once(100);
+        total += ran;
+        if (claimed === 0) return total;
+      }
+    });
+  }
+
+  async #aside<Answer>(options: WorkOptions, use: (worker: Worker) => Promise<Answer>): Promise<Answer> {
+    const worker = new Worker(this.#open(), readWorkOptions(options));
+    this.#workers.add(worker);
+    try {
+      return await use(worker);
+    } finally {
+      await worker.stop();
+      this.#workers.delete(worker);
+    }
+  }
+
+  /** Lays down leases that ran out, now rather than at the next turn of maintenance. Answers how many. */
+  async expireStale(): Promise<number> {
+    this.#open();
+    return this.#maintenance.expireStale();
+  }
+  /** Lays down waiting jobs past their expiry. Answers how many. */
+  async expireWaiting(): Promise<number> {
+    this.#open();
+    return this.#maintenance.expireWaiting();
+  }
+  /** Deletes finished jobs: by the retention rules, or all of a state that ended longer ago than `olderThan`. */
+  async purge(options?: { state: FinishedState; olderThan: Duration }): Promise<number> {
+    const { clock } = this.#open();
+    if (options === undefined) return this.#maintenance.purge();
+    const before = clock.now() - durationMs(options.olderThan, "olderThan");
+    return this.#maintenance.purgeState(options.state, { before, keep: null });
+  }
+
+  /** Stops workers, flushes what is under way, closes the store. Again: the same promise. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  async #close(): Promise<void> {
+    this.#offSignals();
+    this.#results.close();
+    await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    await this.#maintenance.stop();
+    await this.#enqueuer.idle();
+    await this.#core.settler.idle();
+    await this.#core.store.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+function readType(type: JobType): JobType {
+  if (typeof type?.type !== "string" || typeof type.run !== "function") {
+    throw new InvalidOption("type", "is not a job type; pass what job({ … }) returned");
+  }
+  return type;
+}
+
+function scoped(target: string | Filter, user: string): string | Filter {
+  return typeof target === "string" ? target : { ...target, user };
+}

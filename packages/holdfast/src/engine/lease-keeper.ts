@@ -1,0 +1,183 @@
+import { hostname } from "node:os";
+import type { Timer } from "../clock.js";
+import { DEFAULTS, LIMITS } from "../defaults.js";
+import type { WorkerRecord } from "../store.js";
+import { leaseEvent, type Core, type HeldLease } from "./core.js";
+import type { Run } from "./run.js";
+
+interface KeeperSettings {
+  concurrency: number;
+  queues: readonly string[] | null;
+  types: readonly string[] | null;
+  leaseMs: number;
+}
+
+interface Holder {
+  id: string;
+  runs(): ReadonlySet<Run>;
+  ready(): readonly HeldLease[];
+  dropReady(lease: HeldLease): void;
+  lost(run: Run): void;
+  cancel(id: string): void;
+  timedOut(run: Run): void;
+  writeOff(run: Run): void;
+}
+
+// Asking for the list of workers at every job of an unknown type would cost more than the jobs.
+const WORKERS_FRESH_MS = 5_000;
+
+/**
+ * Keeps a worker's leases alive and its deadlines honest: one timer extends all leases in one call at a third of the
+ * lease and tells the store that the worker lives; another strikes at the nearest timeout or lost lease.
+ */
+export class LeaseKeeper {
+  readonly #core: Core;
+  readonly #settings: KeeperSettings;
+  readonly #holder: Holder;
+  readonly #startedAt: number;
+  #beatTimer: Timer | null = null;
+  #attentionTimer: Timer | null = null;
+  #attentionAt = Number.POSITIVE_INFINITY;
+  #beating: Promise<void> | null = null;
+  #listedHere = false;
+  #listed: { at: number; types: Promise<Set<string>> } | null = null;
+
+  constructor(core: Core, settings: KeeperSettings, holder: Holder) {
+    this.#core = core;
+    this.#settings = settings;
+    this.#holder = holder;
+    this.#startedAt = core.clock.now();
+  }
+
+  /** Keeps leases and lists the worker in the store, so that others know what it can run. */
+  start(): void {
+    this.#beat();
+    this.watchLeases();
+  }
+
+  /** Keeps leases; the worker is listed only if it lasts that long. */
+  watchLeases(): void {
+    this.#schedule();
+  }
+
+  async stop(): Promise<void> {
+    this.#beatTimer?.cancel();
+    this.#attentionTimer?.cancel();
+    await this.#beating;
+    if (!this.#listedHere) return;
+    await this.#core.store.leave(this.#holder.id).catch((error: unknown) => this.#report("leave", error));
+  }
+
+  /** Whether some worker that lives, or lived a moment ago, lists the type. */
+  async isListed(type: string): Promise<boolean> {
+    const now = this.#core.clock.monotonic();
+    if (this.#listed === null || now - this.#listed.at > WORKERS_FRESH_MS) {
+      this.#listed = { at: now, types: this.#listedTypes() };
+    }
+    return (await this.#listed.types).has(type);
+  }
+
+  async #listedTypes(): Promise<Set<string>> {
+    try {
+      const since = this.#core.clock.now() - DEFAULTS.unknownTypeMs;
+      const workers = await this.#core.store.workers();
+      return new Set(workers.filter((worker) => worker.seenAt >= since).flatMap((worker) => worker.types));
+    } catch (error) {
+      this.#report("workers", error);
+      return new Set();
+    }
+  }
+
+  /** A handler has begun: strike no later than its timeout. */
+  watch(run: Run): void {
+    if (run.attentionAt >= this.#attentionAt) return;
+    this.#attentionAt = run.attentionAt;
+    this.#attentionTimer?.cancel();
+    const ms = this.#attentionAt - this.#core.clock.monotonic();
+    this.#attentionTimer = this.#core.clock.after(ms, () => this.#attend(), { background: true });
+  }
+
+  #attend(): void {
+    this.#attentionTimer = null;
+    this.#attentionAt = Number.POSITIVE_INFINITY;
+    const now = this.#core.clock.monotonic();
+    for (const run of this.#holder.runs()) {
+      if (run.attentionAt <= now) {
+        if (run.reason !== null) this.#holder.writeOff(run);
+        else if (run.lease.deadline <= now) this.#holder.lost(run);
+        else this.#holder.timedOut(run);
+      }
+      if (!run.over) this.watch(run);
+    }
+  }
+
+  #schedule(): void {
+    const due = (): void => {
+      this.#schedule();
+      this.#beat();
+    };
+    this.#beatTimer = this.#core.clock.after(this.#settings.leaseMs / 3, due, { background: true });
+  }
+
+  /** A call that hangs must not gather others behind it. */
+  #beat(): void {
+    this.#beating ??= Promise.all([this.#extend(), this.#sayAlive()]).then(() => {
+      this.#beating = null;
+    });
+  }
+
+  async #sayAlive(): Promise<void> {
+    const { concurrency, queues, types } = this.#settings;
+    const record: WorkerRecord = {
+      id: this.#holder.id,
+      queues,
+      types: types ?? [...this.#core.types.keys()],
+      concurrency,
+      running: this.#holder.runs().size,
+      host: hostname(),
+      pid: process.pid,
+      startedAt: this.#startedAt,
+    };
+    try {
+      this.#listedHere = true;
+      await this.#core.store.beat(record);
+    } catch (error) {
+      this.#report("beat", error);
+    }
+  }
+
+  async #extend(): Promise<void> {
+    const { clock, store, events } = this.#core;
+    const running = [...this.#holder.runs()].filter((run) => run.reason === null || run.reason.code !== "LEASE_LOST");
+    const ready = [...this.#holder.ready()];
+    const leases = [...running.map((run) => run.lease), ...ready];
+    for (let from = 0; from < leases.length; from += LIMITS.batchJobs) {
+      const chunk = leases.slice(from, from + LIMITS.batchJobs);
+      const sentAt = clock.monotonic();
+      try {
+        const refs = chunk.map(({ job }) => ({ id: job.id, fence: job.fence }));
+        const answers = await store.extend(refs, this.#settings.leaseMs);
+        for (const [index, lease] of chunk.entries()) {
+          const answer = answers[index];
+          if (answer !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
+          if (answer === "cancel") this.#holder.cancel(lease.job.id);
+          if (answer !== "lost") continue;
+          const run = running[from + index];
+          // A job that ended while the call was under way is settled, not lost.
+          if (run !== undefined && !run.over) this.#holder.lost(run);
+          if (run === undefined && this.#holder.ready().includes(lease)) {
+            this.#holder.dropReady(lease);
+            events.emit("lost", leaseEvent(lease));
+          }
+        }
+      } catch (error) {
+        // The deadlines go on; what is not extended in time is taken for lost when they strike.
+        this.#report("extend", error);
+      }
+    }
+  }
+
+  #report(doing: string, error: unknown): void {
+    this.#core.events.emit("outage", { doing, error });
+  }
+}

@@ -1,0 +1,94 @@
+import { durationMs, type Duration } from "../duration.js";
+import { LeaseLost } from "../errors.js";
+import { encodeOutput } from "../job.js";
+import { fromJson } from "../json.js";
+import { readBackoff } from "../retry.js";
+import type { Outcome, SettleAnswer } from "../store.js";
+import { announce } from "./announce.js";
+import type { Core, HeldLease } from "./core.js";
+import { cancelled, completed, failed, released } from "./outcome.js";
+
+const defaultBackoff = readBackoff(undefined);
+
+/**
+ * A right to one job for a limited time, for people who write their own runner. Every call proves the lease with its
+ * fence: once the lease is lost, calls throw {@link LeaseLost} and change nothing.
+ */
+export class Lease {
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly user: string | null;
+  /** As stored; not checked against a schema. */
+  readonly input: unknown;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly fence: number;
+  readonly #core: Core;
+  readonly #held: HeldLease;
+  readonly #leaseMs: number;
+
+  constructor(core: Core, held: HeldLease, leaseMs: number) {
+    this.#core = core;
+    this.#held = held;
+    this.#leaseMs = leaseMs;
+    const { job } = held;
+    this.id = job.id;
+    this.type = job.type;
+    this.queue = job.queue;
+    this.user = job.user;
+    this.input = fromJson(job.input);
+    this.attempt = job.attempt;
+    this.maxAttempts = job.maxAttempts;
+    this.fence = job.fence;
+  }
+
+  /** claimed → running. Answers whether someone asked for the job to be cancelled. */
+  async start(): Promise<{ cancelRequested: boolean }> {
+    this.#held.startedAt ??= this.#core.clock.now();
+    const { id, fence, startedAt } = { id: this.id, fence: this.fence, startedAt: this.#held.startedAt };
+    const [answer] = await this.#core.store.start([{ id, fence, startedAt }]);
+    if (answer === "lost") throw new LeaseLost(this.id);
+    return { cancelRequested: answer === "cancel" };
+  }
+
+  /** Holds the job for this long from now; by default as long as the claim did. */
+  async extend(by: Duration = this.#leaseMs): Promise<{ cancelRequested: boolean }> {
+    const leaseMs = durationMs(by, "extend");
+    const sentAt = this.#core.clock.monotonic();
+    const [answer] = await this.#core.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
+    if (answer === "lost") throw new LeaseLost(this.id);
+    this.#held.deadline = sentAt + leaseMs;
+    return { cancelRequested: answer === "cancel" };
+  }
+
+  async complete(output?: unknown): Promise<void> {
+    await this.#settle(completed(this.#held, encodeOutput(this.type, output)));
+  }
+
+  /** The attempt failed: the job waits for its retry, or is dead. Answers which. */
+  async fail(error: unknown, options: { retry?: boolean } = {}): Promise<"failed" | "dead" | "cancelled"> {
+    const { clock, random, types } = this.#core;
+    const backoff = types.get(this.type)?.backoff ?? defaultBackoff;
+    const outcome = failed(this.#held, error, { backoff, random, now: clock.now(), retry: options.retry ?? true });
+    const answer = await this.#settle(outcome);
+    return answer === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead");
+  }
+
+  /** Confirms a cancellation that `start` or `extend` told of. */
+  async cancel(): Promise<void> {
+    await this.#settle(cancelled(this.#held));
+  }
+
+  /** Hands the job back for another worker, after `delay`. */
+  async release(options: { delay?: Duration } = {}): Promise<void> {
+    await this.#settle(released(this.#held, durationMs(options.delay ?? 0, "delay")));
+  }
+
+  async #settle(outcome: Outcome): Promise<SettleAnswer> {
+    const answer = await this.#core.settler.settle(outcome, this.#held.deadline);
+    announce(this.#core, this.#held, outcome, answer);
+    if (answer === "lost") throw new LeaseLost(this.id);
+    return answer;
+  }
+}

@@ -1,0 +1,160 @@
+import type { Timer } from "../clock.js";
+import { DEFAULTS } from "../defaults.js";
+import { durationMs, type Duration } from "../duration.js";
+import { InvalidOption } from "../errors.js";
+import { readCount, refuseUnknown } from "../options.js";
+import type { FinishedState } from "../state.js";
+import { STALE_ERROR } from "../state.js";
+import type { LaidDown } from "../store.js";
+import type { Core } from "./core.js";
+
+/** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
+export type Retention = Duration | { age?: Duration; count?: number } | false;
+export type RetentionOptions = Partial<Record<FinishedState, Retention>>;
+
+interface Rule {
+  state: FinishedState;
+  ageMs: number | null;
+  count: number | null;
+}
+
+const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
+
+export function readRetention(options: RetentionOptions): Rule[] {
+  refuseUnknown(options, new Set(FINISHED), "retention");
+  return FINISHED.map((state): Rule => {
+    const value = options[state] ?? (options[state] === false ? false : DEFAULTS.retention[state]);
+    const field = `retention.${state}`;
+    if (value === false) return { state, ageMs: null, count: null };
+    if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };
+    refuseUnknown(value, new Set(["age", "count"]), field);
+    const { age, count } = value as { age?: Duration; count?: number };
+    if (age === undefined && count === undefined) throw new InvalidOption(field, "give an age, a count or both");
+    return {
+      state,
+      ageMs: age === undefined ? null : durationMs(age, `${field}.age`),
+      count: count === undefined ? null : readCount(count, `${field}.count`, 0, Number.MAX_SAFE_INTEGER),
+    };
+  });
+}
+
+interface Duty {
+  name: string;
+  everyMs: number;
+  run(): Promise<void>;
+}
+
+/**
+ * Stale leases, expiry and retention, in small chunks, so that claims always get in between. Any number of processes
+ * may run it: the store gives each duty's turn to one of them.
+ */
+export class Maintenance {
+  readonly #core: Core;
+  readonly #rules: Rule[];
+  readonly #duties: Duty[];
+  #timers: Timer[] = [];
+  #active = false;
+  #running: Set<Promise<void>> = new Set();
+
+  constructor(core: Core, rules: Rule[]) {
+    this.#core = core;
+    this.#rules = rules;
+    const { expireMs, staleMs, retentionMs } = DEFAULTS.maintenance;
+    this.#duties = [
+      { name: "expire", everyMs: expireMs, run: async () => void (await this.expireWaiting()) },
+      { name: "stale", everyMs: staleMs, run: async () => void (await this.expireStale()) },
+      { name: "retention", everyMs: retentionMs, run: async () => void (await this.purge()) },
+      { name: "upkeep", everyMs: retentionMs, run: () => core.store.upkeep() },
+    ];
+  }
+
+  start(): void {
+    if (this.#active) return;
+    this.#active = true;
+    for (const duty of this.#duties) this.#schedule(duty);
+  }
+
+  async stop(): Promise<void> {
+    this.#active = false;
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers = [];
+    await Promise.all(this.#running);
+  }
+
+  /** Lays down leases that ran out. Answers how many. */
+  async expireStale(): Promise<number> {
+    return this.#layDown(
+      (limit) => this.#core.store.expireStale(limit),
+      (job) => {
+        this.#core.events.emit("recovered", job);
+        this.#core.logger.warn({ job: job.id, type: job.type, to: job.to }, STALE_ERROR.message);
+      },
+    );
+  }
+
+  /** Lays down waiting jobs past their expiry. Answers how many. */
+  async expireWaiting(): Promise<number> {
+    return this.#layDown(
+      (limit) => this.#core.store.expireWaiting(limit),
+      ({ id, type, queue }) => this.#core.events.emit("expired", { id, type, queue }),
+    );
+  }
+
+  async #layDown(step: (limit: number) => Promise<LaidDown[]>, tell: (job: LaidDown) => void): Promise<number> {
+    const { chunk } = DEFAULTS.maintenance;
+    let total = 0;
+    for (;;) {
+      const laidDown = await step(chunk);
+      for (const job of laidDown) tell(job);
+      total += laidDown.length;
+      if (laidDown.length < chunk) return total;
+    }
+  }
+
+  /** Deletes what retention no longer keeps. Answers how many. */
+  async purge(): Promise<number> {
+    let total = 0;
+    for (const { state, ageMs, count } of this.#rules) {
+      const before = ageMs === null ? null : this.#core.clock.now() - ageMs;
+      const byAge = before === null ? 0 : await this.purgeState(state, { before, keep: null });
+      const byCount = count === null ? 0 : await this.purgeState(state, { before: null, keep: count });
+      total += byAge + byCount;
+    }
+    return total;
+  }
+
+  async purgeState(state: FinishedState, bound: { before: number | null; keep: number | null }): Promise<number> {
+    const { chunk } = DEFAULTS.maintenance;
+    let total = 0;
+    for (;;) {
+      const deleted = await this.#core.store.purge({ state, ...bound, limit: chunk });
+      total += deleted;
+      if (deleted < chunk) break;
+    }
+    if (total > 0) this.#core.events.emit("purged", { state, count: total });
+    return total;
+  }
+
+  #schedule(duty: Duty): void {
+    const due = (): void => {
+      this.#timers = this.#timers.filter((known) => known !== timer);
+      const turn = this.#takeTurn(duty).finally(() => {
+        this.#running.delete(turn);
+        if (this.#active) this.#schedule(duty);
+      });
+      this.#running.add(turn);
+    };
+    // Spread over the interval, or all processes that started together would ask together for ever.
+    const spread = duty.everyMs * (0.9 + 0.2 * this.#core.random());
+    const timer = this.#core.clock.after(spread, due, { background: true });
+    this.#timers.push(timer);
+  }
+
+  async #takeTurn(duty: Duty): Promise<void> {
+    try {
+      if (await this.#core.store.turn(duty.name, duty.everyMs * 0.8)) await duty.run();
+    } catch (error) {
+      this.#core.events.emit("outage", { doing: duty.name, error });
+    }
+  }
+}

@@ -1,0 +1,126 @@
+import { LIMITS } from "../defaults.js";
+import { durationMs, instantMs, type Duration } from "../duration.js";
+import { InvalidOption } from "../errors.js";
+import { readId } from "../id.js";
+import { readName, readPriority, readTags, refuseUnknown } from "../options.js";
+import { readMaxAttempts } from "../retry.js";
+import type { NewJob, UniqueKey } from "../store.js";
+
+/** What `enqueue` takes besides the job type and its input. */
+export interface EnqueueOptions {
+  /** Run no earlier than this long from now. */
+  delay?: Duration;
+  /** Run no earlier than this instant. */
+  runAt?: Date | number | string;
+  /** −100 to 100, higher first. */
+  priority?: number;
+  queue?: string;
+  /** A key that at most one job has, in a scope (default `live`: until that job is finished). */
+  unique?: string | UniqueOptions;
+  /** The user the job belongs to; see `hf.forUser`. */
+  user?: string;
+  /** A job not begun by then goes dead instead. */
+  expiresAt?: Date | number | string;
+  maxAttempts?: number;
+  tags?: readonly string[];
+  /** A UUID of your own: repeating the enqueue with it creates nothing twice. */
+  id?: string;
+  /** Your own open transaction: the job exists if and only if it commits. */
+  tx?: unknown;
+}
+
+export interface UniqueOptions {
+  key: string;
+  /** How long the key is held: until the first claim, until finished (default), for a period, or for good. */
+  scope?: "waiting" | "live" | "ever" | { period: Duration };
+  /** `keep` answers the job that holds the key, `replace` rewrites it if it waits, `reject` throws. */
+  onConflict?: "keep" | "replace" | "reject";
+}
+
+/** What a job type contributes where the options are silent. */
+export interface EnqueueDefaults {
+  type: string;
+  queue: string;
+  priority: number;
+  maxAttempts: number;
+  expiresAfterMs: number | null;
+  tags: readonly string[];
+}
+
+const ENQUEUE_FIELDS: ReadonlySet<string> = new Set([
+  "delay",
+  "runAt",
+  "priority",
+  "queue",
+  "unique",
+  "user",
+  "expiresAt",
+  "maxAttempts",
+  "tags",
+  "id",
+  "tx",
+  "onAnswer",
+]);
+
+/** Checks the options and gives the record for the store. */
+export function readNewJob(
+  defaults: EnqueueDefaults,
+  input: string,
+  options: EnqueueOptions,
+  now: number,
+  newId: (nowMs: number) => string,
+): NewJob {
+  refuseUnknown(options, ENQUEUE_FIELDS, "enqueue");
+  if (options.delay !== undefined && options.runAt !== undefined) {
+    throw new InvalidOption("delay", "give either delay or runAt, not both");
+  }
+  const delayMs = options.delay === undefined ? 0 : durationMs(options.delay, "delay");
+  const runAt = options.runAt === undefined ? null : instantMs(options.runAt, "runAt");
+  return {
+    id: options.id === undefined ? newId(now) : readId(options.id),
+    type: defaults.type,
+    queue: options.queue === undefined ? defaults.queue : readName(options.queue, "queue", LIMITS.queueLength),
+    priority: options.priority === undefined ? defaults.priority : readPriority(options.priority),
+    user: options.user === undefined ? null : readName(options.user, "user", LIMITS.userLength),
+    input,
+    maxAttempts: options.maxAttempts === undefined ? defaults.maxAttempts : readMaxAttempts(options.maxAttempts),
+    runAt,
+    delayMs,
+    expiresAt: readExpiry(defaults, options, now),
+    tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
+    unique: options.unique === undefined ? null : readUnique(options.unique),
+  };
+}
+
+function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number): number | null {
+  if (options.expiresAt === undefined) return defaults.expiresAfterMs === null ? null : now + defaults.expiresAfterMs;
+  const expiresAt = instantMs(options.expiresAt, "expiresAt");
+  if (expiresAt <= now)
+    throw new InvalidOption("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
+  return expiresAt;
+}
+
+function readUnique(unique: string | UniqueOptions): UniqueKey {
+  const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
+  const scope = options.scope ?? "live";
+  const onConflict = options.onConflict ?? "keep";
+  if (!["keep", "replace", "reject"].includes(onConflict)) {
+    throw new InvalidOption(
+      "unique.onConflict",
+      `${JSON.stringify(onConflict)} is none of "keep", "replace", "reject"`,
+    );
+  }
+  const key = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
+  if (typeof scope === "object" && scope !== null) {
+    const periodMs = durationMs(scope.period, "unique.scope.period");
+    if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");
+    return { key, scope: "period", periodMs, onConflict };
+  }
+  if (!["waiting", "live", "ever"].includes(scope)) {
+    throw new InvalidOption(
+      "unique.scope",
+      `${JSON.stringify(scope)} is none of "waiting", "live", "ever", { period }`,
+    );
+  }
+  return { key, scope, periodMs: 0, onConflict };
+}

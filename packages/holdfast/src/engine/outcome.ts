@@ -1,0 +1,155 @@
+import { DEFAULTS, LIMITS } from "../defaults.js";
+import { durationMs } from "../duration.js";
+import {
+  describeError,
+  InvalidInput,
+  InvalidOutput,
+  NotRetryable,
+  PayloadTooLarge,
+  RetryAfter,
+  type ErrorRecord,
+} from "../errors.js";
+import type { Backoff } from "../retry.js";
+import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
+import type { ClaimedJob, Outcome } from "../store.js";
+
+/**
+ * Policy: what becomes of a lease. Functions of values; nothing here touches a store.
+ */
+
+/** A lease as these functions see it. */
+export interface LeasedJob {
+  job: ClaimedJob;
+  worker: string;
+  claimedAt: number;
+  startedAt: number | null;
+}
+
+function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {}): Outcome {
+  return {
+    id: lease.job.id,
+    fence: lease.job.fence,
+    to,
+    output: null,
+    delayMs: 0,
+    attempt: lease.job.attempt,
+    releases: lease.job.releases,
+    error: null,
+    startedAt: lease.startedAt,
+    attemptRecord: null,
+    ...more,
+  };
+}
+
+/** Whether a claimed job may run; if not, the outcome that lays it down, unrun and without counting an attempt. */
+export function triage(lease: LeasedJob, now: number): Outcome | null {
+  const { job } = lease;
+  const attempt = job.previous.attempt;
+  if (job.cancelRequested) return outcome(lease, "cancelled", { attempt });
+  if (job.previous.exhausted) return outcome(lease, "dead", { attempt, error: STALE_ERROR });
+  if (job.expiresAt !== null && job.expiresAt <= now) {
+    return outcome(lease, "dead", { attempt, error: EXPIRED_ERROR });
+  }
+  return null;
+}
+
+export function completed(lease: LeasedJob, output: string): Outcome {
+  return outcome(lease, "completed", { output });
+}
+
+/** The handler failed: wait for the retry, or give up. */
+export function failed(
+  lease: LeasedJob,
+  thrown: unknown,
+  policy: { backoff: Backoff; random: () => number; now: number; retry?: boolean },
+): Outcome {
+  const { job } = lease;
+  const delay = isFinal(thrown) || policy.retry === false ? null : retryDelay(job.attempt, thrown, policy);
+  const error = describeError(thrown, { message: LIMITS.errorLength, stack: LIMITS.stackLength });
+  const givenUp = delay === null || job.attempt >= job.maxAttempts;
+  return outcome(lease, givenUp ? "dead" : "failed", {
+    delayMs: givenUp ? 0 : delay,
+    error: { message: error.message, code: error.code },
+    attemptRecord: history(lease, error, policy.now),
+  });
+}
+
+/** Inputs and outputs that are wrong now will be wrong next time. */
+function isFinal(thrown: unknown): boolean {
+  return [NotRetryable, InvalidInput, InvalidOutput, PayloadTooLarge].some((kind) => thrown instanceof kind);
+}
+
+function retryDelay(attempt: number, thrown: unknown, policy: { backoff: Backoff; random: () => number }): number {
+  try {
+    if (thrown instanceof RetryAfter) return durationMs(thrown.delay, "RetryAfter");
+    return policy.backoff(attempt, thrown, policy.random);
+  } catch {
+    // A backoff function or a RetryAfter that gives nonsense must not cost the job its retry.
+    return DEFAULTS.backoff.base;
+  }
+}
+
+function history(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["attemptRecord"] {
+  return {
+    attempt: lease.job.attempt,
+    worker: lease.worker,
+    claimedAt: lease.claimedAt,
+    startedAt: lease.startedAt,
+    endedAt: now,
+    error,
+  };
+}
+
+/** The handler stopped because it was asked to. */
+export function cancelled(lease: LeasedJob): Outcome {
+  return outcome(lease, "cancelled");
+}
+
+/** Handed back. A handler that had begun gives its attempt back only so often, or a job could go round for ever. */
+export function released(lease: LeasedJob, delayMs = 0): Outcome {
+  const { job } = lease;
+  if (lease.startedAt === null) return unrun(lease, delayMs);
+  if (job.releases >= LIMITS.givenBack) {
+    if (job.attempt >= job.maxAttempts) {
+      return outcome(lease, "dead", {
+        error: { message: "Released too often with no attempt left", code: "RELEASED" },
+      });
+    }
+    return outcome(lease, "pending", { delayMs });
+  }
+  return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt, releases: job.releases + 1 });
+}
+
+/** Handed back without having run: no attempt is counted. */
+function unrun(lease: LeasedJob, delayMs: number): Outcome {
+  return outcome(lease, "pending", { delayMs, attempt: lease.job.previous.attempt });
+}
+
+const NO_HANDLER = "NO_HANDLER";
+
+/**
+ * No handler here: laid aside, because another version may be rolling out; dead once the job has been seen without a
+ * handler for long enough and no live worker lists the type.
+ */
+export function unknownType(
+  lease: LeasedJob,
+  now: number,
+  policy: { atOnce: boolean; listedElsewhere: boolean },
+): Outcome {
+  const { job } = lease;
+  const error = { message: `No handler registered for job_type: ${job.type}`, code: NO_HANDLER };
+  const firstSeen = job.error?.code === NO_HANDLER ? job.error.at : now;
+  if (policy.atOnce || (!policy.listedElsewhere && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
+    return outcome(lease, "dead", {
+      error,
+      attempt: job.previous.attempt,
+      attemptRecord: history(lease, { ...error, stack: null }, now),
+    });
+  }
+  return outcome(lease, "pending", {
+    delayMs: DEFAULTS.unknownTypeDelayMs,
+    attempt: job.previous.attempt,
+    // Setting the error again would move its time; the first sighting is what counts.
+    error: job.error?.code === NO_HANDLER ? null : error,
+  });
+}

@@ -1,0 +1,44 @@
+import type { Job } from "../job.js";
+import { fromJson } from "../json.js";
+import type { StoredJob } from "../store.js";
+
+const date = (ms: number): Date => new Date(ms);
+const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+
+/** A stored record as people read it: dates for times, values for JSON. */
+export function readJob(stored: StoredJob): Job {
+  return {
+    id: stored.id,
+    type: stored.type,
+    queue: stored.queue,
+    state: stored.state,
+    priority: stored.priority,
+    user: stored.user,
+    input: fromJson(stored.input),
+    output: stored.output === null ? null : fromJson(stored.output),
+    error: stored.error === null ? null : { ...stored.error, at: date(stored.error.at) },
+    attempt: stored.attempt,
+    maxAttempts: stored.maxAttempts,
+    fence: stored.fence,
+    runAt: date(stored.runAt),
+    dueAt: dateOrNull(stored.dueAt),
+    expiresAt: dateOrNull(stored.expiresAt),
+    createdAt: date(stored.createdAt),
+    updatedAt: date(stored.updatedAt),
+    claimedAt: dateOrNull(stored.claimedAt),
+    startedAt: dateOrNull(stored.startedAt),
+    finishedAt: dateOrNull(stored.finishedAt),
+    cancelRequestedAt: dateOrNull(stored.cancelRequestedAt),
+    worker: stored.worker,
+    key: stored.key,
+    tags: stored.tags,
+    progress: stored.progress,
+    attempts: stored.attempts.map((attempt) => ({
+      ...attempt,
+      claimedAt: dateOrNull(attempt.claimedAt),
+      startedAt: dateOrNull(attempt.startedAt),
+      endedAt: date(attempt.endedAt),
+    })),
+    log: stored.log.map(({ at, line }) => ({ at: date(at), line })),
+  };
+}

@@ -1,0 +1,121 @@
+import type { Timer } from "../clock.js";
+import { DEFAULTS } from "../defaults.js";
+import { durationMs, type Duration } from "../duration.js";
+import { Closed, JobNotCompleted, JobNotFound, WaitTimeout } from "../errors.js";
+import { fromJson } from "../json.js";
+import { isFinished } from "../state.js";
+import type { Scope, StoredJob } from "../store.js";
+import type { Core } from "./core.js";
+
+export interface ResultOptions {
+  /** Give up after this long. Default: wait for ever. */
+  timeout?: Duration;
+  signal?: AbortSignal;
+}
+
+interface Waiter {
+  id: string;
+  scope: Scope;
+  resolve(output: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** `hf.result`: waits for jobs to end. Listens and polls only while someone waits. */
+export class Results {
+  readonly #core: Core;
+  readonly #waiters = new Set<Waiter>();
+  #unlisten: (() => void) | null = null;
+  #timer: Timer | null = null;
+  #looking = false;
+  #lookAgain = false;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  async wait(id: string, scope: Scope, options: ResultOptions): Promise<unknown> {
+    options.signal?.throwIfAborted();
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "timeout");
+    let timer: Timer | null = null;
+    let onAbort: (() => void) | null = null;
+    let waiter: Waiter | null = null;
+    try {
+      return await new Promise((resolve, reject) => {
+        waiter = { id, scope, resolve, reject };
+        if (timeoutMs !== null) {
+          timer = this.#core.clock.after(timeoutMs, () => reject(new WaitTimeout(`the end of job ${id}`, timeoutMs)));
+        }
+        onAbort = (): void => reject(options.signal?.reason);
+        options.signal?.addEventListener("abort", onAbort);
+        this.#add(waiter);
+      });
+    } finally {
+      (timer as Timer | null)?.cancel();
+      if (onAbort !== null) options.signal?.removeEventListener("abort", onAbort);
+      if (waiter !== null) this.#remove(waiter);
+    }
+  }
+
+  close(): void {
+    const error = new Closed("the client was closed while waiting for a result", "ask again from a new one");
+    for (const waiter of this.#waiters) waiter.reject(error);
+  }
+
+  #add(waiter: Waiter): void {
+    this.#waiters.add(waiter);
+    this.#unlisten ??= this.#core.store.listen((hint) => {
+      if (hint.kind === "finished") void this.#look();
+    });
+    this.#poll();
+    void this.#look();
+  }
+
+  #remove(waiter: Waiter): void {
+    this.#waiters.delete(waiter);
+    if (this.#waiters.size > 0) return;
+    this.#unlisten?.();
+    this.#unlisten = null;
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  #poll(): void {
+    this.#timer ??= this.#core.clock.after(DEFAULTS.pollMs, () => {
+      this.#timer = null;
+      if (this.#waiters.size === 0) return;
+      this.#poll();
+      void this.#look();
+    });
+  }
+
+  /** Looks at every awaited job; one look at a time, however many hints arrive. */
+  async #look(): Promise<void> {
+    if (this.#looking) {
+      this.#lookAgain = true;
+      return;
+    }
+    this.#looking = true;
+    do {
+      this.#lookAgain = false;
+      await Promise.all([...this.#waiters].map((waiter) => this.#lookAt(waiter)));
+    } while (this.#lookAgain && this.#waiters.size > 0);
+    this.#looking = false;
+  }
+
+  async #lookAt(waiter: Waiter): Promise<void> {
+    try {
+      const job = await this.#core.store.get(waiter.id, waiter.scope);
+      if (job === null) waiter.reject(new JobNotFound(waiter.id));
+      else if (isFinished(job.state)) conclude(waiter, job);
+    } catch (error) {
+      if (error instanceof Closed) waiter.reject(error);
+      else this.#core.events.emit("outage", { doing: "result", error });
+    }
+  }
+}
+
+function conclude(waiter: Waiter, job: StoredJob): void {
+  if (job.state === "completed") waiter.resolve(job.output === null ? null : fromJson(job.output));
+  else
+    waiter.reject(new JobNotCompleted(job.id, job.state === "dead" ? "dead" : "cancelled", job.error?.message ?? null));
+}

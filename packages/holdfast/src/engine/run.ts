@@ -1,0 +1,110 @@
+import { DEFAULTS, LIMITS } from "../defaults.js";
+import type { AbortReason } from "../errors.js";
+import { InvalidOption } from "../errors.js";
+import type { JobType, RunContext, RunningJob } from "../job.js";
+import type { Note } from "../store.js";
+import { leaseEvent, type Core, type HeldLease } from "./core.js";
+
+/** One handler under way: what the handler sees, and what the worker watches. */
+export class Run implements RunContext<unknown> {
+  readonly lease: HeldLease;
+  readonly type: JobType;
+  /** Monotonic time at which the timeout strikes. */
+  readonly timeoutAt: number;
+  readonly startedMonotonic: number;
+  input: unknown = undefined;
+  /** The store knows that the handler has begun. */
+  marked = false;
+  /** The handler's end no longer matters: it has ended, or it was written off. */
+  over = false;
+  reason: AbortReason | null = null;
+  abortedAt = 0;
+
+  readonly #core: Core;
+  #controller: AbortController | undefined;
+  #job: RunningJob | undefined;
+  #progress: Note["progress"] = null;
+  #lines: { at: number; line: string }[] = [];
+
+  constructor(core: Core, lease: HeldLease, type: JobType) {
+    this.#core = core;
+    this.lease = lease;
+    this.type = type;
+    this.startedMonotonic = core.clock.monotonic();
+    this.timeoutAt = this.startedMonotonic + type.timeoutMs;
+    lease.startedAt = core.clock.now();
+  }
+
+  get job(): RunningJob {
+    if (this.#job === undefined) {
+      const { id, type, queue, priority, user, attempt, maxAttempts, tags, runAt, createdAt } = this.lease.job;
+      this.#job = {
+        id,
+        type,
+        queue,
+        priority,
+        user,
+        attempt,
+        maxAttempts,
+        tags,
+        runAt: new Date(runAt),
+        createdAt: new Date(createdAt),
+      };
+    }
+    return this.#job;
+  }
+
+  get token(): string {
+    return this.lease.job.id;
+  }
+
+  /** Made when first asked for: a controller costs more than the rest of a small job. */
+  get signal(): RunContext<unknown>["signal"] {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.reason !== null) this.#controller.abort(this.reason);
+    }
+    return this.#controller.signal;
+  }
+
+  // Arrow functions, so that `run({ log, progress })` can take them apart.
+  readonly log = (line: string): void => {
+    if (this.over) return;
+    const text = String(line).toWellFormed();
+    const kept = text.length <= LIMITS.logLineLength ? text : `${text.slice(0, LIMITS.logLineLength - 1)}…`;
+    this.#lines.push({ at: this.#core.clock.now(), line: kept });
+    if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
+  };
+
+  readonly progress = (fraction: number, note?: string): void => {
+    if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
+      throw new InvalidOption("progress", `${String(fraction)} is not a fraction from 0 to 1`);
+    }
+    if (this.over) return;
+    const text = note === undefined ? null : note.slice(0, LIMITS.logLineLength).toWellFormed();
+    this.#progress = { fraction, note: text };
+    this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
+  };
+
+  abort(reason: AbortReason): void {
+    if (this.reason !== null || this.over) return;
+    this.reason = reason;
+    this.abortedAt = this.#core.clock.monotonic();
+    this.#controller?.abort(reason);
+  }
+
+  /** Monotonic time at which the worker must look at this run again. */
+  get attentionAt(): number {
+    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
+  }
+
+  /** What the handler noted since the last time, for the store. */
+  takeNote(): Note | null {
+    if (this.#progress === null && this.#lines.length === 0) return null;
+    const { id, fence } = this.lease.job;
+    const note: Note = { id, fence, progress: this.#progress, log: this.#lines };
+    this.#progress = null;
+    this.#lines = [];
+    return note;
+  }
+}

@@ -1,0 +1,400 @@
+import { hostname } from "node:os";
+import type { Timer } from "../clock.js";
+import { DEFAULTS, LIMITS } from "../defaults.js";
+import { durationMs, type Duration } from "../duration.js";
+import {
+  Closed,
+  InvalidOption,
+  JobCancelled,
+  JobTimeout,
+  LeaseLost,
+  WorkerStopping,
+  type AbortReason,
+} from "../errors.js";
+import { newId } from "../id.js";
+import { decodeInput, encodeOutput, type JobType, type RunContext } from "../job.js";
+import { readCount, readName, refuseUnknown } from "../options.js";
+import type { Hint, Outcome, SettleAnswer } from "../store.js";
+import { Claimer } from "./claimer.js";
+import { leaseEvent, type Core, type HeldLease } from "./core.js";
+import { LeaseKeeper } from "./lease-keeper.js";
+import { announce } from "./announce.js";
+import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
+import { Run } from "./run.js";
+
+export interface WorkOptions {
+  /** Handlers at once. Default 4. */
+  concurrency?: number;
+  /** Default: every queue. */
+  queues?: readonly string[];
+  /** Only these types. Default: every type of the queues. */
+  types?: readonly (string | JobType)[];
+  /** How long a claim holds a job before others may take it; extended while the handler runs. Default 30 s. */
+  lease?: Duration;
+  /** How often to look for work when nothing wakes the worker. Default 1 s. */
+  poll?: Duration;
+  /** How long `stop` waits for handlers before it aborts them. Default 30 s. */
+  grace?: Duration;
+  /** What to do with a type that has no handler here. `wait` (default) leaves it to other workers for a while. */
+  unknownType?: "wait" | "dead";
+  /** Stop gracefully on SIGTERM and SIGINT. Default false. */
+  signals?: boolean;
+}
+
+const WORK_FIELDS: ReadonlySet<string> = new Set([
+  "concurrency",
+  "queues",
+  "types",
+  "lease",
+  "poll",
+  "grace",
+  "unknownType",
+  "signals",
+]);
+// How soon a handler's start is written if no end comes first, and how often its notes are.
+const MARK_MS = 20;
+const NOTE_MS = 200;
+
+export interface WorkerSettings {
+  concurrency: number;
+  queues: readonly string[] | null;
+  types: readonly string[] | null;
+  leaseMs: number;
+  pollMs: number;
+  graceMs: number;
+  unknownTypeDies: boolean;
+}
+
+export function readWorkOptions(options: WorkOptions): WorkerSettings {
+  refuseUnknown(options, WORK_FIELDS, "work");
+  const leaseMs = durationMs(options.lease ?? DEFAULTS.leaseMs, "lease");
+  if (leaseMs < 100) throw new InvalidOption("lease", "must be at least 100 ms");
+  const pollMs = durationMs(options.poll ?? DEFAULTS.pollMs, "poll");
+  if (pollMs < 1) throw new InvalidOption("poll", "must be longer than 0");
+  if (options.unknownType !== undefined && !["wait", "dead"].includes(options.unknownType)) {
+    throw new InvalidOption("unknownType", `${JSON.stringify(options.unknownType)} is none of "wait", "dead"`);
+  }
+  const names = (list: readonly string[] | undefined, field: string, longest: number): readonly string[] | null => {
+    if (list === undefined) return null;
+    if (!Array.isArray(list) || list.length === 0) throw new InvalidOption(field, "must be a list that is not empty");
+    return list.map((name, index) => readName(name, `${field}.${index}`, longest));
+  };
+  return {
+    concurrency: readCount(options.concurrency ?? DEFAULTS.concurrency, "concurrency", 1, LIMITS.concurrency),
+    queues: names(options.queues, "queues", LIMITS.queueLength),
+    types: names(
+      options.types?.map((type) => (typeof type === "object" ? type.type : type)),
+      "types",
+      LIMITS.typeLength,
+    ),
+    leaseMs,
+    pollMs,
+    graceMs: durationMs(options.grace ?? DEFAULTS.graceMs, "grace"),
+    unknownTypeDies: options.unknownType === "dead",
+  };
+}
+
+/**
+ * Claims jobs, runs their handlers and brings the outcomes to the store. `hf.work()` makes and starts one.
+ *
+ * Inside, three parts share the work: {@link Claimer} decides when to claim and how much, {@link LeaseKeeper} extends
+ * leases and watches deadlines, and this class runs handlers.
+ */
+export class Worker {
+  readonly id: string;
+  readonly #core: Core;
+  readonly #settings: WorkerSettings;
+  readonly #claimer: Claimer;
+  readonly #keeper: LeaseKeeper;
+  readonly #runs = new Set<Run>();
+  #phase: "new" | "working" | "stopping" | "stopped" = "new";
+  #stopped: Promise<void> | null = null;
+  #unlisten: (() => void) | null = null;
+  #markTimer: Timer | null = null;
+  #noteTimer: Timer | null = null;
+  readonly #unmarked = new Set<Run>();
+  #changed: (() => void)[] = [];
+
+  constructor(core: Core, settings: WorkerSettings) {
+    this.#core = core;
+    this.#settings = settings;
+    this.id = `${hostname()}:${process.pid}:${newId(core.clock.now()).slice(-12)}`;
+    this.#claimer = new Claimer(core, this.id, settings, {
+      running: () => this.#runs.size,
+      begin: (lease) => this.#begin(lease),
+    });
+    this.#keeper = new LeaseKeeper(core, settings, {
+      id: this.id,
+      runs: () => this.#runs,
+      ready: () => this.#claimer.ready(),
+      dropReady: (lease) => this.#claimer.drop(lease),
+      lost: (run) => this.#lost(run),
+      cancel: (id) => this.#cancel(id),
+      timedOut: (run) => this.#abort(run, new JobTimeout(run.type.timeoutMs)),
+      writeOff: (run) => this.#writeOff(run),
+    });
+  }
+
+  /** Handlers under way. */
+  get running(): number {
+    return this.#runs.size;
+  }
+
+  /** Begins to claim. Called by `hf.work()`; again on a running worker it does nothing. */
+  start(): void {
+    if (this.#phase === "working") return;
+    if (this.#phase !== "new") throw new Closed("this worker has been stopped", "call hf.work() for a new one");
+    this.#phase = "working";
+    this.#unlisten = this.#core.store.listen((hint) => this.#hear(hint));
+    this.#keeper.start();
+    this.#claimer.start();
+    this.#core.events.emit("workerStarted", { worker: this.id });
+  }
+
+  /** Stops claiming, waits for handlers up to the grace time, aborts and releases what is left. */
+  stop(): Promise<void> {
+    if (this.#phase === "new") this.#phase = "stopped";
+    if (this.#phase === "stopped") return this.#stopped ?? Promise.resolve();
+    this.#stopped ??= this.#shutDown();
+    return this.#stopped;
+  }
+
+  /** Claims once, at most `limit` jobs, and runs them to their end. For `tick` and `drain`. */
+  async once(limit: number): Promise<{ claimed: number; ran: number }> {
+    if (this.#phase === "new") {
+      this.#phase = "working";
+      this.#keeper.watchLeases();
+    }
+    const { total, begun } = await this.#claimer.claimOnce(limit);
+    while (this.#runs.size > 0 || this.#claimer.ready().length > 0) await this.#change();
+    await this.#core.settler.idle();
+    return { claimed: total, ran: begun };
+  }
+
+  async #shutDown(): Promise<void> {
+    const { events, settler } = this.#core;
+    this.#phase = "stopping";
+    await this.#claimer.stop();
+    await this.#waitForRuns(this.#settings.graceMs);
+    for (const run of this.#runs) this.#abort(run, new WorkerStopping());
+    await this.#waitForRuns(DEFAULTS.abortWaitMs);
+    for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
+    await settler.idle();
+    this.#markTimer?.cancel();
+    this.#noteTimer?.cancel();
+    await this.#keeper.stop();
+    this.#phase = "stopped";
+    if (this.#unlisten === null) return;
+    this.#unlisten();
+    events.emit("workerStopped", { worker: this.id });
+  }
+
+  /** Waits until no handler runs, at most `ms`. */
+  async #waitForRuns(ms: number): Promise<void> {
+    if (this.#runs.size === 0 || ms === 0) return;
+    let timedOut = false;
+    const timer = this.#core.clock.after(ms, () => {
+      timedOut = true;
+      this.#notifyChange();
+    });
+    while (this.#runs.size > 0 && !timedOut) await this.#change();
+    timer.cancel();
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#changed.push(resolve));
+  }
+  #notifyChange(): void {
+    if (this.#changed.length > 0) for (const resolve of this.#changed.splice(0)) resolve();
+  }
+
+  #hear(hint: Hint): void {
+    if (hint.kind === "work") this.#claimer.wake(hint.inMs);
+    else if (hint.kind === "cancel") for (const id of hint.ids) this.#cancel(id);
+  }
+
+  #cancel(id: string): void {
+    for (const run of this.#runs) if (run.lease.job.id === id) this.#abort(run, new JobCancelled(id));
+    const ready = this.#claimer.ready().find((lease) => lease.job.id === id);
+    if (ready !== undefined && this.#claimer.drop(ready)) this.#settle(ready, cancelled(ready));
+  }
+
+  /** Takes a lease out of the ready ones into a slot. */
+  #begin(lease: HeldLease): void {
+    const { clock, types, events } = this.#core;
+    if (clock.monotonic() >= lease.deadline) {
+      events.emit("lost", leaseEvent(lease));
+      this.#notifyChange();
+      return;
+    }
+    const type = types.get(lease.job.type);
+    if (type === undefined) {
+      void this.#layAside(lease);
+      return;
+    }
+    const run = new Run(this.#core, lease, type);
+    this.#runs.add(run);
+    this.#keeper.watch(run);
+    void this.#run(run);
+  }
+
+  async #layAside(lease: HeldLease): Promise<void> {
+    const { clock } = this.#core;
+    const atOnce = this.#settings.unknownTypeDies;
+    const listedElsewhere = !atOnce && (await this.#keeper.isListed(lease.job.type));
+    this.#settle(lease, unknownType(lease, clock.now(), { atOnce, listedElsewhere }));
+    this.#notifyChange();
+  }
+
+  async #run(run: Run): Promise<void> {
+    const { lease, type } = run;
+    let outcome: Outcome | null;
+    try {
+      // After any loss the start is written first: otherwise a job that kills its worker would look unbegun for ever.
+      if (lease.job.losses > 0 && !(await this.#markNow(run))) return;
+      const input = decodeInput(type, lease.job.input);
+      run.input = input instanceof Promise ? await input : input;
+      this.#markSoon(run);
+      const output = type.run(run as RunContext<unknown> as RunContext<never>);
+      const value = isThenable(output) ? await output : output;
+      outcome = completed(lease, encodeOutput(type.type, value));
+    } catch (error) {
+      outcome = this.#afterThrow(run, error);
+    }
+    if (run.over) return;
+    const note = run.takeNote();
+    if (note !== null) await this.#core.store.note([note]).catch((error: unknown) => this.#report("note", error));
+    this.#finish(run, outcome);
+  }
+
+  /** Writes the start mark and waits for it. False: the lease is gone, and so is the run. */
+  async #markNow(run: Run): Promise<boolean> {
+    const { id, fence } = run.lease.job;
+    const [answer] = await this.#core.store.start([{ id, fence, startedAt: run.lease.startedAt ?? 0 }]);
+    run.marked = true;
+    if (answer === "cancel") this.#abort(run, new JobCancelled(id));
+    if (answer === "lost") {
+      this.#lost(run);
+      this.#finish(run, null);
+      return false;
+    }
+    return true;
+  }
+
+  /** A job that ends within a moment never pays for its start mark. */
+  #markSoon(run: Run): void {
+    if (run.marked) return;
+    this.#unmarked.add(run);
+    this.#markTimer ??= this.#core.clock.after(MARK_MS, () => void this.#writeMarks(), { background: true });
+  }
+
+  async #writeMarks(): Promise<void> {
+    this.#markTimer = null;
+    const runs = [...this.#unmarked].filter((run) => !run.over);
+    this.#unmarked.clear();
+    if (runs.length === 0) return;
+    for (const run of runs) run.marked = true;
+    this.#noteTimer ??= this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    try {
+      const marks = runs.map(({ lease }) => ({
+        id: lease.job.id,
+        fence: lease.job.fence,
+        startedAt: lease.startedAt ?? 0,
+      }));
+      const answers = await this.#core.store.start(marks);
+      for (const [index, run] of runs.entries()) {
+        if (answers[index] === "lost") this.#lost(run);
+        else this.#core.events.emit("started", leaseEvent(run.lease));
+        if (answers[index] === "cancel") this.#abort(run, new JobCancelled(run.lease.job.id));
+      }
+    } catch (error) {
+      this.#report("start", error);
+    }
+  }
+
+  async #writeNotes(): Promise<void> {
+    this.#noteTimer = null;
+    if (this.#runs.size === 0) return;
+    this.#noteTimer = this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    const notes = [...this.#runs].map((run) => run.takeNote()).filter((note) => note !== null);
+    if (notes.length > 0) await this.#core.store.note(notes).catch((error: unknown) => this.#report("note", error));
+  }
+
+  /** What a throw means depends on whether the handler was asked to stop. */
+  #afterThrow(run: Run, error: unknown): Outcome | null {
+    const { reason } = run;
+    if (reason instanceof JobCancelled || reason instanceof LeaseLost || reason instanceof WorkerStopping)
+      return this.#afterAbort(run);
+    return this.#failed(run, reason instanceof JobTimeout ? reason : error);
+  }
+
+  #afterAbort(run: Run): Outcome | null {
+    if (run.reason instanceof LeaseLost) return null;
+    if (run.reason instanceof JobCancelled) return cancelled(run.lease);
+    if (run.reason instanceof WorkerStopping) return released(run.lease);
+    return this.#failed(run, run.reason);
+  }
+
+  #failed(run: Run, error: unknown): Outcome {
+    const { clock, random } = this.#core;
+    return failed(run.lease, error, { backoff: run.type.backoff, random, now: clock.now() });
+  }
+
+  #lost(run: Run): void {
+    this.#abort(run, new LeaseLost(run.lease.job.id));
+  }
+
+  #abort(run: Run, reason: AbortReason): void {
+    run.abort(reason);
+    this.#keeper.watch(run);
+  }
+
+  /** The handler ignored its signal for too long: its slot is freed, and its end will not matter. */
+  #writeOff(run: Run): void {
+    this.#core.events.emit("stuck", leaseEvent(run.lease));
+    this.#core.logger.error(
+      { job: run.lease.job.id, type: run.type.type, reason: run.reason?.code },
+      "a handler ignored its signal and was written off; it may still be running",
+    );
+    this.#finish(run, this.#afterAbort(run));
+  }
+
+  /** Frees the slot and sends the outcome on its way; null where there is none to record. */
+  #finish(run: Run, outcome: Outcome | null): void {
+    run.over = true;
+    this.#runs.delete(run);
+    this.#unmarked.delete(run);
+    this.#claimer.ran(this.#core.clock.monotonic() - run.startedMonotonic);
+    if (outcome === null) this.#core.events.emit("lost", leaseEvent(run.lease));
+    else this.#settle(run.lease, outcome);
+    this.#notifyChange();
+    this.#claimer.pump();
+  }
+
+  #settle(lease: HeldLease, outcome: Outcome): void {
+    this.#core.settler.add(outcome, lease.deadline, (answer) => this.#settled(lease, outcome, answer));
+  }
+
+  #settled(lease: HeldLease, outcome: Outcome, answer: SettleAnswer | Error): void {
+    if (!(answer instanceof Error)) {
+      announce(this.#core, lease, outcome, answer);
+      return;
+    }
+    // The store refuses this very outcome: keep the job from going round for ever on it.
+    this.#report("settle", answer);
+    if (outcome.to === "dead") return;
+    const { random, clock } = this.#core;
+    const refused = failed(lease, answer, { backoff: () => 0, random, now: clock.now(), retry: false });
+    this.#core.settler.add(refused, lease.deadline, (second) => {
+      if (!(second instanceof Error)) announce(this.#core, lease, refused, second);
+    });
+  }
+
+  #report(doing: string, error: unknown): void {
+    this.#core.events.emit("outage", { doing, error });
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
+}

@@ -1,0 +1,235 @@
+/**
+ * Every error Holdfast throws or gives to a handler's signal. Each class has a stable `code`; match on that or on
+ * `instanceof`, never on the text.
+ */
+export class HoldfastError extends Error {
+  readonly code: string;
+  constructor(code: string, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+    this.name = new.target.name;
+  }
+}
+
+/** An option or argument is not of the form it must have. `field` names it. */
+export class InvalidOption extends HoldfastError {
+  readonly field: string;
+  constructor(field: string, problem: string) {
+    super("INVALID_OPTION", `${field}: ${problem}`);
+    this.field = field;
+  }
+}
+
+export interface InputIssue {
+  /** Where in the input, e.g. `address.zip` or `items.3`; empty for the input as a whole. */
+  path: string;
+  message: string;
+}
+
+/** An input does not fit its job type's schema, or cannot be carried by JSON. */
+export class InvalidInput extends HoldfastError {
+  readonly type: string;
+  readonly issues: readonly InputIssue[];
+  constructor(type: string, issues: readonly InputIssue[]) {
+    super(
+      "INVALID_INPUT",
+      `input of ${type}: ${issues.map((issue) => `${issue.path === "" ? "the input" : issue.path}: ${issue.message}`).join("; ")}`,
+    );
+    this.type = type;
+    this.issues = issues;
+  }
+}
+
+/** A handler returned what JSON cannot carry. The job is dead: running it again would only repeat its effects. */
+export class InvalidOutput extends HoldfastError {
+  readonly issue: InputIssue;
+  constructor(type: string, issue: InputIssue) {
+    super("INVALID_OUTPUT", `output of ${type}: ${issue.path === "" ? "the output" : issue.path}: ${issue.message}`);
+    this.issue = issue;
+  }
+}
+
+/** An input or output is larger than the limit. */
+export class PayloadTooLarge extends HoldfastError {
+  readonly bytes: number;
+  readonly limit: number;
+  constructor(what: string, bytes: number, limit: number) {
+    super(
+      "PAYLOAD_TOO_LARGE",
+      `${what} is ${bytes} bytes of JSON; the limit is ${limit}. Store it elsewhere and pass a reference.`,
+    );
+    this.bytes = bytes;
+    this.limit = limit;
+  }
+}
+
+/** An enqueue with `onConflict: "reject"` met a job that holds its unique key. */
+export class DuplicateJob extends HoldfastError {
+  readonly key: string;
+  readonly holder: string;
+  constructor(key: string, holder: string) {
+    super("DUPLICATE_JOB", `the unique key ${JSON.stringify(key)} is held by job ${holder}`);
+    this.key = key;
+    this.holder = holder;
+  }
+}
+
+/** No job with this id exists, or it belongs to another user. */
+export class JobNotFound extends HoldfastError {
+  readonly id: string;
+  constructor(id: string) {
+    super("JOB_NOT_FOUND", `no job ${id}; it may have been removed or its retention may be over`);
+    this.id = id;
+  }
+}
+
+/** `hf.result` waited for a job that ended without an output. */
+export class JobNotCompleted extends HoldfastError {
+  readonly id: string;
+  readonly state: "dead" | "cancelled";
+  constructor(id: string, state: "dead" | "cancelled", reason: string | null) {
+    super("JOB_NOT_COMPLETED", `job ${id} ended ${state}${reason === null ? "" : `: ${reason}`}`);
+    this.id = id;
+    this.state = state;
+  }
+}
+
+/** A wait ended before what it waited for. */
+export class WaitTimeout extends HoldfastError {
+  constructor(what: string, ms: number) {
+    super("WAIT_TIMEOUT", `${what} did not happen within ${ms} ms`);
+  }
+}
+
+/** The client, store or worker has been closed or stopped. */
+export class Closed extends HoldfastError {
+  constructor(what: string, advice: string) {
+    super("CLOSED", `${what}; ${advice}`);
+  }
+}
+
+/** The store URL names no store that exists. */
+export class UnknownStore extends HoldfastError {
+  constructor(given: string) {
+    super(
+      "UNKNOWN_STORE",
+      `no store for ${JSON.stringify(given)}; use "sqlite:<file>", "sqlite::memory:" or a store object`,
+    );
+  }
+}
+
+/** The package that talks to the database is not installed. */
+export class DriverMissing extends HoldfastError {
+  constructor(driver: string, cause: unknown) {
+    super("DRIVER_MISSING", `the ${driver} package could not be loaded; install it with: npm install ${driver}`, {
+      cause,
+    });
+  }
+}
+
+/** The database cannot be opened or is not one of ours. */
+export class StoreUnreadable extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("STORE_UNREADABLE", message, { cause });
+  }
+}
+
+/** The database was migrated by a newer version of Holdfast. */
+export class SchemaTooNew extends HoldfastError {
+  constructor(message: string) {
+    super("SCHEMA_TOO_NEW", message);
+  }
+}
+
+/** The store did not take the call; it may do so later. Nothing of the call took effect, or it is safe to repeat. */
+export class StoreUnavailable extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("STORE_UNAVAILABLE", message, { cause });
+  }
+}
+
+/** The disk that holds the database is full. Nothing of the call took effect. */
+export class DiskFull extends HoldfastError {
+  constructor(cause?: unknown) {
+    super("DISK_FULL", "the disk that holds the database is full; nothing was written. Make room and try again", {
+      cause,
+    });
+  }
+}
+
+/** Thrown by a handler: this failure is final, whatever attempts remain. */
+export class NotRetryable extends HoldfastError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super("NOT_RETRYABLE", message, options);
+  }
+}
+
+/** Thrown by a handler: try again after this long instead of the usual backoff. */
+export class RetryAfter extends HoldfastError {
+  readonly delay: number | string;
+  constructor(delay: number | string, message = "asked to be retried later", options?: { cause?: unknown }) {
+    super("RETRY_AFTER", message, options);
+    this.delay = delay;
+  }
+}
+
+/** A lease is no longer held: it ran out, and the job may be with another worker. */
+export class LeaseLost extends HoldfastError {
+  constructor(id: string) {
+    super("LEASE_LOST", `the lease on job ${id} is no longer held; its outcome is not recorded`);
+  }
+}
+
+/** Reason of a handler's signal: someone asked to cancel the job. */
+export class JobCancelled extends HoldfastError {
+  constructor(id: string) {
+    super("JOB_CANCELLED", `cancellation of job ${id} was requested`);
+  }
+}
+
+/** Reason of a handler's signal: the job's timeout has passed. */
+export class JobTimeout extends HoldfastError {
+  constructor(ms: number) {
+    super("JOB_TIMEOUT", `the handler ran longer than its timeout of ${ms} ms`);
+  }
+}
+
+/** Reason of a handler's signal: the worker stops and its grace time is over. The job is released for another worker. */
+export class WorkerStopping extends HoldfastError {
+  constructor() {
+    super("WORKER_STOPPING", "the worker is stopping");
+  }
+}
+
+/** The reasons a handler's `signal` can carry. */
+export type AbortReason = JobCancelled | JobTimeout | LeaseLost | WorkerStopping;
+
+/** What is kept of an error with a job. */
+export interface ErrorRecord {
+  message: string;
+  code: string | null;
+  stack: string | null;
+}
+
+/** Turns anything a handler may throw into something that can be kept. Never throws. */
+export function describeError(thrown: unknown, limits: { message: number; stack: number }): ErrorRecord {
+  try {
+    if (thrown instanceof Error) {
+      const code = (thrown as { code?: unknown }).code;
+      return {
+        message: cut(thrown.message === "" ? thrown.name : thrown.message, limits.message),
+        code: typeof code === "string" ? cut(code, 100) : null,
+        stack: typeof thrown.stack === "string" ? cut(thrown.stack, limits.stack) : null,
+      };
+    }
+    const text = typeof thrown === "string" ? thrown : JSON.stringify(thrown);
+    return { message: cut(text ?? String(thrown), limits.message), code: null, stack: null };
+  } catch {
+    return { message: "the handler threw a value that cannot be shown", code: null, stack: null };
+  }
+}
+
+function cut(text: string, length: number): string {
+  const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
+  return wellFormed.length <= length ? wellFormed : `${wellFormed.slice(0, length - 1).toWellFormed()}…`;
+}

@@ -1,0 +1,33 @@
+/** The public API of Holdfast. Listed by hand: what is not here is not promised. */
+export { holdfast, Holdfast } from "./engine/holdfast.js";
+export type { ClaimOptions, HoldfastOptions, TickOptions } from "./engine/holdfast.js";
+export { job } from "./job.js";
+export type {
+  Job,
+  JobAttempt,
+  JobOptions,
+  JobType,
+  JobWithInput,
+  JobWithoutInput,
+  NoInput,
+  RunContext,
+  RunningJob,
+} from "./job.js";
+export type { EnqueueOptions, UniqueOptions } from "./engine/new-job.js";
+export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueuer.js";
+export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events.js";
+export type { Filter, ListOptions } from "./engine/filter.js";
+export type { Lease } from "./engine/lease.js";
+export type { Logger } from "./engine/logger.js";
+export type { Retention, RetentionOptions } from "./engine/maintenance.js";
+export type { ResultOptions } from "./engine/results.js";
+export type { Stats } from "./engine/stats.js";
+export type { UserJobs } from "./engine/user-jobs.js";
+export type { WorkOptions, Worker } from "./engine/worker.js";
+export { STATES, STATE_NAMES } from "./state.js";
+export type { FinishedState, State, StateKind } from "./state.js";
+export type { BackoffOptions, RetryOptions } from "./retry.js";
+export type { Duration } from "./duration.js";
+export type { Clock, Timer } from "./clock.js";
+export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SeenWorker, Store } from "./store.js";
+export * from "./errors.js";

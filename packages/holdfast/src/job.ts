@@ -1,0 +1,248 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { DEFAULTS, LIMITS } from "./defaults.js";
+import { durationMs, type Duration } from "./duration.js";
+import {
+  InvalidInput,
+  InvalidOption,
+  InvalidOutput,
+  PayloadTooLarge,
+  type AbortReason,
+  type InputIssue,
+} from "./errors.js";
+import { fromJson, jsonBytes, NotJson, toJson } from "./json.js";
+import { readBackoff, readMaxAttempts, type Backoff, type RetryOptions } from "./retry.js";
+import type { State } from "./state.js";
+import { readName, readPriority, readTags } from "./options.js";
+
+/** What a handler gets. Destructure what you need: `run({ input, signal })`. */
+export interface RunContext<Input> {
+  /** The job's input, parsed by the type's schema. */
+  readonly input: Input;
+  readonly job: RunningJob;
+  /** Stable across attempts of one job: pass it to services as their idempotency key. */
+  readonly token: string;
+  /** Aborted on cancellation, timeout, lost lease and shutdown; `signal.reason` is an {@link AbortReason}. */
+  readonly signal: AbortSignal & { readonly reason: AbortReason | undefined };
+  /** Keeps a line with the job (the last 100 lines). */
+  log(line: string): void;
+  /** Keeps how far the job is, from 0 to 1. */
+  progress(fraction: number, note?: string): void;
+}
+
+export interface RunningJob {
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly user: string | null;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly tags: readonly string[];
+  readonly runAt: Date;
+  readonly createdAt: Date;
+}
+
+export interface JobOptions {
+  /** Names the handler; stored with every job, so it outlives deployments. */
+  type: string;
+  /** Attempts and the delay between them. Default: 4 attempts, 30 s × 2ⁿ up to 15 min, ±10 %. */
+  retry?: RetryOptions;
+  /** How long one attempt may take before its signal is aborted and the attempt fails. Default 15 min. */
+  timeout?: Duration;
+  /** Default `"default"`. */
+  queue?: string;
+  /** −100 to 100, higher first. Default 0. */
+  priority?: number;
+  /** A job not begun this long after its enqueue goes dead instead. Default: never. */
+  expiresAfter?: Duration;
+  tags?: readonly string[];
+}
+
+declare const types: unique symbol;
+
+/** A job type: what `job()` returns. Carries the types of input and output to `enqueue` and `result`. */
+export interface JobType<Input = unknown, Output = unknown> {
+  readonly type: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  readonly timeoutMs: number;
+  readonly expiresAfterMs: number | null;
+  readonly tags: readonly string[];
+  /** @internal */ readonly backoff: Backoff;
+  /** @internal */ readonly schema: StandardSchemaV1 | null;
+  /** @internal */ readonly run: (context: RunContext<never>) => unknown;
+  /** Only for the compiler: there is no such property at run time. */
+  readonly [types]?: { input: Input; output: Output };
+}
+
+/** Input of a job type that declares no schema. */
+export type NoInput = Record<string, never> | undefined;
+
+export interface JobWithInput<Schema extends StandardSchemaV1, Output> extends JobOptions {
+  /** Any Standard Schema: zod, valibot, arktype, … */
+  input: Schema;
+  run(context: RunContext<StandardSchemaV1.InferOutput<Schema>>): Output | Promise<Output>;
+}
+export interface JobWithoutInput<Output> extends JobOptions {
+  input?: undefined;
+  run(context: RunContext<Record<string, never>>): Output | Promise<Output>;
+}
+
+/**
+ * Defines a job type.
+ *
+ * ```ts
+ * const welcome = job({
+ *   type: "email.welcome",
+ *   input: z.object({ to: z.email() }),
+ *   async run({ input, signal }) {
+ *     await sendMail(input.to, { signal });
+ *   },
+ * });
+ * ```
+ */
+export function job<Schema extends StandardSchemaV1, Output>(
+  definition: JobWithInput<Schema, Output>,
+): JobType<StandardSchemaV1.InferInput<Schema>, Output>;
+export function job<Output>(definition: JobWithoutInput<Output>): JobType<NoInput, Output>;
+export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefined; run: unknown }): JobType {
+  const type = readName(definition.type, "type", LIMITS.typeLength);
+  if (typeof definition.run !== "function") throw new InvalidOption("run", `the job type ${type} needs a run function`);
+  const schema = definition.input ?? null;
+  if (schema !== null && typeof schema["~standard"]?.validate !== "function") {
+    throw new InvalidOption(
+      "input",
+      "is not a Standard Schema; use zod, valibot, arktype or another library that implements it",
+    );
+  }
+  const timeoutMs = durationMs(definition.timeout ?? DEFAULTS.timeoutMs, "timeout");
+  if (timeoutMs === 0) throw new InvalidOption("timeout", "must be longer than 0");
+  return Object.freeze({
+    type,
+    queue: readName(definition.queue ?? DEFAULTS.queue, "queue", LIMITS.queueLength),
+    priority: readPriority(definition.priority ?? DEFAULTS.priority),
+    maxAttempts: readMaxAttempts(definition.retry?.maxAttempts, "retry.maxAttempts"),
+    timeoutMs,
+    expiresAfterMs: definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter"),
+    tags: readTags(definition.tags ?? []),
+    backoff: readBackoff(definition.retry?.backoff),
+    schema,
+    run: definition.run as JobType["run"],
+  });
+}
+
+/**
+ * The JSON text of an input that fits the type's schema. What is checked is what will be stored: the value after its
+ * way through JSON, so that a `z.date()` that could never be read back is refused at the enqueue and not at the run.
+ *
+ * Synchronous whenever the schema is, because an enqueue inside a SQLite transaction cannot wait.
+ */
+export function encodeInput(type: JobType, input: unknown): string | Promise<string> {
+  const text = encodeJson(type, input);
+  if (type.schema === null) return text;
+  const result = type.schema["~standard"].validate(fromJson(text));
+  if (result instanceof Promise) {
+    return result.then((settled) => {
+      refuseIssues(type, settled);
+      return text;
+    });
+  }
+  refuseIssues(type, result);
+  return text;
+}
+
+function encodeJson(type: JobType, input: unknown): string {
+  try {
+    return encodePayload(input ?? {}, `input of ${type.type}`);
+  } catch (error) {
+    throw error instanceof NotJson ? new InvalidInput(type.type, [error.issue]) : error;
+  }
+}
+
+/** The parsed input for the handler (a promise if the schema is asynchronous), or the error that names the field. */
+export function decodeInput(type: JobType, text: string): unknown {
+  const value = fromJson(text);
+  if (type.schema === null) return value;
+  const result = type.schema["~standard"].validate(value);
+  return result instanceof Promise ? result.then((settled) => parsedValue(type, settled)) : parsedValue(type, result);
+}
+
+function parsedValue(type: JobType, result: StandardSchemaV1.Result<unknown>): unknown {
+  refuseIssues(type, result);
+  return (result as { value: unknown }).value;
+}
+
+/** The JSON text of a handler's output; a handler that returns nothing completes with `{}`. */
+export function encodeOutput(type: string, output: unknown): string {
+  try {
+    return encodePayload(output ?? {}, `output of ${type}`);
+  } catch (error) {
+    throw error instanceof NotJson ? new InvalidOutput(type, error.issue) : error;
+  }
+}
+
+function encodePayload(value: unknown, what: string): string {
+  const text = toJson(value);
+  // A UTF-16 unit takes at most three bytes: short texts need no counting.
+  if (text.length * 3 > LIMITS.payloadBytes) {
+    const bytes = jsonBytes(text);
+    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLarge(what, bytes, LIMITS.payloadBytes);
+  }
+  return text;
+}
+
+function refuseIssues(type: JobType, result: StandardSchemaV1.Result<unknown>): void {
+  if (result.issues === undefined) return;
+  const issues: InputIssue[] = result.issues.slice(0, 20).map((issue) => ({
+    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
+    message: issue.message,
+  }));
+  throw new InvalidInput(type.type, issues);
+}
+
+/** A job as it is read back. */
+export interface Job<Input = unknown, Output = unknown> {
+  id: string;
+  type: string;
+  queue: string;
+  state: State;
+  priority: number;
+  user: string | null;
+  input: Input;
+  output: Output | null;
+  error: { message: string; code: string | null; at: Date } | null;
+  /** Attempts used so far; 1 during the first. */
+  attempt: number;
+  maxAttempts: number;
+  /** Grows with every claim. */
+  fence: number;
+  runAt: Date;
+  /** When it may be claimed; the end of the lease while leased; null when finished. */
+  dueAt: Date | null;
+  expiresAt: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
+  claimedAt: Date | null;
+  startedAt: Date | null;
+  finishedAt: Date | null;
+  cancelRequestedAt: Date | null;
+  worker: string | null;
+  key: string | null;
+  tags: readonly string[];
+  progress: { fraction: number; note: string | null } | null;
+  /** Attempts that failed, oldest first (the last 20). Empty in lists. */
+  attempts: readonly JobAttempt[];
+  /** Lines the handler logged (the last 100). Empty in lists. */
+  log: readonly { at: Date; line: string }[];
+}
+
+export interface JobAttempt {
+  attempt: number;
+  worker: string | null;
+  claimedAt: Date | null;
+  startedAt: Date | null;
+  endedAt: Date;
+  error: { message: string; code: string | null; stack: string | null };
+}

@@ -1,0 +1,91 @@
+import type { InputIssue } from "./errors.js";
+
+/** A value that JSON would drop or change in silence. */
+export class NotJson extends Error {
+  readonly issue: InputIssue;
+  constructor(path: readonly (string | number)[], message: string) {
+    super(message);
+    this.issue = { path: path.join("."), message };
+  }
+}
+
+const DEEPEST = 200;
+
+/**
+ * `JSON.stringify` that refuses what JSON cannot carry instead of losing it: BigInt, cycles, `undefined` in arrays,
+ * functions, symbols, NaN, Maps and Sets, and `__proto__` keys. `undefined` properties are left out, dates and other
+ * objects with `toJSON` are written as they ask.
+ */
+export function toJson(value: unknown): string {
+  check(value, [], []);
+  return JSON.stringify(value);
+}
+
+function check(value: unknown, path: (string | number)[], above: object[]): void {
+  switch (typeof value) {
+    case "string":
+      if (!value.isWellFormed()) throw new NotJson(path, "is not well-formed Unicode (a lone surrogate)");
+      return;
+    case "boolean":
+      return;
+    case "number":
+      if (!Number.isFinite(value)) throw new NotJson(path, `${value} is not a JSON number`);
+      return;
+    case "object":
+      if (value !== null) checkObject(value, path, above);
+      return;
+    case "undefined":
+      throw new NotJson(path, "undefined cannot be carried by JSON; use null or leave it out");
+    case "bigint":
+      throw new NotJson(path, "a BigInt cannot be carried by JSON; send it as a string");
+    default:
+      throw new NotJson(path, `a ${typeof value} cannot be carried by JSON`);
+  }
+}
+
+function checkObject(value: object, path: (string | number)[], above: object[]): void {
+  if (above.includes(value)) throw new NotJson(path, "the value contains itself");
+  if (above.length >= DEEPEST) throw new NotJson(path, `nested deeper than ${DEEPEST} levels`);
+  above.push(value);
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      path.push(index);
+      check(value[index], path, above);
+      path.pop();
+    }
+  } else if (typeof (value as { toJSON?: unknown }).toJSON === "function") {
+    check((value as { toJSON(key: string): unknown }).toJSON(String(path.at(-1) ?? "")), path, above);
+  } else {
+    checkKind(value, path);
+    for (const key of Object.keys(value)) {
+      const item = (value as Record<string, unknown>)[key];
+      path.push(key);
+      if (key === "__proto__") throw new NotJson(path, "the key __proto__ is refused");
+      if (item !== undefined) check(item, path, above);
+      path.pop();
+    }
+  }
+  above.pop();
+}
+
+function checkKind(value: object, path: readonly (string | number)[]): void {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return;
+  const kind = Object.prototype.toString.call(value).slice(8, -1);
+  // A class instance keeps its own properties; these kinds would arrive as {} or worse.
+  if (kind !== "Object" && kind !== "Arguments") throw new NotJson(path, `a ${kind} cannot be carried by JSON`);
+}
+
+/** `JSON.parse` for text that may come from outside: an own `__proto__` key does not reach the handler. */
+export function fromJson(text: string): unknown {
+  return text.includes("__proto__") ? JSON.parse(text, dropProto) : JSON.parse(text);
+}
+
+function dropProto(key: string, value: unknown): unknown {
+  return key === "__proto__" ? undefined : value;
+}
+
+/** Length in UTF-8 bytes; quick for the usual short ASCII text. */
+export function jsonBytes(text: string): number {
+  return Buffer.byteLength(text, "utf8");
+}

@@ -1,0 +1,43 @@
+import { LIMITS } from "./defaults.js";
+import { InvalidOption } from "./errors.js";
+
+/** A text that names something: not empty, not too long, no control characters. */
+export function readName(value: unknown, field: string, longest: number): string {
+  if (typeof value !== "string" || value === "") throw new InvalidOption(field, "must be a text that is not empty");
+  if (value.length > longest) throw new InvalidOption(field, `is ${value.length} characters long; at most ${longest}`);
+  // oxlint-disable-next-line no-control-regex -- control characters are just what is looked for
+  if (/[\u0000-\u001f\u007f]/.test(value) || !value.isWellFormed()) {
+    throw new InvalidOption(field, "contains control characters or broken Unicode");
+  }
+  return value;
+}
+
+export function readPriority(value: unknown): number {
+  if (!Number.isInteger(value) || Math.abs(value as number) > LIMITS.priority) {
+    throw new InvalidOption(
+      "priority",
+      `${String(value)} is not a whole number from -${LIMITS.priority} to ${LIMITS.priority}`,
+    );
+  }
+  return (value as number) + 0;
+}
+
+export function readTags(tags: readonly string[]): readonly string[] {
+  if (!Array.isArray(tags) || tags.length > LIMITS.tags)
+    throw new InvalidOption("tags", `must be a list of at most ${LIMITS.tags}`);
+  return [...new Set(tags.map((tag, index) => readName(tag, `tags.${index}`, LIMITS.tagLength)))];
+}
+
+export function readCount(value: unknown, field: string, least: number, most: number): number {
+  if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
+    throw new InvalidOption(field, `${String(value)} is not a whole number from ${least} to ${most}`);
+  }
+  return value as number;
+}
+
+/** A misspelt option would be ignored in silence; in plain JavaScript no compiler catches it. */
+export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
+  for (const key of Object.keys(options)) {
+    if (!known.has(key)) throw new InvalidOption(key, `is not an option of ${what}; known: ${[...known].join(", ")}`);
+  }
+}

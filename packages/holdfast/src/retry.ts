@@ -1,0 +1,57 @@
+import { DEFAULTS, LIMITS } from "./defaults.js";
+import { durationMs, type Duration } from "./duration.js";
+import { InvalidOption } from "./errors.js";
+
+/** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
+export interface BackoffOptions {
+  base?: Duration;
+  factor?: number;
+  max?: Duration;
+  /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. */
+  jitter?: number | string;
+}
+
+export interface RetryOptions {
+  /** Attempts in all, the first included. */
+  maxAttempts?: number;
+  /** The curve, or a function from the number of the attempt that failed (1, 2, …) to the delay. */
+  backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
+}
+
+/** The delay after attempt `attempt` failed with `error`. */
+export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
+
+/** Checks the options once, when the job type is defined, and gives the function that computes delays. */
+export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
+  if (typeof options === "function") {
+    return (attempt, error) => durationMs(options(attempt, error), field);
+  }
+  const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);
+  const max = durationMs(options?.max ?? DEFAULTS.backoff.max, `${field}.max`);
+  const factor = options?.factor ?? DEFAULTS.backoff.factor;
+  if (!Number.isFinite(factor) || factor < 1)
+    throw new InvalidOption(`${field}.factor`, "must be a number of at least 1");
+  const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
+  return (attempt, _error, random) => {
+    const exact = Math.min(base * factor ** (attempt - 1), max);
+    return Math.round(Math.min(spread(exact, random()), max));
+  };
+}
+
+function readJitter(jitter: number | string, field: string): (exact: number, random: number) => number {
+  if (typeof jitter === "string") {
+    const most = durationMs(jitter, field);
+    return (exact, random) => exact + most * random;
+  }
+  if (!(jitter >= 0 && jitter <= 1))
+    throw new InvalidOption(field, 'must be a share from 0 to 1, or a duration like "1s"');
+  return (exact, random) => exact * (1 + jitter * (2 * random - 1));
+}
+
+export function readMaxAttempts(value: number | undefined, field = "maxAttempts"): number {
+  const attempts = value ?? DEFAULTS.maxAttempts;
+  if (!Number.isInteger(attempts) || attempts < 1 || attempts > LIMITS.maxAttempts) {
+    throw new InvalidOption(field, `${String(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
+  }
+  return attempts;
+}

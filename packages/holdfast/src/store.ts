@@ -1,0 +1,333 @@
+import type { FinishedState, State } from "./state.js";
+
+/**
+ * The store contract: the only thing the engine knows of a database.
+ *
+ * Calls take and give plain values. Times are milliseconds since 1970, payloads are JSON text. Batches answer item by
+ * item, and one bad item never hurts the others. Policy (backoff, what to do with an expired job) is the engine's;
+ * a store only guards what must be atomic:
+ *
+ * - **The one idea.** A live job has a due time: for a waiting job when it may run, for a leased one when its lease
+ *   ends. `claim` takes jobs whose due time has passed and pushes it forward; settling to a finished state removes it.
+ * - **The fence** grows by one with every claim. `start`, `extend` and `settle` with another fence change nothing and
+ *   answer `lost`.
+ * - **Claim arithmetic** is `countClaim` of `state.ts`. When the lease before was lost, the claim also appends that
+ *   attempt to the job's history and sets the job's error to `STALE_ERROR`.
+ * - **A requested cancellation wins** over every outcome but `completed`: the job becomes `cancelled`.
+ * - **Unique keys** are rows of their own; see {@link UniqueKey}.
+ */
+export interface Store {
+  readonly capabilities: Capabilities;
+
+  /** Brings the database to this version's schema. Safe to repeat and to run from many processes at once. */
+  migrate(): Promise<void>;
+  close(): Promise<void>;
+
+  insert(jobs: readonly NewJob[]): Promise<InsertAnswer[]>;
+  /** Inserts inside the caller's own transaction. A store whose driver is synchronous answers synchronously. */
+  insertIn(tx: unknown, jobs: readonly NewJob[]): InsertAnswer[] | Promise<InsertAnswer[]>;
+
+  claim(request: ClaimRequest): Promise<Claim>;
+  /** claimed → running, if the lease is held. */
+  start(marks: readonly StartMark[]): Promise<LeaseAnswer[]>;
+  /** Moves the end of held leases to `leaseMs` from now. */
+  extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseAnswer[]>;
+  settle(outcomes: readonly Outcome[]): Promise<SettleAnswer[]>;
+  /** Keeps progress and log lines of held leases; silently drops those of lost ones. */
+  note(notes: readonly Note[]): Promise<void>;
+
+  /** The whole record, history and log included. With `user` set, another user's job is as good as missing. */
+  get(id: string, scope?: Scope): Promise<StoredJob | null>;
+  /** Newest first. Records come without history and log. */
+  list(filter: JobFilter, page: { limit: number; cursor: string | null }): Promise<JobPage>;
+  /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
+  cancel(ids: readonly string[], scope?: Scope): Promise<CancelAnswer[]>;
+  /** dead|cancelled → pending with fresh attempts, failed → due now. The fence goes on. */
+  retry(ids: readonly string[], scope?: Scope): Promise<RetryAnswer[]>;
+  /** Deletes jobs that are not leased, with everything that belongs to them, their unique key included. */
+  remove(ids: readonly string[], scope?: Scope): Promise<RemoveAnswer[]>;
+
+  /** Lays down leases that ran out: back to waiting, due at once, or dead when attempts are used up. */
+  expireStale(limit: number): Promise<LaidDown[]>;
+  /** Lays down waiting jobs whose time to live has passed. */
+  expireWaiting(limit: number): Promise<LaidDown[]>;
+  /** Deletes finished jobs, oldest first: those that ended before `before`, or those past the newest `keep`. */
+  purge(request: PurgeRequest): Promise<number>;
+  /** Housekeeping of the store's own (checkpoints, free pages), in a small step. */
+  upkeep(): Promise<void>;
+  /** True for one caller per `everyMs`, over all processes: whose turn it is to do `name`. */
+  turn(name: string, everyMs: number): Promise<boolean>;
+
+  stats(): Promise<StoreStats>;
+  pause(queue: string): Promise<void>;
+  resume(queue: string): Promise<void>;
+  queues(): Promise<QueueRecord[]>;
+
+  beat(worker: WorkerRecord): Promise<void>;
+  leave(workerId: string): Promise<void>;
+  workers(): Promise<SeenWorker[]>;
+
+  /** Hints that something changed. Only a hint: polling is the truth. Without listeners a store runs no timer. */
+  listen(listener: (hint: Hint) => void): () => void;
+}
+
+/** What a store can do; documented flags instead of checks on its name. */
+export interface Capabilities {
+  /** `insertIn` works inside the caller's transaction. */
+  transactions: boolean;
+  /** Claims come in strict order (priority, due time, id) within a queue. */
+  strictOrder: boolean;
+  /** Other processes are woken by the store and not only by polling. */
+  push: boolean;
+}
+
+/** Limits a call to one user's jobs. */
+export interface Scope {
+  user?: string | undefined;
+}
+
+export interface NewJob {
+  id: string;
+  type: string;
+  queue: string;
+  priority: number;
+  user: string | null;
+  /** JSON text. */
+  input: string;
+  maxAttempts: number;
+  /** Due at this instant, or from now if null; `delayMs` is added to either. */
+  runAt: number | null;
+  delayMs: number;
+  expiresAt: number | null;
+  tags: readonly string[];
+  unique: UniqueKey | null;
+}
+
+/**
+ * A unique key has at most one job in its scope. It is held
+ * - `waiting`: until the job's first claim, and is never retaken;
+ * - `live`: until the job is finished; a retry takes it again or is refused;
+ * - `period`: until `periodMs` after the enqueue, whatever becomes of the job;
+ * - `ever`: for good, even past the job's retention; only removing the job frees it.
+ *
+ * The scope of the job that holds the key decides, not that of the newcomer.
+ */
+export interface UniqueKey {
+  key: string;
+  scope: "waiting" | "live" | "period" | "ever";
+  periodMs: number;
+  /** `replace` rewrites a waiting holder under its own id; a leased or finished holder is kept as it is. */
+  onConflict: "keep" | "replace" | "reject";
+}
+
+export type InsertAnswer =
+  | { status: "inserted" }
+  /** The job with this id exists already, or the key is held: `of` is the job that counts. */
+  | { status: "duplicate"; of: string; replaced: boolean }
+  | { status: "refused"; reason: "key held"; of: string }
+  | { status: "refused"; reason: "not stored"; error: string };
+
+export interface ClaimRequest {
+  /** Null: every queue. */
+  queues: readonly string[] | null;
+  /** Null: every type. Given types are served by an index of their own. */
+  types: readonly string[] | null;
+  limit: number;
+  /** Stop after this much input; one job is always taken. */
+  bytes: number;
+  worker: string;
+  leaseMs: number;
+}
+
+export interface Claim {
+  /** The store's time of the claim. */
+  at: number;
+  /** Highest priority first, then by due time, then oldest first. */
+  jobs: ClaimedJob[];
+  /** When the next job falls due, if the claim came back short and the store can tell cheaply. Only a hint. */
+  nextDueAt: number | null;
+}
+
+export interface ClaimedJob {
+  id: string;
+  fence: number;
+  type: string;
+  queue: string;
+  priority: number;
+  user: string | null;
+  input: string;
+  attempt: number;
+  maxAttempts: number;
+  losses: number;
+  releases: number;
+  runAt: number;
+  expiresAt: number | null;
+  createdAt: number;
+  cancelRequested: boolean;
+  /** Error of the job before this claim, with the time it was set. */
+  error: StoredError | null;
+  tags: readonly string[];
+  /**
+   * What the job was before this claim: the engine tells a lost lease, and lays down what must not run. `attempt` is
+   * the number of attempts used before this one, `exhausted` says that none was left.
+   */
+  previous: { state: State; attempt: number; exhausted: boolean };
+}
+
+export interface LeaseRef {
+  id: string;
+  fence: number;
+}
+export interface StartMark extends LeaseRef {
+  startedAt: number;
+}
+/** `cancel`: the lease is kept, and someone asked for the job to be cancelled. */
+export type LeaseAnswer = "kept" | "lost" | "cancel";
+
+export interface StoredError {
+  message: string;
+  code: string | null;
+  at: number;
+}
+
+/** What became of a lease. `attempt` and `releases` are the counts the job shall have afterwards. */
+export interface Outcome extends LeaseRef {
+  to: "completed" | "failed" | "dead" | "cancelled" | "pending";
+  /** JSON text, for `completed`. */
+  output: string | null;
+  /** For `failed` and `pending`: due this long from now. */
+  delayMs: number;
+  attempt: number;
+  releases: number;
+  /** The job's error afterwards; null keeps what is there. */
+  error: { message: string; code: string | null } | null;
+  /** When the handler began, for jobs whose start was never marked; null if it did not begin. */
+  startedAt: number | null;
+  /** An entry for the job's history; null for outcomes that are no failure. */
+  attemptRecord: AttemptRecord | null;
+}
+
+/** `cancelled`: applied, and a requested cancellation turned the outcome into that. */
+export type SettleAnswer = "applied" | "cancelled" | "lost";
+
+export interface AttemptRecord {
+  attempt: number;
+  worker: string | null;
+  claimedAt: number | null;
+  startedAt: number | null;
+  endedAt: number;
+  error: { message: string; code: string | null; stack: string | null };
+}
+
+export interface Note extends LeaseRef {
+  progress: { fraction: number; note: string | null } | null;
+  log: readonly { at: number; line: string }[];
+}
+
+export interface StoredJob {
+  id: string;
+  type: string;
+  queue: string;
+  state: State;
+  priority: number;
+  user: string | null;
+  input: string;
+  output: string | null;
+  error: StoredError | null;
+  attempt: number;
+  maxAttempts: number;
+  losses: number;
+  releases: number;
+  fence: number;
+  /** When it may run, as asked for or as set by the last retry. */
+  runAt: number;
+  /** When it may be claimed; the end of the lease for a leased job, null for a finished one. */
+  dueAt: number | null;
+  expiresAt: number | null;
+  createdAt: number;
+  updatedAt: number;
+  claimedAt: number | null;
+  startedAt: number | null;
+  finishedAt: number | null;
+  cancelRequestedAt: number | null;
+  worker: string | null;
+  key: string | null;
+  tags: readonly string[];
+  progress: { fraction: number; note: string | null } | null;
+  /** Failed attempts, oldest first; empty in lists. */
+  attempts: readonly AttemptRecord[];
+  /** Empty in lists. */
+  log: readonly { at: number; line: string }[];
+}
+
+export interface JobFilter {
+  states?: readonly State[] | undefined;
+  types?: readonly string[] | undefined;
+  queues?: readonly string[] | undefined;
+  user?: string | undefined;
+  tag?: string | undefined;
+  createdAfter?: number | undefined;
+  createdBefore?: number | undefined;
+}
+export interface JobPage {
+  jobs: StoredJob[];
+  cursor: string | null;
+}
+
+export type CancelAnswer = "cancelled" | "requested" | "finished" | "missing";
+/** `key held`: another job holds the unique key. `not retryable`: it waits, runs, or has completed. */
+export type RetryAnswer = "retried" | "key held" | "not retryable" | "missing";
+export type RemoveAnswer = "removed" | "leased" | "missing";
+
+export interface LaidDown {
+  id: string;
+  type: string;
+  queue: string;
+  to: State;
+}
+
+export interface PurgeRequest {
+  state: FinishedState;
+  before: number | null;
+  keep: number | null;
+  limit: number;
+}
+
+export interface StoreStats {
+  /** Jobs by queue, type and state; combinations without jobs are left out. */
+  counts: { queue: string; type: string; state: State; count: number }[];
+  /** Age of the job that has been due longest and waits for a worker; null if none is due. */
+  oldestDueMs: number | null;
+  /** Jobs that ended in the last 60 seconds. */
+  lastMinute: Record<FinishedState, number>;
+}
+
+export interface QueueRecord {
+  queue: string;
+  paused: boolean;
+  priorities: number[];
+}
+
+export interface WorkerRecord {
+  id: string;
+  queues: readonly string[] | null;
+  types: readonly string[];
+  concurrency: number;
+  running: number;
+  host: string;
+  pid: number;
+  startedAt: number;
+}
+/** A worker with the time it was last heard of; one that left is kept for a while with `left` set. */
+export interface SeenWorker extends WorkerRecord {
+  seenAt: number;
+  left: boolean;
+}
+
+export type Hint =
+  /** Something may be due, now or this much later. */
+  | { kind: "work"; inMs: number }
+  /** These jobs are asked to stop. */
+  | { kind: "cancel"; ids: readonly string[] }
+  /** Some job may have ended. */
+  | { kind: "finished" };

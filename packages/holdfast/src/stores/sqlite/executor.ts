@@ -1,0 +1,148 @@
+import { statSync } from "node:fs";
+import type { Database } from "better-sqlite3";
+import type { Hint } from "../../store.js";
+import { connect, type ConnectionOptions } from "./connection.js";
+import { packError, type PackedError } from "./faults.js";
+import { hintsOf } from "./hints.js";
+import { migrate } from "./migrations.js";
+import { operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
+
+/** One call on its way to the connection. */
+export interface Call {
+  n: number;
+  op: OperationName | "migrate" | "upkeep" | "close";
+  args: readonly unknown[];
+  /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
+  now: number | null;
+}
+export type Answer = readonly [n: number, value: unknown, error?: PackedError];
+
+/** Carries out calls on one connection. Runs on the store's own thread, or inline for `:memory:`. */
+export interface Executor {
+  /** Whatever has gathered goes in one transaction, so that many callers share one sync to disk. */
+  execute(calls: readonly Call[]): { answers: Answer[]; hints: Hint[] };
+  /** Hints if another connection has written since the last look. */
+  look(): Hint[];
+}
+
+// A WAL past this size is folded back and cut even if that must wait for readers.
+const WAL_TRUNCATE_BYTES = 16 * 1024 * 1024;
+const FREE_PAGES_A_STEP = 500;
+
+export function createExecutor(options: ConnectionOptions): Executor {
+  let db: Database | undefined;
+  let room: Room | undefined;
+  let seenVersion = 0;
+
+  function open(): Database {
+    db ??= connect(options);
+    return db;
+  }
+  function prepared(): Room {
+    room ??= operationsOn(open());
+    return room;
+  }
+
+  /** Runs operations in one transaction; throws if any of them does, with nothing done. */
+  function together(calls: readonly Call[]): Answer[] {
+    const { operations, counts } = prepared();
+    const connection = open();
+    if (calls.every((call) => READS.has(call.op as OperationName))) return calls.map((call) => run(operations, call));
+    connection.exec("BEGIN IMMEDIATE");
+    try {
+      const answers = calls.map((call) => run(operations, call));
+      counts.write(calls.at(-1)?.now ?? Date.now());
+      connection.exec("COMMIT");
+      return answers;
+    } catch (error) {
+      counts.discard();
+      // A full disk makes SQLite roll back by itself.
+      if (connection.inTransaction) connection.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  function run(operations: Operations, call: Call): Answer {
+    const operation = operations[call.op as OperationName] as (now: number, ...args: readonly unknown[]) => unknown;
+    return [call.n, operation(call.now ?? Date.now(), ...call.args)];
+  }
+
+  function attempt(calls: readonly Call[]): Answer[] {
+    if (calls.length === 0) return [];
+    try {
+      return together(calls);
+    } catch (error) {
+      const [only, ...others] = calls;
+      if (only === undefined || others.length === 0) return calls.map((call) => [call.n, undefined, packError(error)]);
+      // One call spoilt the group: each goes alone, and only the bad one fails.
+      return calls.flatMap((call) => attempt([call]));
+    }
+  }
+
+  function special(call: Call): Answer {
+    try {
+      if (call.op === "migrate") migrate(open(), call.now ?? Date.now());
+      if (call.op === "upkeep") foldWal(open(), options.file);
+      if (call.op === "close") {
+        room = undefined;
+        db?.close();
+        db = undefined;
+      }
+      return [call.n, undefined];
+    } catch (error) {
+      return [call.n, undefined, packError(error)];
+    }
+  }
+
+  /** A lone claim that would find nothing must not take the write lock from those who have work. */
+  function emptyClaim(call: Call): Answer | null {
+    if (call.op !== "claim") return null;
+    try {
+      const request = call.args[0] as Parameters<Room["emptyClaim"]>[0];
+      const empty = prepared().emptyClaim(request, call.now ?? Date.now());
+      return empty === null ? null : [call.n, empty];
+    } catch {
+      return null;
+    }
+  }
+
+  return {
+    execute(calls) {
+      const answers: Answer[] = [];
+      let group: Call[] = [];
+      const flush = (): void => {
+        const [only] = group;
+        const empty = group.length === 1 && only !== undefined ? emptyClaim(only) : null;
+        if (empty === null) answers.push(...attempt(group));
+        else answers.push(empty);
+        group = [];
+      };
+      for (const call of calls) {
+        if (call.op === "migrate" || call.op === "upkeep" || call.op === "close") {
+          flush();
+          answers.push(special(call));
+        } else group.push(call);
+      }
+      flush();
+      return { answers, hints: hintsOf(calls, answers) };
+    },
+
+    look() {
+      if (db === undefined || room === undefined) return [];
+      const version = db.pragma("data_version", { simple: true }) as number;
+      if (version === seenVersion) return [];
+      const first = seenVersion === 0;
+      seenVersion = version;
+      if (first) return [];
+      const ids = room.cancelRequested();
+      const hints: Hint[] = [{ kind: "work", inMs: 0 }, { kind: "finished" }];
+      return ids.length === 0 ? hints : [...hints, { kind: "cancel", ids }];
+    },
+  };
+}
+
+function foldWal(db: Database, file: string): void {
+  db.pragma(`incremental_vacuum(${FREE_PAGES_A_STEP})`);
+  const wal = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) db.pragma("wal_checkpoint(TRUNCATE)");
+}

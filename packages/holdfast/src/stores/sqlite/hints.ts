@@ -1,0 +1,60 @@
+import type { Hint, InsertAnswer, LaidDown, Outcome, RetryAnswer, CancelAnswer, NewJob } from "../../store.js";
+import type { Answer, Call } from "./executor.js";
+
+/** What the calls just carried out may mean to whoever listens on this handle. */
+export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hint[] {
+  let workInMs = Number.POSITIVE_INFINITY;
+  let finished = false;
+  const cancelled: string[] = [];
+  const work = (inMs: number): void => {
+    if (inMs < workInMs) workInMs = Math.max(0, inMs);
+  };
+  const laidDown = (jobs: readonly LaidDown[]): void => {
+    for (const { to } of jobs) {
+      if (to === "pending") work(0);
+      else finished = true;
+    }
+  };
+  for (const [index, call] of calls.entries()) {
+    const value = answers[index]?.[1];
+    if (value === undefined) continue;
+    switch (call.op) {
+      case "insert":
+        for (const [at, job] of (call.args[0] as NewJob[]).entries()) {
+          if ((value as InsertAnswer[])[at]?.status === "refused") continue;
+          work(job.delayMs + (job.runAt === null ? 0 : job.runAt - (call.now ?? Date.now())));
+        }
+        break;
+      case "settle":
+        for (const outcome of call.args[0] as Outcome[]) {
+          if (outcome.to === "pending" || outcome.to === "failed") work(outcome.delayMs);
+          else finished = true;
+        }
+        break;
+      case "retry":
+        if ((value as RetryAnswer[]).includes("retried")) work(0);
+        break;
+      case "expireStale":
+        laidDown((value as { laidDown: LaidDown[] }).laidDown);
+        break;
+      case "expireWaiting":
+        laidDown(value as LaidDown[]);
+        break;
+      case "cancel":
+        for (const [at, answer] of (value as CancelAnswer[]).entries()) {
+          if (answer === "requested") cancelled.push((call.args[0] as string[])[at] as string);
+          else finished ||= answer === "cancelled";
+        }
+        break;
+      case "setPaused":
+        if (call.args[1] === false) work(0);
+        break;
+      default:
+    }
+  }
+  const hints: Hint[] = [];
+  if (workInMs < Number.POSITIVE_INFINITY) hints.push({ kind: "work", inMs: workInMs });
+  if (finished) hints.push({ kind: "finished" });
+  if (cancelled.length > 0) hints.push({ kind: "cancel", ids: cancelled });
+  return hints;
+}

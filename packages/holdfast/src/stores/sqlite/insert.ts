@@ -1,0 +1,128 @@
+import type { Database } from "better-sqlite3";
+import { LIMITS } from "../../defaults.js";
+import { isWaiting, type State } from "../../state.js";
+import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
+import type { Counts } from "./counts.js";
+import { isHeld, type Keys } from "./keys.js";
+import type { Lanes } from "./lanes.js";
+
+/** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
+export function insertOperation(
+  db: Database,
+  counts: Counts,
+  keys: Keys,
+  lanes: Lanes,
+): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
+  const insertRow = db.prepare(
+    `INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
+       fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags)
+     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (id) DO NOTHING`,
+  );
+  const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
+  const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
+  const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
+  const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
+  const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
+  const waitingRow = db.prepare("SELECT seq, state, queue, type, tags FROM holdfast_jobs WHERE id = ?");
+  const rewriteRow = db.prepare(
+    `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
+       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, updated_at = ?,
+       key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+     WHERE seq = ?`,
+  );
+
+  function insertOne(job: NewJob, now: number): InsertAnswer {
+    const { unique } = job;
+    if (unique !== null) {
+      if (exists.get(job.id) !== undefined) return { status: "duplicate", of: job.id, replaced: false };
+      const holder = keys.holder(unique.key);
+      if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
+    }
+    const dueAt = (job.runAt ?? now) + job.delayMs;
+    const large = job.input.length > LIMITS.inlineInputBytes;
+    const added = insertRow.run(
+      job.id,
+      job.type,
+      job.queue,
+      job.priority,
+      job.user,
+      large ? null : job.input,
+      job.maxAttempts,
+      dueAt,
+      dueAt,
+      job.expiresAt,
+      now,
+      now,
+      unique?.key ?? null,
+      unique?.scope ?? null,
+      tagText(job.tags),
+    );
+    if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
+    if (large) insertInput.run(added.lastInsertRowid, job.input);
+    for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
+    if (unique !== null)
+      keys.take(unique.key, job.id, unique.scope, unique.scope === "period" ? now + unique.periodMs : null);
+    counts.move(job.queue, job.type, null, "pending");
+    return { status: "inserted" };
+  }
+
+  function conflict(job: NewJob, unique: UniqueKey, holderId: string, now: number): InsertAnswer {
+    if (unique.onConflict === "reject") return { status: "refused", reason: "key held", of: holderId };
+    const replaced = unique.onConflict === "replace" && replace(job, unique, holderId, now);
+    return { status: "duplicate", of: holderId, replaced };
+  }
+
+  /** Rewrites a waiting holder under its own id. The fence goes on, so that no old lease can pass for a new one. */
+  function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
+    const row = waitingRow.get(holderId) as
+      | { seq: number; state: State; queue: string; type: string; tags: string | null }
+      | undefined;
+    if (row === undefined || !isWaiting(row.state)) return false;
+    const dueAt = (job.runAt ?? now) + job.delayMs;
+    const large = job.input.length > LIMITS.inlineInputBytes;
+    rewriteRow.run(
+      job.type,
+      job.queue,
+      job.priority,
+      job.user,
+      large ? null : job.input,
+      job.maxAttempts,
+      dueAt,
+      dueAt,
+      job.expiresAt,
+      now,
+      unique.scope,
+      tagText(job.tags),
+      row.seq,
+    );
+    if (large) insertInput.run(row.seq, job.input);
+    else deleteInput.run(row.seq);
+    for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
+    for (const tag of job.tags) insertTag.run(tag, row.seq);
+    keys.take(unique.key, holderId, unique.scope, unique.scope === "period" ? now + unique.periodMs : null);
+    counts.move(row.queue, row.type, row.state, null);
+    counts.move(job.queue, job.type, null, "pending");
+    return true;
+  }
+
+  return (jobs: readonly NewJob[], now: number): InsertAnswer[] => {
+    lanes.ensure(jobs);
+    return jobs.map((job) => {
+      try {
+        return insertOne(job, now);
+      } catch (error) {
+        // A row the schema refuses must not hurt its batch; anything else (a full disk, say) concerns the whole.
+        if (!String((error as { code?: unknown }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
+        return { status: "refused", reason: "not stored", error: (error as Error).message };
+      }
+    });
+  };
+}
+
+export function tagText(tags: readonly string[]): string | null {
+  return tags.length === 0 ? null : JSON.stringify(tags);
+}
+export function readTagText(text: string | null): string[] {
+  return text === null ? [] : (JSON.parse(text) as string[]);
+}

@@ -1,0 +1,104 @@
+import type { Database } from "better-sqlite3";
+import { isFinished, isLeased, type State } from "../../state.js";
+import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
+import type { Counts } from "./counts.js";
+import type { History } from "./history.js";
+
+interface LeaseRow {
+  seq: number;
+  state: State;
+  fence: number;
+  queue: string;
+  type: string;
+  cancel_at: number | null;
+}
+
+export interface LeaseOperations {
+  start(marks: readonly StartMark[], now: number): LeaseAnswer[];
+  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseAnswer[];
+  settle(outcomes: readonly Outcome[], now: number): SettleAnswer[];
+  note(notes: readonly Note[], now: number): void;
+}
+
+/** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
+export function leaseOperations(db: Database, counts: Counts, history: History): LeaseOperations {
+  const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
+  const markRunning = db.prepare(
+    "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
+  );
+  const moveDue = db.prepare("UPDATE holdfast_jobs SET due_at = ?, updated_at = ? WHERE seq = ?");
+  const finish = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
+       started_at = coalesce(started_at, ?) WHERE seq = ?`,
+  );
+  const putBack = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
+       started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
+  );
+  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
+  const setProgress = db.prepare(
+    "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, updated_at = ? WHERE seq = ?",
+  );
+
+  /** The row if this very lease still holds the job. */
+  function held(lease: LeaseRef): LeaseRow | undefined {
+    const row = leaseRow.get(lease.id) as LeaseRow | undefined;
+    return row !== undefined && row.fence === lease.fence && isLeased(row.state) ? row : undefined;
+  }
+
+  function settleOne(outcome: Outcome, now: number): SettleAnswer {
+    const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
+    if (row === undefined || row.fence !== outcome.fence) return "lost";
+    if (!isLeased(row.state)) return settledBefore(outcome, row.state);
+    const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
+    if (isFinished(to)) {
+      finish.run(to, outcome.output, now, now, outcome.attempt, outcome.startedAt, row.seq);
+    } else {
+      const dueAt = now + outcome.delayMs;
+      putBack.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
+    }
+    if (outcome.error !== null) setError.run(outcome.error.message, outcome.error.code, now, row.seq);
+    if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
+    counts.move(row.queue, row.type, row.state, to);
+    return to === outcome.to ? "applied" : "cancelled";
+  }
+
+  function leaseAnswer(row: LeaseRow): LeaseAnswer {
+    return row.cancel_at === null ? "kept" : "cancel";
+  }
+
+  return {
+    start: (marks, now) =>
+      marks.map((mark) => {
+        const row = held(mark);
+        if (row === undefined) return "lost";
+        if (row.state === "claimed") {
+          markRunning.run(mark.startedAt, now, row.seq);
+          counts.move(row.queue, row.type, "claimed", "running");
+        }
+        return leaseAnswer(row);
+      }),
+    extend: (leases, leaseMs, now) =>
+      leases.map((lease) => {
+        const row = held(lease);
+        if (row === undefined) return "lost";
+        moveDue.run(now + leaseMs, now, row.seq);
+        return leaseAnswer(row);
+      }),
+    settle: (outcomes, now) => outcomes.map((outcome) => settleOne(outcome, now)),
+    note(notes, now) {
+      for (const note of notes) {
+        const row = held(note);
+        if (row === undefined) continue;
+        if (note.progress !== null) setProgress.run(note.progress.fraction, note.progress.note, now, row.seq);
+        if (note.log.length > 0) history.appendLog(row.seq, note.log);
+      }
+    },
+  };
+}
+
+/** The lease was settled already, perhaps by this very call before its answer got lost: repeating it is harmless. */
+function settledBefore(outcome: Outcome, state: State): SettleAnswer {
+  if (state === outcome.to) return "applied";
+  return state === "cancelled" ? "cancelled" : "lost";
+}

@@ -1,0 +1,110 @@
+import type { Database } from "better-sqlite3";
+import { SchemaTooNew } from "../../errors.js";
+import { STATE_NAMES } from "../../state.js";
+
+/**
+ * Numbered and only ever appended to. Tables carry a prefix because the file may be the application's own.
+ *
+ * Jobs are updated in place (see docs/decisions/0001): partial indexes keep what is finished out of the way of claims,
+ * and what is live out of the way of retention.
+ */
+const MIGRATIONS: readonly string[] = [
+  `
+CREATE TABLE holdfast_jobs (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  type TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100),
+  state TEXT NOT NULL CHECK (state IN (${STATE_NAMES.map((state) => `'${state}'`).join(", ")})),
+  user TEXT,
+  -- NULL: the input is large and lives in holdfast_inputs.
+  input TEXT,
+  output TEXT,
+  error TEXT,
+  error_code TEXT,
+  error_at INTEGER,
+  attempt INTEGER NOT NULL CHECK (attempt >= 0),
+  max_attempts INTEGER NOT NULL CHECK (max_attempts >= 1),
+  losses INTEGER NOT NULL,
+  releases INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  run_at INTEGER NOT NULL,
+  -- When it may be claimed; the end of the lease while leased; NULL when finished.
+  due_at INTEGER,
+  expires_at INTEGER,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  claimed_at INTEGER,
+  started_at INTEGER,
+  finished_at INTEGER,
+  cancel_at INTEGER,
+  worker TEXT,
+  key TEXT,
+  key_scope TEXT,
+  tags TEXT,
+  progress REAL,
+  progress_note TEXT
+) STRICT;
+CREATE INDEX holdfast_jobs_due ON holdfast_jobs (queue, priority, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (state, finished_at) WHERE due_at IS NULL;
+CREATE INDEX holdfast_jobs_finished_type ON holdfast_jobs (type, state) WHERE due_at IS NULL;
+CREATE INDEX holdfast_jobs_user ON holdfast_jobs (user) WHERE user IS NOT NULL;
+CREATE INDEX holdfast_jobs_expiry ON holdfast_jobs (expires_at) WHERE expires_at IS NOT NULL AND due_at IS NOT NULL;
+CREATE INDEX holdfast_jobs_cancel ON holdfast_jobs (cancel_at) WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL;
+
+CREATE TABLE holdfast_inputs (job INTEGER PRIMARY KEY, input TEXT NOT NULL) STRICT;
+CREATE TABLE holdfast_keys (
+  key TEXT PRIMARY KEY, job TEXT NOT NULL, scope TEXT NOT NULL, until INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_keys_until ON holdfast_keys (until) WHERE until IS NOT NULL;
+CREATE TABLE holdfast_tags (
+  tag TEXT NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (tag, job)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_attempts (
+  job INTEGER NOT NULL, n INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (job, n)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_log (
+  job INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (job, n)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_lanes (
+  queue TEXT NOT NULL, priority INTEGER NOT NULL, paused INTEGER NOT NULL, PRIMARY KEY (queue, priority)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_counts (
+  queue TEXT NOT NULL, type TEXT NOT NULL, state TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (queue, type, state)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_pace (
+  second INTEGER NOT NULL, state TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (second, state)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE holdfast_workers (id TEXT PRIMARY KEY, record TEXT NOT NULL, seen_at INTEGER NOT NULL, gone INTEGER NOT NULL) STRICT;
+CREATE TABLE holdfast_turns (name TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`,
+];
+
+/** Applies what is missing, all or nothing, under the write lock: any number of processes may start at once. */
+export function migrate(db: Database, now: number): void {
+  // Looking first keeps a start on an up-to-date file free of the write lock.
+  if (versionOf(db) === MIGRATIONS.length) return;
+  db.transaction(() => {
+    db.exec(
+      "CREATE TABLE IF NOT EXISTS holdfast_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT",
+    );
+    const from = versionOf(db);
+    if (from > MIGRATIONS.length) {
+      throw new SchemaTooNew(
+        `the database is at schema version ${from}, this version of Holdfast knows ${MIGRATIONS.length}; upgrade the holdfast package`,
+      );
+    }
+    const record = db.prepare("INSERT INTO holdfast_migrations (version, applied_at) VALUES (?, ?)");
+    for (const [index, sql] of MIGRATIONS.slice(from).entries()) {
+      db.exec(sql);
+      record.run(from + index + 1, now);
+    }
+  }).immediate();
+}
+
+function versionOf(db: Database): number {
+  const exists = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'holdfast_migrations'").get() !== undefined;
+  if (!exists) return 0;
+  return db.prepare("SELECT coalesce(max(version), 0) FROM holdfast_migrations").pluck().get() as number;
+}

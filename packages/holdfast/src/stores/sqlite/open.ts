@@ -1,0 +1,181 @@
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Database } from "better-sqlite3";
+import type { Clock } from "../../clock.js";
+import { systemClock } from "../../clock.js";
+import { durationMs, type Duration } from "../../duration.js";
+import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
+import type { Hint, LaidDown, Store } from "../../store.js";
+import { readClaimed } from "./claim.js";
+import type { Durability } from "./connection.js";
+import type { Call } from "./executor.js";
+import { inlineLink, threadLink } from "./link.js";
+import { operationsOn, type OperationName, type Operations, type Room } from "./operations.js";
+import type { StaleWalk } from "./upkeep.js";
+
+export interface SqliteOptions {
+  /** `full` (default): an answered enqueue survives a power cut. `normal`: it survives a crash of the process. */
+  durability?: Durability;
+  /** How long a write waits for another process's lock. Default 5 s. */
+  busyTimeout?: Duration;
+  clock?: Clock;
+}
+
+type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
+  ? Args
+  : never;
+
+/** Opens a SQLite store on a file, or in memory (`:memory:`). Nothing is touched before `migrate`. */
+export function openSqlite(file: string, options: SqliteOptions = {}): Store {
+  const memory = file === ":memory:";
+  const path = memory ? file : resolveFile(file);
+  const clock = options.clock ?? systemClock;
+  const connection = {
+    file: path,
+    durability: options.durability ?? "full",
+    busyMs: durationMs(options.busyTimeout ?? 5_000, "busyTimeout"),
+  };
+  if (!["full", "normal"].includes(connection.durability)) {
+    throw new InvalidOption("durability", `${JSON.stringify(options.durability)} is none of "full", "normal"`);
+  }
+  const listeners = new Set<(hint: Hint) => void>();
+  const onHints = (hints: Hint[]): void => {
+    for (const hint of hints) for (const listener of listeners) listener(hint);
+  };
+  const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
+  // With the system's clock the time is taken when a call is carried out, not when it was queued behind a lock.
+  const time = (): number | null => (clock === systemClock ? null : clock.now());
+  const callers = new WeakMap<Database, Room>();
+  let closed = false;
+
+  async function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
+    if (closed) throw new Closed("the store is closed", "open a new one");
+    return link.call(op, args, time());
+  }
+  function ask<Name extends OperationName>(
+    op: Name,
+    ...args: OperationArgs<Name>
+  ): Promise<ReturnType<Operations[Name]>> {
+    return send(op, args) as Promise<ReturnType<Operations[Name]>>;
+  }
+
+  return {
+    capabilities: { transactions: !memory, strictOrder: true, push: true },
+
+    migrate: async () => void (await send("migrate", [])),
+    async close() {
+      if (closed) return;
+      const done = send("close", []);
+      closed = true;
+      listeners.clear();
+      await done;
+    },
+
+    insert: async (jobs) => (jobs.length === 0 ? [] : ask("insert", jobs)),
+    insertIn(tx, jobs) {
+      if (closed) throw new Closed("the store is closed", "open a new one");
+      const db = callersTransaction(tx, path);
+      let room = callers.get(db);
+      if (room === undefined) callers.set(db, (room = operationsOn(db)));
+      const now = clock.now();
+      try {
+        const answers = room.operations.insert(now, jobs);
+        room.counts.write(now);
+        return answers;
+      } finally {
+        room.counts.discard();
+      }
+    },
+
+    async claim(request) {
+      const { at, rows, nextDueAt } = await ask("claim", request);
+      return { at, jobs: rows.map(readClaimed), nextDueAt };
+    },
+    start: async (marks) => (marks.length === 0 ? [] : ask("start", marks)),
+    extend: async (leases, leaseMs) => (leases.length === 0 ? [] : ask("extend", leases, leaseMs)),
+    settle: async (outcomes) => (outcomes.length === 0 ? [] : ask("settle", outcomes)),
+    note: async (notes) => (notes.length === 0 ? undefined : ask("note", notes)),
+
+    get: (id, scope) => ask("get", id, scope ?? {}),
+    list: (filter, page) => ask("list", filter, page),
+    cancel: (ids, scope) => ask("cancel", ids, scope ?? {}),
+    retry: (ids, scope) => ask("retry", ids, scope ?? {}),
+    remove: (ids, scope) => ask("remove", ids, scope ?? {}),
+
+    async expireStale(limit) {
+      const laidDown: LaidDown[] = [];
+      let from: StaleWalk | null = null;
+      do {
+        const step: Awaited<ReturnType<Operations["expireStale"]>> = await ask(
+          "expireStale",
+          limit - laidDown.length,
+          from,
+        );
+        laidDown.push(...step.laidDown);
+        from = step.next;
+      } while (from !== null && laidDown.length < limit);
+      return laidDown;
+    },
+    expireWaiting: (limit) => ask("expireWaiting", limit),
+    purge: (request) => ask("purge", request),
+    async upkeep() {
+      await ask("tidy");
+      if (!memory) await send("upkeep", []);
+    },
+    turn: (name, everyMs) => ask("turn", name, everyMs),
+
+    stats: () => ask("stats"),
+    pause: (queue) => ask("setPaused", queue, true),
+    resume: (queue) => ask("setPaused", queue, false),
+    queues: () => ask("queues"),
+
+    beat: (worker) => ask("beat", worker),
+    leave: (id) => ask("leave", id),
+    workers: () => ask("workers"),
+
+    listen(listener) {
+      if (listeners.size === 0) link.watch(true);
+      listeners.add(listener);
+      return () => {
+        if (listeners.delete(listener) && listeners.size === 0) link.watch(false);
+      };
+    },
+  };
+}
+
+function resolveFile(file: string): string {
+  if (file === "") throw new InvalidOption("store", 'names no file; use "sqlite:jobs.db" or "sqlite::memory:"');
+  const path = resolve(file.startsWith("//") ? file.slice(2) : file);
+  const folder = dirname(path);
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw new StoreUnreadable(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
+  }
+  return path;
+}
+
+/** The caller's better-sqlite3 connection, checked: a job written to another file would never run. */
+function callersTransaction(tx: unknown, path: string): Database {
+  const db = tx as Partial<Database> | null;
+  if (
+    typeof db !== "object" ||
+    db === null ||
+    typeof db.prepare !== "function" ||
+    typeof db.inTransaction !== "boolean"
+  ) {
+    throw new InvalidOption("tx", "is not a better-sqlite3 connection; pass the Database whose transaction is open");
+  }
+  if (!db.inTransaction) {
+    throw new InvalidOption("tx", "is not inside a transaction; enqueue within db.transaction(() => …)()");
+  }
+  if (path === ":memory:" || typeof db.name !== "string" || !sameFile(db.name, path)) {
+    throw new InvalidOption("tx", `is a connection to ${String(db.name)}, but the jobs live in ${path}`);
+  }
+  return db as Database;
+}
+
+function sameFile(a: string, b: string): boolean {
+  const real = (file: string): string => (existsSync(file) ? realpathSync(file) : resolve(file));
+  return real(a) === real(b);
+}

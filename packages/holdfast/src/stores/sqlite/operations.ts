@@ -1,0 +1,107 @@
+import type { Database } from "better-sqlite3";
+import type * as S from "../../store.js";
+import { changeOperations } from "./changes.js";
+import { claimOperation, type ClaimedRow } from "./claim.js";
+import { Counts } from "./counts.js";
+import { historyStatements } from "./history.js";
+import { insertOperation } from "./insert.js";
+import { keyStatements } from "./keys.js";
+import { laneStatements } from "./lanes.js";
+import { leaseOperations } from "./leases.js";
+import { queryOperations } from "./queries.js";
+import { upkeepOperations, type StaleWalk } from "./upkeep.js";
+
+/** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
+export interface Operations {
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
+  claim(now: number, request: S.ClaimRequest): ClaimedRows;
+  start(now: number, marks: readonly S.StartMark[]): S.LeaseAnswer[];
+  extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseAnswer[];
+  settle(now: number, outcomes: readonly S.Outcome[]): S.SettleAnswer[];
+  note(now: number, notes: readonly S.Note[]): void;
+  get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
+  list(now: number, filter: S.JobFilter, page: { limit: number; cursor: string | null }): S.JobPage;
+  cancel(now: number, ids: readonly string[], scope: S.Scope): S.CancelAnswer[];
+  retry(now: number, ids: readonly string[], scope: S.Scope): S.RetryAnswer[];
+  remove(now: number, ids: readonly string[], scope: S.Scope): S.RemoveAnswer[];
+  expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
+  expireWaiting(now: number, limit: number): S.LaidDown[];
+  purge(now: number, request: S.PurgeRequest): number;
+  tidy(now: number): void;
+  turn(now: number, name: string, everyMs: number): boolean;
+  stats(now: number): S.StoreStats;
+  setPaused(now: number, queue: string, paused: boolean): void;
+  queues(now: number): S.QueueRecord[];
+  beat(now: number, worker: S.WorkerRecord): void;
+  leave(now: number, id: string): void;
+  workers(now: number): S.SeenWorker[];
+}
+export interface ClaimedRows {
+  at: number;
+  rows: ClaimedRow[];
+  nextDueAt: number | null;
+}
+export type OperationName = keyof Operations;
+
+/** Operations that only read; a group of nothing else needs no write lock. */
+export const READS: ReadonlySet<OperationName> = new Set<OperationName>(["get", "list", "stats", "queues", "workers"]);
+
+export interface Room {
+  operations: Operations;
+  counts: Counts;
+  /** The answer to a claim that would find nothing, or null; spares an idle worker the write lock. */
+  emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
+  /** Jobs that are asked to stop. */
+  cancelRequested(): string[];
+}
+
+/** Prepares every statement on one connection: the store's own, or a caller's that is inside a transaction. */
+export function operationsOn(db: Database): Room {
+  const counts = new Counts(db);
+  const keys = keyStatements(db);
+  const lanes = laneStatements(db);
+  const history = historyStatements(db);
+  const insert = insertOperation(db, counts, keys, lanes);
+  const claim = claimOperation(db, counts, lanes, history);
+  const leases = leaseOperations(db, counts, history);
+  const changes = changeOperations(db, counts, keys, lanes, history);
+  const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
+  const queries = queryOperations(db, lanes, history);
+  const cancelRequested = db
+    .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
+    .pluck();
+
+  return {
+    counts,
+    emptyClaim: (request, now) =>
+      claim.anythingDue(request, now) ? null : { at: now, rows: [], nextDueAt: claim.nextDueAt(request, now) },
+    cancelRequested: () => cancelRequested.all() as string[],
+    operations: {
+      insert: (now, jobs) => insert(jobs, now),
+      claim(now, request) {
+        const rows = claim.claim(request, now);
+        return { at: now, rows, nextDueAt: rows.length < request.limit ? claim.nextDueAt(request, now) : null };
+      },
+      start: (now, marks) => leases.start(marks, now),
+      extend: (now, refs, leaseMs) => leases.extend(refs, leaseMs, now),
+      settle: (now, outcomes) => leases.settle(outcomes, now),
+      note: (now, notes) => leases.note(notes, now),
+      get: (_now, id, scope) => queries.get(id, scope),
+      list: (_now, filter, page) => queries.list(filter, page),
+      cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
+      retry: (now, ids, scope) => changes.retry(ids, scope, now),
+      remove: (_now, ids, scope) => changes.remove(ids, scope),
+      expireStale: (now, limit, from) => upkeep.expireStale(limit, from, now),
+      expireWaiting: (now, limit) => upkeep.expireWaiting(limit, now),
+      purge: (now, request) => upkeep.purge(request, now),
+      tidy: (now) => upkeep.tidy(now),
+      turn: (now, name, everyMs) => upkeep.turn(name, everyMs, now),
+      stats: (now) => queries.stats(now),
+      setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
+      queues: () => lanes.list(),
+      beat: (now, worker) => queries.beat(worker, now),
+      leave: (now, id) => queries.leave(id, now),
+      workers: (now) => queries.workers(now),
+    },
+  };
+}

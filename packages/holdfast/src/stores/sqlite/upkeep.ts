@@ -1,0 +1,143 @@
+import type { Database } from "better-sqlite3";
+import { attemptsUsed, EXPIRED_ERROR, STALE_ERROR, type State } from "../../state.js";
+import type { LaidDown, PurgeRequest } from "../../store.js";
+import { JOB_ROW_COLUMNS, type ChangeOperations, type JobRow } from "./changes.js";
+import { lostAttempt } from "./claim.js";
+import type { Counts } from "./counts.js";
+import type { History } from "./history.js";
+import type { Keys } from "./keys.js";
+import type { Lane, Lanes } from "./lanes.js";
+
+interface StaleRow extends JobRow {
+  attempt: number;
+  max_attempts: number;
+  losses: number;
+  due_at: number;
+  worker: string | null;
+  claimed_at: number | null;
+  started_at: number | null;
+}
+
+/** Where a walk over the due jobs stands. */
+export interface StaleWalk extends Lane {
+  dueAt: number;
+  seq: number;
+}
+
+export interface UpkeepOperations {
+  /** One bounded step of the walk that finds stale leases; `next` is null when it is through. */
+  expireStale(limit: number, from: StaleWalk | null, now: number): { laidDown: LaidDown[]; next: StaleWalk | null };
+  expireWaiting(limit: number, now: number): LaidDown[];
+  purge(request: PurgeRequest, now: number): number;
+  turn(name: string, everyMs: number, now: number): boolean;
+  /** Inside a transaction. */
+  tidy(now: number): void;
+}
+
+// Stale leases have no index of their own (it would cost every job 8 %), so the walk passes waiting jobs that are due.
+// It goes in steps that leave room for claims in between.
+const STEP = 2_000;
+
+export function upkeepOperations(
+  db: Database,
+  counts: Counts,
+  keys: Keys,
+  lanes: Lanes,
+  history: History,
+  changes: ChangeOperations,
+): UpkeepOperations {
+  const allLanes = db.prepare("SELECT queue, priority FROM holdfast_lanes ORDER BY queue, priority");
+  const dueStep = db.prepare(
+    `SELECT ${JOB_ROW_COLUMNS}, attempt, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
+     WHERE queue = ? AND priority = ? AND due_at <= ? AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?`,
+  );
+  const layDown = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = coalesce(?, run_at), finished_at = ?, updated_at = ?,
+       attempt = ?, losses = losses + ?, worker = NULL WHERE seq = ?`,
+  );
+  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
+  const expired = db.prepare(
+    `SELECT ${JOB_ROW_COLUMNS}, attempt FROM holdfast_jobs WHERE expires_at <= ? AND expires_at IS NOT NULL
+     AND due_at IS NOT NULL AND state IN ('pending', 'failed') ORDER BY expires_at LIMIT ?`,
+  );
+  const oldestFinished = db.prepare(
+    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE state = ? AND due_at IS NULL AND finished_at < ?
+     ORDER BY finished_at LIMIT ?`,
+  );
+  const total = db.prepare("SELECT coalesce(sum(n), 0) FROM holdfast_counts WHERE state = ?").pluck();
+  const takeTurn = db.prepare(
+    `INSERT INTO holdfast_turns (name, at) VALUES (@name, @now) ON CONFLICT DO UPDATE SET at = @now
+     WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
+  );
+  const forgetPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
+
+  /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
+  function layDownStale(row: StaleRow, now: number): LaidDown {
+    const used = attemptsUsed(row);
+    const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
+    const finished = to === "pending" ? null : now;
+    layDown.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
+    setError.run(STALE_ERROR.message, STALE_ERROR.code, now, row.seq);
+    history.appendAttempt(row.seq, lostAttempt(row, now));
+    counts.move(row.queue, row.type, row.state, to);
+    return { id: row.id, type: row.type, queue: row.queue, to };
+  }
+
+  return {
+    expireStale(limit, from, now) {
+      const laidDown: LaidDown[] = [];
+      let room = STEP;
+      for (const lane of lanesFrom(allLanes.all() as Lane[], from)) {
+        const resumed = from !== null && from.queue === lane.queue && from.priority === lane.priority;
+        const [dueAt, seq] = resumed ? [from.dueAt, from.seq] : [Number.MIN_SAFE_INTEGER, 0];
+        const rows = dueStep.all(lane.queue, lane.priority, now, dueAt, seq, room) as StaleRow[];
+        for (const row of rows) {
+          if (row.state !== "claimed" && row.state !== "running") continue;
+          laidDown.push(layDownStale(row, now));
+          if (laidDown.length >= limit) return { laidDown, next: null };
+        }
+        const last = rows.at(-1);
+        if (rows.length === room && last !== undefined) {
+          return { laidDown, next: { queue: lane.queue, priority: lane.priority, dueAt: last.due_at, seq: last.seq } };
+        }
+        room -= rows.length;
+      }
+      return { laidDown, next: null };
+    },
+
+    expireWaiting: (limit, now) =>
+      (expired.all(now, limit) as (JobRow & { attempt: number })[]).map((row) => {
+        layDown.run("dead", null, null, now, now, row.attempt, 0, row.seq);
+        setError.run(EXPIRED_ERROR.message, EXPIRED_ERROR.code, now, row.seq);
+        counts.move(row.queue, row.type, row.state, "dead");
+        return { id: row.id, type: row.type, queue: row.queue, to: "dead" as const };
+      }),
+
+    purge(request, now) {
+      const past =
+        request.keep === null ? request.limit : Math.max(0, (total.get(request.state) as number) - request.keep);
+      const limit = Math.min(request.limit, past);
+      if (limit === 0) return 0;
+      const before = request.before ?? now + 1;
+      const rows = oldestFinished.all(request.state, before, limit) as JobRow[];
+      for (const row of rows) changes.deleteRow(row, false);
+      return rows.length;
+    },
+
+    turn: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
+
+    tidy(now) {
+      keys.forgetPast(now, 1_000);
+      lanes.prune();
+      forgetPace.run(Math.floor(now / 1000) - 120);
+    },
+  };
+}
+
+/** The lanes still to walk, the interrupted one first. */
+function lanesFrom(lanes: readonly Lane[], from: StaleWalk | null): readonly Lane[] {
+  if (from === null) return lanes;
+  return lanes.filter(
+    (lane) => lane.queue > from.queue || (lane.queue === from.queue && lane.priority >= from.priority),
+  );
+}

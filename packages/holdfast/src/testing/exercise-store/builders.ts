@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { newId } from "../../id.js";
+import type { State } from "../../state.js";
+import type {
+  AttemptRecord,
+  ClaimedJob,
+  ClaimRequest,
+  InsertAnswer,
+  NewJob,
+  Outcome,
+  SettleAnswer,
+  Store,
+  StoredJob,
+  UniqueKey,
+  WorkerRecord,
+} from "../../store.js";
+
+export const SECOND = 1_000;
+export const MINUTE: number = 60 * SECOND;
+export const LEASE_MS: number = 30 * SECOND;
+/** More bytes than any case claims. */
+const PLENTY = 64 * 1024 * 1024;
+
+/** A job that is due at once. Ids grow in the order of the calls. */
+export function newJob(overrides: Partial<NewJob> = {}): NewJob {
+  return {
+    id: newId(Date.now()),
+    type: "mail",
+    queue: "default",
+    priority: 0,
+    user: null,
+    input: "{}",
+    maxAttempts: 4,
+    runAt: null,
+    delayMs: 0,
+    expiresAt: null,
+    tags: [],
+    unique: null,
+    ...overrides,
+  };
+}
+
+export function newJobs(count: number, overrides: Partial<NewJob> = {}): NewJob[] {
+  return Array.from({ length: count }, () => newJob(overrides));
+}
+
+export function key(name: string, overrides: Partial<UniqueKey> = {}): UniqueKey {
+  return { key: name, scope: "live", periodMs: 0, onConflict: "keep", ...overrides };
+}
+
+/** Inserts one job that must be new, and gives its id. */
+export async function add(store: Store, overrides: Partial<NewJob> = {}): Promise<string> {
+  const job = newJob(overrides);
+  assert.deepEqual(await insertOne(store, job), { status: "inserted" });
+  return job.id;
+}
+
+/** Inserts jobs that must all be new, and gives their ids. */
+export async function addAll(store: Store, jobs: readonly NewJob[]): Promise<string[]> {
+  const answers = await store.insert(jobs);
+  assert.equal(answers.length, jobs.length);
+  for (const answer of answers) assert.deepEqual(answer, { status: "inserted" });
+  return jobs.map((job) => job.id);
+}
+
+export async function insertOne(store: Store, job: NewJob): Promise<InsertAnswer> {
+  const [answer, ...rest] = await store.insert([job]);
+  assert.deepEqual(rest, []);
+  assert.ok(answer !== undefined, "insert answers each job");
+  return answer;
+}
+
+export function claimRequest(overrides: Partial<ClaimRequest> = {}): ClaimRequest {
+  return { queues: null, types: null, limit: 1_000, bytes: PLENTY, worker: "w1", leaseMs: LEASE_MS, ...overrides };
+}
+
+export async function claim(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<ClaimedJob[]> {
+  return (await store.claim(claimRequest(overrides))).jobs;
+}
+
+export async function claimIds(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<string[]> {
+  return (await claim(store, overrides)).map((job) => job.id);
+}
+
+/** Claims one job; there must be one. */
+export async function claimOne(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<ClaimedJob> {
+  const [job] = await claim(store, { limit: 1, ...overrides });
+  assert.ok(job !== undefined, "there should be a job to claim");
+  return job;
+}
+
+export async function assertNothingToClaim(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<void> {
+  assert.deepEqual(await claimIds(store, overrides), []);
+}
+
+/** What an engine would say of a lease that ended so. */
+export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial<Outcome> = {}): Outcome {
+  return {
+    id: job.id,
+    fence: job.fence,
+    to,
+    output: to === "completed" ? "{}" : null,
+    delayMs: 0,
+    attempt: to === "pending" ? job.previous.attempt : job.attempt,
+    releases: job.releases,
+    error: null,
+    startedAt: null,
+    attemptRecord: null,
+    ...overrides,
+  };
+}
+
+export async function settleOne(store: Store, outcome: Outcome): Promise<SettleAnswer> {
+  const [answer, ...rest] = await store.settle([outcome]);
+  assert.deepEqual(rest, []);
+  assert.ok(answer !== undefined, "settle answers each outcome");
+  return answer;
+}
+
+/** Settles a lease that must be held. */
+export async function finish(
+  store: Store,
+  job: ClaimedJob,
+  to: Outcome["to"] = "completed",
+  overrides: Partial<Outcome> = {},
+): Promise<void> {
+  assert.equal(await settleOne(store, outcomeOf(job, to, overrides)), "applied");
+}
+
+/** A failure as an engine would report it. */
+export function failureOf(job: ClaimedJob, message: string, overrides: Partial<Outcome> = {}): Outcome {
+  return outcomeOf(job, "failed", {
+    error: { message, code: "E_TEST" },
+    attemptRecord: attemptRecord(job.attempt, message),
+    ...overrides,
+  });
+}
+
+export function attemptRecord(attempt: number, message: string): AttemptRecord {
+  return {
+    attempt,
+    worker: "w1",
+    claimedAt: 1_000 + attempt,
+    startedAt: 2_000 + attempt,
+    endedAt: 3_000 + attempt,
+    error: { message, code: "E_TEST", stack: `Error: ${message}\n    at handler` },
+  };
+}
+
+/** The record of a job that must exist. */
+export async function recordOf(store: Store, id: string): Promise<StoredJob> {
+  const record = await store.get(id);
+  assert.ok(record !== null, `job ${id} should exist`);
+  return record;
+}
+
+export async function stateOf(store: Store, id: string): Promise<State> {
+  return (await recordOf(store, id)).state;
+}
+
+/** A new job brought to the given state, in a queue where nothing else is claimed on the way. */
+export async function jobIn(store: Store, state: State, overrides: Partial<NewJob> = {}): Promise<string> {
+  const id = await add(store, { queue: `for ${state} ${newId(Date.now())}`, ...overrides });
+  if (state === "pending") return id;
+  const { queue } = await recordOf(store, id);
+  const job = await claimOne(store, { queues: [queue] });
+  assert.equal(job.id, id, "jobIn needs a queue of its own");
+  if (state === "claimed") return id;
+  assert.deepEqual(await store.start([{ id, fence: job.fence, startedAt: 0 }]), ["kept"]);
+  if (state !== "running") await finish(store, job, state);
+  return id;
+}
+
+/** The lease of a job that is leased, as its worker knows it. */
+export async function leaseOf(store: Store, id: string): Promise<{ id: string; fence: number }> {
+  return { id, fence: (await recordOf(store, id)).fence };
+}
+
+export function workerRecord(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
+  return {
+    id: "w1",
+    queues: ["default"],
+    types: ["mail", "report"],
+    concurrency: 4,
+    running: 2,
+    host: "host-1",
+    pid: 4242,
+    startedAt: 1_700_000_000_000,
+    ...overrides,
+  };
+}

@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../state.js";
+import {
+  add,
+  assertNothingToClaim,
+  claim,
+  claimOne,
+  failureOf,
+  finish,
+  jobIn,
+  LEASE_MS,
+  MINUTE,
+  outcomeOf,
+  recordOf,
+  SECOND,
+  settleOne,
+  stateOf,
+} from "./builders.js";
+import type { DefineCase } from "./scene.js";
+
+const NOBODY = "00000000-0000-7000-8000-000000000000";
+
+export function changeCases(test: DefineCase): void {
+  test("C-07 cancel ends what waits, asks what is leased, leaves alone what is finished", async ({ store, clock }) => {
+    const ids = await Promise.all(STATE_NAMES.map((state) => jobIn(store, state)));
+    await clock.advance(SECOND);
+    const answers = await store.cancel([...ids, NOBODY]);
+    for (const [index, state] of STATE_NAMES.entries()) {
+      const expected = isWaiting(state) ? "cancelled" : isLeased(state) ? "requested" : "finished";
+      assert.equal(answers[index], expected, state);
+      const record = await recordOf(store, ids[index] ?? "");
+      assert.equal(record.state, isWaiting(state) ? "cancelled" : state);
+      if (isFinished(state)) assert.equal(record.cancelRequestedAt, null);
+      if (isLeased(state)) assert.equal(record.cancelRequestedAt, clock.now());
+      if (isWaiting(state)) assert.deepEqual([record.finishedAt, record.dueAt], [clock.now(), null]);
+    }
+    assert.equal(answers.at(-1), "missing");
+    assert.deepEqual(await store.cancel([]), []);
+  });
+
+  test("C-07 a job cancelled while it waited is never handed out", async ({ store, clock }) => {
+    const id = await add(store, { delayMs: SECOND });
+    assert.deepEqual(await store.cancel([id]), ["cancelled"]);
+    assert.deepEqual(await store.cancel([id]), ["finished"]);
+    await clock.advance(MINUTE);
+    await assertNothingToClaim(store);
+  });
+
+  for (const to of ["failed", "pending", "dead"] as const) {
+    test(`C-07 a requested cancellation wins over ${to}`, async ({ store, clock }) => {
+      const id = await add(store);
+      const job = await claimOne(store);
+      await store.cancel([id]);
+      const outcome = outcomeOf(job, to, { error: { message: "stopped", code: null } });
+      assert.equal(await settleOne(store, outcome), "cancelled");
+      const record = await recordOf(store, id);
+      assert.deepEqual([record.state, record.finishedAt, record.dueAt], ["cancelled", clock.now(), null]);
+      await assertNothingToClaim(store);
+    });
+  }
+
+  test("C-07 completed beats a requested cancellation", async ({ store }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.cancel([id]);
+    await finish(store, job, "completed", { output: `"done"` });
+    const record = await recordOf(store, id);
+    assert.deepEqual([record.state, record.output], ["completed", `"done"`]);
+  });
+
+  test("C-07 a requested cancellation outlives its worker: the next claim tells of it", async ({ store, clock }) => {
+    const id = await add(store);
+    await claimOne(store);
+    await store.cancel([id]);
+    await clock.advance(LEASE_MS);
+    const job = await claimOne(store);
+    assert.equal(job.cancelRequested, true);
+    await finish(store, job, "cancelled");
+    assert.equal(await stateOf(store, id), "cancelled");
+  });
+
+  test("C-07 completed is lost, not cancelled, once the stale lease was laid down as cancelled", async (scene) => {
+    const { store, clock } = scene;
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.cancel([id]);
+    await clock.advance(LEASE_MS);
+    await store.expireStale(10);
+    assert.equal(await settleOne(store, outcomeOf(job, "completed")), "lost");
+    assert.equal(await stateOf(store, id), "cancelled");
+  });
+
+  test("C-08 E-03 retry gives dead and cancelled jobs fresh attempts, due now", async ({ store, clock }) => {
+    for (const state of ["dead", "cancelled"] as const) {
+      const id = await jobIn(store, state, { queue: state, maxAttempts: 1 });
+      const before = await recordOf(store, id);
+      await clock.advance(SECOND);
+      assert.deepEqual(await store.retry([id]), ["retried"]);
+      const record = await recordOf(store, id);
+      assert.deepEqual(
+        [record.state, record.attempt, record.losses, record.releases, record.finishedAt, record.dueAt, record.fence],
+        ["pending", 0, 0, 0, null, clock.now(), before.fence],
+      );
+      const job = await claimOne(store, { queues: [state] });
+      assert.deepEqual([job.id, job.attempt, job.previous.exhausted], [id, 1, false]);
+      assert.ok(job.fence > before.fence, "the fence goes on");
+    }
+  });
+
+  test("C-08 a cancelled job that is retried is not cancelled again by the old request", async ({ store }) => {
+    const id = await add(store);
+    const first = await claimOne(store);
+    await store.cancel([id]);
+    await settleOne(store, outcomeOf(first, "cancelled"));
+    assert.deepEqual(await store.retry([id]), ["retried"]);
+    const second = await claimOne(store);
+    assert.equal(second.cancelRequested, false);
+    await finish(store, second, "failed");
+    assert.equal(await stateOf(store, id), "failed");
+  });
+
+  test("C-08 retry makes a failed job due now; its attempts go on", async ({ store, clock }) => {
+    const id = await add(store);
+    await settleOne(store, failureOf(await claimOne(store), "no", { delayMs: MINUTE }));
+    await assertNothingToClaim(store);
+    assert.deepEqual(await store.retry([id]), ["retried"]);
+    const record = await recordOf(store, id);
+    assert.deepEqual([isWaiting(record.state), record.dueAt, record.attempt], [true, clock.now(), 1]);
+    assert.equal((await claimOne(store)).attempt, 2);
+  });
+
+  test("C-08 retry leaves alone what waits, runs or has completed", async ({ store }) => {
+    for (const state of ["pending", "claimed", "running", "completed"] as const) {
+      const id = await jobIn(store, state);
+      const before = await recordOf(store, id);
+      assert.deepEqual(await store.retry([id]), ["not retryable"], state);
+      assert.deepEqual(await recordOf(store, id), before);
+    }
+    assert.deepEqual(await store.retry([NOBODY]), ["missing"]);
+    assert.deepEqual(await store.retry([]), []);
+  });
+
+  test("remove deletes what is not leased, with everything that belongs to it", async ({ store }) => {
+    const ids = await Promise.all(
+      STATE_NAMES.map((state) => jobIn(store, state, { tags: ["t"], user: "u", input: `"${"x".repeat(2_000)}"` })),
+    );
+    const answers = await store.remove([...ids, NOBODY]);
+    for (const [index, state] of STATE_NAMES.entries()) {
+      assert.equal(answers[index], isLeased(state) ? "leased" : "removed", state);
+      assert.equal((await store.get(ids[index] ?? "")) === null, !isLeased(state), state);
+    }
+    assert.equal(answers.at(-1), "missing");
+    const left = STATE_NAMES.filter(isLeased).length;
+    assert.equal((await store.list({ tag: "t" }, { limit: 50, cursor: null })).jobs.length, left);
+    assert.equal((await store.list({ user: "u" }, { limit: 50, cursor: null })).jobs.length, left);
+    assert.deepEqual(await store.remove([]), []);
+  });
+
+  test("a removed job's history, log and input do not come back with its id", async ({ store }) => {
+    const id = await add(store, { input: `"${"x".repeat(2_000)}"`, tags: ["old"] });
+    const job = await claimOne(store);
+    await store.note([{ ...job, progress: { fraction: 0.5, note: "half" }, log: [{ at: 1, line: "old" }] }]);
+    await settleOne(store, failureOf(job, "old", { to: "dead" }));
+    await store.remove([id]);
+    await add(store, { id });
+    const record = await recordOf(store, id);
+    assert.deepEqual(
+      [record.input, record.tags, record.progress, record.log, record.attempts, record.error, record.fence],
+      ["{}", [], null, [], [], null, 0],
+    );
+  });
+
+  test("A-06 another user's job is as good as missing", async ({ store }) => {
+    const mine = { user: "me" };
+    for (const state of ["pending", "failed", "dead"] as const) {
+      const theirs = await jobIn(store, state, { user: "them" });
+      const nobodys = await jobIn(store, state);
+      for (const id of [theirs, nobodys]) {
+        const before = await recordOf(store, id);
+        assert.equal(await store.get(id, mine), null);
+        assert.deepEqual(await store.cancel([id], mine), ["missing"]);
+        assert.deepEqual(await store.retry([id], mine), ["missing"]);
+        assert.deepEqual(await store.remove([id], mine), ["missing"]);
+        assert.deepEqual(await recordOf(store, id), before);
+      }
+    }
+  });
+
+  test("A-06 a user reads, cancels, retries and removes their own jobs", async ({ store }) => {
+    const mine = { user: "me" };
+    const id = await add(store, { user: "me" });
+    const theirs = await add(store, { user: "them" });
+    assert.equal((await store.get(id, mine))?.id, id);
+    assert.deepEqual(await store.cancel([theirs, id], mine), ["missing", "cancelled"]);
+    assert.deepEqual(await store.retry([id, theirs], mine), ["retried", "missing"]);
+    const job = (await claim(store)).find((claimed) => claimed.id === id);
+    assert.ok(job !== undefined, "the retried job is due");
+    assert.deepEqual(await store.cancel([id], mine), ["requested"]);
+    assert.deepEqual(await store.remove([id], mine), ["leased"]);
+    await finish(store, job);
+    assert.deepEqual(await store.remove([theirs, id], mine), ["missing", "removed"]);
+    assert.equal(await store.get(id), null);
+  });
+}

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { isFinished } from "../../state.js";
+import type { ClaimedJob, Outcome, Store } from "../../store.js";
+import { addAll, claimRequest, key, newJob, newJobs, outcomeOf } from "./builders.js";
+import { allRecords, assertNothingVanished, History } from "./history.js";
+import type { DefineCase, LiveScene } from "./scene.js";
+import { pollInterval, randomFrom } from "./until.js";
+
+const JOBS = 10_000;
+const CLAIMERS = 8;
+const BATCH = 120;
+/** Short, so that abandoned jobs come back soon; live claimers may lose theirs too, which is part of the exercise. */
+const LEASE_MS = 400;
+
+export function concurrencyCases(test: DefineCase): void {
+  test.live([], "A-29 E-12 eight claimers over 10,000 jobs, some of them crashing, lose and double nothing", stampede);
+
+  test.live([], "C-04 many enqueues of one key at once create one job", async (scene) => {
+    const handles = await handlesOf(scene, 4);
+    for (const scope of ["waiting", "live", "period", "ever"] as const) {
+      const jobs = newJobs(40, { queue: scope, unique: key(scope, { scope, periodMs: 60_000 }) });
+      const answers = (await Promise.all(jobs.map((job, index) => pick(handles, index).insert([job])))).flat();
+      const inserted = jobs.filter((_, index) => answers[index]?.status === "inserted");
+      assert.equal(inserted.length, 1, `scope ${scope}`);
+      for (const answer of answers) {
+        if (answer.status !== "inserted")
+          assert.deepEqual(answer, { status: "duplicate", of: inserted[0]?.id, replaced: false });
+      }
+    }
+  });
+
+  test.live([], "C-04 the same enqueue sent many times at once is one job", async (scene) => {
+    const handles = await handlesOf(scene, 4);
+    const batch = newJobs(25);
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => pick(handles, index).insert(batch)));
+    assert.equal(answers.flat().filter((answer) => answer.status === "inserted").length, batch.length);
+    assert.equal((await allRecords(scene.store)).size, batch.length);
+  });
+
+  test.live([], "C-07 cancel against claim: each job is either cancelled or handed out", async (scene) => {
+    const [canceller, ...claimers] = await handlesOf(scene, 4);
+    const ids = await addAll(scene.store, newJobs(300));
+    const cancelling = Promise.all(chunksOf(ids, 20).map((chunk) => canceller?.cancel(chunk) ?? []));
+    const claims = Array.from({ length: 30 }, (_, index) => pick(claimers, index).claim(claimRequest({ limit: 10 })));
+    const claimed = new Set((await Promise.all(claims)).flatMap((claim) => claim.jobs.map((job) => job.id)));
+    const answers = (await cancelling).flat();
+    for (const [index, id] of ids.entries()) {
+      assert.equal(answers[index] === "cancelled" && claimed.has(id), false, "a cancelled job is handed to nobody");
+      if (answers[index] === "requested") assert.ok(claimed.has(id), "only a leased job is asked to stop");
+    }
+  });
+}
+
+async function stampede(scene: LiveScene): Promise<void> {
+  const { store } = scene;
+  const seed = Date.now() % 1_000_000;
+  const history = new History();
+  const handles = await handlesOf(scene, CLAIMERS);
+  const ids = newJobs(JOBS, { maxAttempts: 1_000 }).map((job) => job.id);
+  let purged = 0;
+  const done = (): boolean => history.ended === JOBS;
+  // A store that loses a job would keep the claimers looking for ever.
+  const deadline = performance.now() + 60_000;
+  const over = (): boolean => done() || performance.now() > deadline;
+
+  async function enqueue(): Promise<void> {
+    for (const [index, chunk] of chunksOf(ids, 500).entries()) {
+      const jobs = chunk.map((id) => newJob({ id, maxAttempts: 1_000, priority: index % 3 }));
+      const answers = await store.insert(jobs);
+      assert.ok(answers.every((answer) => answer.status === "inserted"));
+    }
+  }
+  async function keepHouse(): Promise<void> {
+    while (!over()) {
+      for (const job of await store.expireStale(50)) if (isFinished(job.to)) history.ends("upkeep", job.id, job.to);
+      purged += await store.purge({ state: "completed", before: null, keep: 2_000, limit: 200 });
+      await pollInterval();
+    }
+  }
+  async function cancelSome(random: (below: number) => number): Promise<void> {
+    for (let round = 0; round < 20 && !over(); round++) {
+      const some = Array.from({ length: 10 }, () => pick(ids, random(JOBS)));
+      const answers = await store.cancel([...new Set(some)]);
+      for (const [index, id] of [...new Set(some)].entries()) {
+        if (answers[index] === "cancelled") history.ends("canceller", id, "cancelled");
+      }
+      await pollInterval();
+    }
+  }
+
+  await Promise.all([
+    enqueue(),
+    keepHouse(),
+    cancelSome(randomFrom(seed)),
+    ...handles.map((handle, index) => claimer(`claimer ${index}`, handle, history, randomFrom(seed + index + 1), over)),
+  ]);
+
+  const context = `seed ${seed}`;
+  assert.ok(done(), `${context}: ${JOBS - history.ended} jobs never ended`);
+  history.assertOneLeaseAtATime();
+  history.assertOneEnding();
+  await assertNothingVanished(store, JOBS, purged);
+  const records = await allRecords(store);
+  for (const id of ids) {
+    const record = records.get(id);
+    if (record !== undefined) history.assertSeen(record);
+    else assert.equal(history.endingOf(id), "completed", `${context}: job ${id} is gone and had not completed`);
+  }
+}
+
+/** Claims batches until all is over; now and then it drops one, or comes back with it when its lease has run out. */
+async function claimer(
+  worker: string,
+  store: Store,
+  history: History,
+  random: (below: number) => number,
+  over: () => boolean,
+): Promise<void> {
+  const late: { due: number; jobs: ClaimedJob[] }[] = [];
+  async function settle(outcomes: readonly Outcome[]): Promise<void> {
+    const answers = await store.settle(outcomes);
+    for (const [index, outcome] of outcomes.entries()) history.settled(worker, outcome, answers[index] ?? "lost");
+  }
+  while (!over()) {
+    const claim = await store.claim(claimRequest({ worker, limit: 1 + random(BATCH), leaseMs: LEASE_MS }));
+    history.claimed(worker, claim, LEASE_MS);
+    const overdue = late.findIndex((held) => held.due <= performance.now());
+    if (overdue >= 0) await settle((late.splice(overdue, 1)[0]?.jobs ?? []).map((job) => outcomeOf(job, "completed")));
+    if (claim.jobs.length === 0) await pollInterval();
+    const fate = random(20);
+    if (fate === 0) continue;
+    if (fate === 1) {
+      late.push({ due: performance.now() + LEASE_MS, jobs: claim.jobs });
+      continue;
+    }
+    if (fate < 10) await store.start(claim.jobs.map((job) => ({ ...job, startedAt: claim.at })));
+    if (fate === 10) await store.extend(claim.jobs, LEASE_MS);
+    await settle(claim.jobs.map((job) => outcomeOf(job, fateOf(random(100)), { delayMs: random(50) })));
+  }
+}
+
+function fateOf(percent: number): Outcome["to"] {
+  if (percent < 5) return "failed";
+  if (percent < 8) return "pending";
+  return percent < 10 ? "dead" : "completed";
+}
+
+/** As many handles as asked for; the same one again where the database cannot be opened twice. */
+async function handlesOf(scene: LiveScene, count: number): Promise<Store[]> {
+  if (scene.address === "") return Array.from({ length: count }, () => scene.store);
+  return Promise.all(Array.from({ length: count }, () => scene.again()));
+}
+
+function pick<T>(values: readonly T[], index: number): T {
+  const value = values[index % values.length];
+  assert.ok(value !== undefined);
+  return value;
+}
+
+function chunksOf<T>(values: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(values.length / size) }, (_, index) =>
+    values.slice(index * size, (index + 1) * size),
+  );
+}

@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { isFinished, type FinishedState, type State } from "../../state.js";
+import type { Claim, LeaseRef, Outcome, SettleAnswer, Store, StoredJob } from "../../store.js";
+
+/** A lease as its worker saw it begin. */
+interface Leased {
+  worker: string;
+  fence: number;
+  at: number;
+  until: number;
+}
+/** The end of a job, by whom it was brought about. */
+interface Ending {
+  by: string;
+  to: FinishedState;
+  /** Null where no lease was involved: a waiting job was cancelled. */
+  fence: number | null;
+}
+
+/**
+ * What all workers together saw, job by job. The guarantees are judged from this and not from counters of the store's
+ * own, which could be wrong in the same way.
+ */
+export class History {
+  readonly #leases = new Map<string, Leased[]>();
+  readonly #handedBack = new Map<string, Set<number>>();
+  readonly #endings = new Map<string, Ending[]>();
+  #ended = 0;
+
+  /** Jobs that have ended, as far as was reported. */
+  get ended(): number {
+    return this.#ended;
+  }
+
+  claimed(worker: string, claim: { at: number; jobs: readonly LeaseRef[] } | Claim, leaseMs: number): void {
+    for (const { id, fence } of claim.jobs) {
+      append(this.#leases, id, { worker, fence, at: claim.at, until: claim.at + leaseMs });
+    }
+  }
+
+  settled(worker: string, outcome: LeaseRef & Pick<Outcome, "to">, answer: SettleAnswer): void {
+    if (answer === "lost") return;
+    const to = answer === "cancelled" ? "cancelled" : outcome.to;
+    if (to === "failed" || to === "pending") {
+      const fences = this.#handedBack.get(outcome.id) ?? new Set();
+      this.#handedBack.set(outcome.id, fences.add(outcome.fence));
+    } else {
+      this.ends(worker, outcome.id, to, outcome.fence);
+    }
+  }
+
+  /** A job ended by other means than its worker. */
+  ends(by: string, id: string, to: FinishedState, fence: number | null = null): void {
+    append(this.#endings, id, { by, to, fence });
+    if (this.#endings.get(id)?.length === 1) this.#ended++;
+  }
+
+  endingOf(id: string): FinishedState | undefined {
+    return this.#endings.get(id)?.[0]?.to;
+  }
+
+  /** Everyone who had a lease on the job, in the order of the fences. */
+  workersOf(id: string): string[] {
+    return this.#leasesOf(id).map((lease) => lease.worker);
+  }
+
+  #leasesOf(id: string): Leased[] {
+    return (this.#leases.get(id) ?? []).toSorted((a, b) => a.fence - b.fence);
+  }
+
+  /** At most one unexpired lease per job at any time; fences grow strictly. */
+  assertOneLeaseAtATime(): void {
+    for (const id of this.#leases.keys()) {
+      const leases = this.#leasesOf(id);
+      for (const [index, next] of leases.entries()) {
+        const lease = leases[index - 1];
+        if (lease === undefined) continue;
+        assert.notEqual(next.fence, lease.fence, `job ${id}: ${lease.worker} and ${next.worker} share a fence`);
+        const free = this.#handedBack.get(id)?.has(lease.fence) === true || next.at >= lease.until;
+        assert.ok(
+          free,
+          `job ${id}: leased to ${lease.worker} until ${lease.until}, yet to ${next.worker} at ${next.at}`,
+        );
+      }
+    }
+  }
+
+  /** One terminal transition per job, by the last lease there was. */
+  assertOneEnding(): void {
+    for (const [id, all] of this.#endings) {
+      // A worker that is told "cancelled" need not have brought that about: upkeep may have come before it.
+      const laidDown = all.find((ending) => ending.fence === null && ending.to === "cancelled");
+      const endings =
+        laidDown === undefined ? all : all.filter((ending) => ending === laidDown || ending.to !== "cancelled");
+      assert.equal(endings.length, 1, `job ${id} ended ${endings.length} times: ${JSON.stringify(endings)}`);
+      const last = this.#leasesOf(id).at(-1);
+      const fence = endings[0]?.fence;
+      if (last === undefined || typeof fence !== "number") continue;
+      assert.ok(fence >= last.fence, `job ${id}: ended by fence ${fence} after ${last.worker} had claimed it`);
+    }
+  }
+
+  /** The record agrees with what was seen. */
+  assertSeen(job: StoredJob, { complete }: { complete: boolean } = { complete: true }): void {
+    const ending = this.endingOf(job.id);
+    if (complete || ending !== undefined) {
+      assert.equal(
+        isFinished(job.state) ? job.state : undefined,
+        ending,
+        `job ${job.id}: the record against the history`,
+      );
+    }
+    const last = this.#leasesOf(job.id).at(-1)?.fence ?? 0;
+    assert.ok(
+      complete ? job.fence === last : job.fence >= last,
+      `job ${job.id}: fence ${job.fence}, last seen ${last}`,
+    );
+  }
+}
+
+function append<T>(map: Map<string, T[]>, id: string, value: T): void {
+  const known = map.get(id);
+  if (known === undefined) map.set(id, [value]);
+  else known.push(value);
+}
+
+/** Every record of the store, page by page. */
+export async function allRecords(store: Store): Promise<Map<string, StoredJob>> {
+  const records = new Map<string, StoredJob>();
+  let cursor: string | null = null;
+  do {
+    const page = await store.list({}, { limit: 1_000, cursor });
+    for (const job of page.jobs) {
+      assert.ok(!records.has(job.id), `job ${job.id} is listed twice`);
+      records.set(job.id, job);
+    }
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return records;
+}
+
+/** Enqueued = waiting + leased + finished + purged, by the records and by the store's own count. */
+export async function assertNothingVanished(store: Store, enqueued: number, purged: number): Promise<void> {
+  const records = await allRecords(store);
+  assert.equal(records.size + purged, enqueued, "records and purged jobs make up all jobs");
+  const counted = new Map<State, number>();
+  for (const row of (await store.stats()).counts) counted.set(row.state, (counted.get(row.state) ?? 0) + row.count);
+  const recorded = new Map<State, number>();
+  for (const job of records.values()) recorded.set(job.state, (recorded.get(job.state) ?? 0) + 1);
+  assert.deepEqual(new Map([...counted].toSorted()), new Map([...recorded].toSorted()), "stats and records agree");
+}

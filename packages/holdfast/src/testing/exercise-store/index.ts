@@ -1,0 +1,60 @@
+import { changeCases } from "./changes.js";
+import { claimCases } from "./claim.js";
+import { concurrencyCases } from "./concurrency.js";
+import type { StoreHarness, TestRunner } from "./harness.js";
+import { insertCases } from "./insert.js";
+import { keyCases } from "./keys.js";
+import { leaseCases } from "./leases.js";
+import { lifecycleCases } from "./lifecycle.js";
+import { noteCases } from "./notes.js";
+import { processCases } from "./processes.js";
+import { queryCases } from "./queries.js";
+import { caseDefiner, type DefineCase } from "./scene.js";
+import { settleCases } from "./settle.js";
+import { transactionCases } from "./transactions.js";
+import { upkeepCases } from "./upkeep.js";
+
+export type { CallerTransaction, StoreHarness, StoreUnderTest, TestContext, TestRunner } from "./harness.js";
+
+const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
+  insert: insertCases,
+  "insert in a transaction": transactionCases,
+  "unique keys": keyCases,
+  claim: claimCases,
+  "start, extend and lost leases": leaseCases,
+  settle: settleCases,
+  note: noteCases,
+  "cancel, retry and remove": changeCases,
+  upkeep: upkeepCases,
+  queries: queryCases,
+  "migrate, close and hints": lifecycleCases,
+  concurrency: concurrencyCases,
+  processes: processCases,
+};
+
+/**
+ * The conformance suite: everything the engine relies on in a store. A store that passes it works with Holdfast.
+ *
+ * ```ts
+ * import { describe, it } from "vitest"; // or "node:test"
+ * import { exerciseStore } from "holdfast/testing";
+ *
+ * exerciseStore({ describe, it }, {
+ *   name: "my store",
+ *   async create(clock) {
+ *     const address = await newDatabase();
+ *     const again = () => openMyStore(address, { clock });
+ *     const store = await again();
+ *     await store.migrate();
+ *     return { store, again, address, dispose: () => dropDatabase(address) };
+ *   },
+ *   opener: new URL("./open-my-store.js", import.meta.url).href,
+ * });
+ * ```
+ */
+export function exerciseStore(runner: TestRunner, harness: StoreHarness): void {
+  const define = caseDefiner(runner, harness);
+  runner.describe(harness.name, () => {
+    for (const [subject, cases] of Object.entries(SUBJECTS)) runner.describe(subject, () => cases(define));
+  });
+}

@@ -1,0 +1,270 @@
+import assert from "node:assert/strict";
+import { LIMITS } from "../../defaults.js";
+import { newId } from "../../id.js";
+import {
+  add,
+  addAll,
+  assertNothingToClaim,
+  claim,
+  claimIds,
+  claimOne,
+  finish,
+  insertOne,
+  key,
+  newJob,
+  newJobs,
+  recordOf,
+  SECOND,
+  stateOf,
+} from "./builders.js";
+import type { DefineCase } from "./scene.js";
+
+const MANY = 1_500;
+
+/** JSON texts that a careless driver, column type or split would change. */
+const ODD_INPUTS: readonly string[] = [
+  `null`,
+  `""`,
+  ` { "spaced" : [ 1 , 2.50 , 1e3 ] } `,
+  `{"b":1,"a":2,"a":3}`,
+  `{"big":123456789012345678901234567890,"small":-0.0}`,
+  `"it's \\"quoted\\", \\\\ escaped, $1 ? :name %s --"`,
+  `"escaped \\u0000 \\ud800 \\u2028"`,
+  `"naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} e\u0301 \u202eright to left\u202c"`,
+  `"separators \u2028\u2029, byte order mark \ufeff, noncharacter \uffff"`,
+];
+
+export function insertCases(test: DefineCase): void {
+  test("A-01 C-03 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
+    const now = clock.now();
+    const job = newJob({
+      type: "report.build",
+      queue: "reports",
+      priority: 7,
+      user: "user-1",
+      input: `{"month":"2026-01"}`,
+      maxAttempts: 3,
+      runAt: now + 5 * SECOND,
+      expiresAt: now + 60 * SECOND,
+      tags: ["monthly", "eu"],
+      unique: key("report:2026-01"),
+    });
+    assert.deepEqual(await store.insert([job]), [{ status: "inserted" }]);
+    assert.deepEqual(await recordOf(store, job.id), {
+      id: job.id,
+      type: "report.build",
+      queue: "reports",
+      state: "pending",
+      priority: 7,
+      user: "user-1",
+      input: `{"month":"2026-01"}`,
+      output: null,
+      error: null,
+      attempt: 0,
+      maxAttempts: 3,
+      losses: 0,
+      releases: 0,
+      fence: 0,
+      runAt: now + 5 * SECOND,
+      dueAt: now + 5 * SECOND,
+      expiresAt: now + 60 * SECOND,
+      createdAt: now,
+      updatedAt: now,
+      claimedAt: null,
+      startedAt: null,
+      finishedAt: null,
+      cancelRequestedAt: null,
+      worker: null,
+      key: "report:2026-01",
+      tags: ["monthly", "eu"],
+      progress: null,
+      attempts: [],
+      log: [],
+    });
+  });
+
+  test("A-08 a job without a time is due at once, a delay is counted from now", async ({ store, clock }) => {
+    const atOnce = await recordOf(store, await add(store));
+    const delayed = await recordOf(store, await add(store, { delayMs: 700 }));
+    assert.equal(atOnce.dueAt, clock.now());
+    assert.deepEqual([delayed.dueAt, delayed.runAt], [clock.now() + 700, clock.now() + 700]);
+  });
+
+  test("A-08 a delay is added to a given time, and a time in the past is kept as it is", async ({ store, clock }) => {
+    const now = clock.now();
+    const both = await recordOf(store, await add(store, { runAt: now + SECOND, delayMs: 500 }));
+    const past = await recordOf(store, await add(store, { runAt: now - 9 * SECOND }));
+    assert.equal(both.dueAt, now + 1_500);
+    assert.equal(past.dueAt, now - 9 * SECOND);
+  });
+
+  test("A-08 a future job cannot be claimed until its time, and then at once", async ({ store, clock }) => {
+    const id = await add(store, { runAt: clock.now() + 10 * SECOND });
+    await assertNothingToClaim(store);
+    await clock.advance(10 * SECOND - 1);
+    await assertNothingToClaim(store);
+    await clock.advance(1);
+    assert.deepEqual(await claimIds(store), [id]);
+  });
+
+  test("answers a batch item by item, in its order", async ({ store }) => {
+    const [first, second, third] = newJobs(3) as [
+      ReturnType<typeof newJob>,
+      ReturnType<typeof newJob>,
+      ReturnType<typeof newJob>,
+    ];
+    await addAll(store, [second]);
+    assert.deepEqual(await store.insert([first, second, third]), [
+      { status: "inserted" },
+      { status: "duplicate", of: second.id, replaced: false },
+      { status: "inserted" },
+    ]);
+    assert.deepEqual(await store.insert([]), []);
+  });
+
+  test("takes batches larger than any one statement's limits", async ({ store }) => {
+    const ids = await addAll(store, newJobs(MANY));
+    assert.deepEqual(new Set(await claimIds(store, { limit: MANY + 1 })), new Set(ids));
+  });
+
+  test("C-01 refuses a job without a single attempt, and the rest of its batch is stored", async ({ store }) => {
+    const good = newJobs(2);
+    const keyed = newJob({ unique: key("k") });
+    const bad = newJob({ maxAttempts: 0, unique: key("bad") });
+    const answers = await store.insert([good[0] ?? bad, bad, keyed, good[1] ?? bad]);
+    assert.deepEqual(
+      answers.map((answer) => answer.status),
+      ["inserted", "refused", "inserted", "inserted"],
+    );
+    const [, refusal] = answers;
+    assert.ok(refusal?.status === "refused" && refusal.reason === "not stored", "refused because it cannot be stored");
+    assert.ok(refusal.error.length > 0, "the refusal says what is wrong");
+    assert.equal(await store.get(bad.id), null);
+    assert.equal((await claim(store)).length, 3);
+  });
+
+  test("a refused job leaves neither its id nor its key behind", async ({ store }) => {
+    const bad = newJob({ maxAttempts: 0, unique: key("k") });
+    assert.equal((await insertOne(store, bad)).status, "refused");
+    assert.deepEqual(await insertOne(store, { ...bad, maxAttempts: 1 }), { status: "inserted" });
+  });
+
+  test("C-04 an enqueue repeated with its own id is the same job and changes nothing", async ({ store, clock }) => {
+    const job = newJob({ input: `"first"` });
+    await addAll(store, [job]);
+    const before = await recordOf(store, job.id);
+    await clock.advance(SECOND);
+    assert.deepEqual(await insertOne(store, { ...job, input: `"second"`, priority: 9 }), {
+      status: "duplicate",
+      of: job.id,
+      replaced: false,
+    });
+    assert.deepEqual(await recordOf(store, job.id), before);
+  });
+
+  test("C-04 the same id twice in one batch is one job", async ({ store }) => {
+    const job = newJob();
+    assert.deepEqual(await store.insert([job, job]), [
+      { status: "inserted" },
+      { status: "duplicate", of: job.id, replaced: false },
+    ]);
+    assert.deepEqual(await claimIds(store), [job.id]);
+  });
+
+  test("C-04 an id is remembered while its job is leased and after it has finished", async ({ store }) => {
+    const job = newJob();
+    await addAll(store, [job]);
+    const again = { status: "duplicate", of: job.id, replaced: false };
+    const lease = await claimOne(store);
+    assert.deepEqual(await insertOne(store, job), again);
+    await finish(store, lease, "completed", { output: `"kept"` });
+    assert.deepEqual(await insertOne(store, job), again);
+    await assertNothingToClaim(store);
+    assert.equal((await recordOf(store, job.id)).output, `"kept"`);
+  });
+
+  test("C-04 an enqueue repeated with its own id and key is no conflict with itself", async ({ store }) => {
+    for (const onConflict of ["keep", "reject"] as const) {
+      const job = newJob({ unique: key(`k ${onConflict}`, { onConflict }) });
+      await addAll(store, [job]);
+      assert.deepEqual(await insertOne(store, job), { status: "duplicate", of: job.id, replaced: false });
+    }
+  });
+
+  test("inputs come back byte for byte, odd ones too", async ({ store }) => {
+    const jobs = ODD_INPUTS.map((input) => newJob({ input }));
+    await addAll(store, jobs);
+    const claimed = await claim(store);
+    for (const job of jobs) {
+      assert.equal((await recordOf(store, job.id)).input, job.input);
+      assert.equal(claimed.find((found) => found.id === job.id)?.input, job.input);
+    }
+  });
+
+  test("inputs around and far above the inline size come back byte for byte", async ({ store }) => {
+    const inline = LIMITS.inlineInputBytes;
+    const sizes = [inline - 1, inline, inline + 1, 8_192, 65_536, LIMITS.payloadBytes];
+    const jobs = sizes.map((size) => newJob({ input: textOf(size) }));
+    await addAll(store, jobs);
+    const claimed = await claim(store);
+    for (const job of jobs) {
+      assert.ok((await recordOf(store, job.id)).input === job.input, `get of ${job.input.length} characters`);
+      assert.ok(claimed.find((found) => found.id === job.id)?.input === job.input, "claim of the same");
+    }
+    // Once more, after the lease is over: what lives beside the row must still be found.
+    for (const job of claimed) await finish(store, job, "failed");
+    const again = await claim(store);
+    for (const job of jobs) assert.ok(again.find((found) => found.id === job.id)?.input === job.input);
+  });
+
+  test("names with quotes, wildcards and any script are kept and matched exactly", async ({ store }) => {
+    const names = [
+      "plain",
+      "it's",
+      "100%",
+      "under_score",
+      "a,b",
+      `"q"`,
+      "; drop table jobs; --",
+      "кириллица",
+      "🧵",
+      "a\\b",
+    ];
+    for (const name of names) {
+      await add(store, { queue: name, type: name, user: name, tags: [name], unique: key(name) });
+    }
+    for (const name of names) {
+      const found = await store.list(
+        { queues: [name], types: [name], user: name, tag: name },
+        { limit: 10, cursor: null },
+      );
+      assert.equal(found.jobs.length, 1, `listed by ${name}`);
+      const job = await claimOne(store, { queues: [name], types: [name] });
+      const record = await recordOf(store, job.id);
+      assert.deepEqual(
+        [record.queue, record.type, record.user, record.tags, record.key],
+        [name, name, name, [name], name],
+      );
+    }
+  });
+
+  test.needing(["another handle"], "an acknowledged enqueue is seen by another handle at once", async (scene) => {
+    const other = await scene.again();
+    const id = await add(scene.store, { input: textOf(2_000) });
+    assert.equal(await stateOf(other, id), "pending");
+    assert.deepEqual(await claimIds(other), [id]);
+    await assertNothingToClaim(scene.store);
+  });
+
+  test.needing(["another handle"], "an acknowledged enqueue outlives the closing of every handle", async (scene) => {
+    const id = await add(scene.store, { id: newId(0), input: `"durable"` });
+    await scene.store.close();
+    const other = await scene.again();
+    assert.equal((await recordOf(other, id)).input, `"durable"`);
+  });
+}
+
+/** JSON text of this many bytes, of characters that take one byte each. */
+function textOf(bytes: number): string {
+  return `"${"abcdefghij".repeat(Math.ceil(bytes / 10)).slice(0, bytes - 2)}"`;
+}

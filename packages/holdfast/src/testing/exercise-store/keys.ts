@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import {
+  add,
+  addAll,
+  claim,
+  claimOne,
+  finish,
+  insertOne,
+  jobIn,
+  key,
+  LEASE_MS,
+  MINUTE,
+  newJob,
+  recordOf,
+  SECOND,
+} from "./builders.js";
+import type { NewJob, Store, UniqueKey } from "../../store.js";
+import type { DefineCase } from "./scene.js";
+
+const INSERTED = { status: "inserted" } as const;
+
+export function keyCases(test: DefineCase): void {
+  test("B-11 C-04 a duplicate of a waiting job is not created, the first one is answered", async ({ store }) => {
+    const first = await add(store, { unique: key("thread:1") });
+    const second = newJob({ unique: key("thread:1") });
+    assert.deepEqual(await insertOne(store, second), duplicateOf(first));
+    assert.equal(await store.get(second.id), null);
+    assert.equal((await claim(store)).length, 1);
+  });
+
+  test("C-04 with reject, a second enqueue is refused and names the holder", async ({ store }) => {
+    const first = await add(store, { unique: key("k") });
+    assert.deepEqual(await offer(store, { onConflict: "reject" }), {
+      status: "refused",
+      reason: "key held",
+      of: first,
+    });
+    assert.equal((await claim(store)).length, 1);
+  });
+
+  test("C-04 the same key twice in one batch is one job", async ({ store }) => {
+    const [first, second] = [newJob({ unique: key("k") }), newJob({ unique: key("k") })];
+    assert.deepEqual(await store.insert([first, second]), [INSERTED, duplicateOf(first.id)]);
+    assert.equal((await claim(store)).length, 1);
+  });
+
+  test("C-04 different keys, and no keys, do not disturb each other", async ({ store }) => {
+    await addAll(store, [newJob({ unique: key("a") }), newJob({ unique: key("b") }), newJob(), newJob()]);
+    assert.equal((await claim(store)).length, 4);
+  });
+
+  test("C-04 scope live: held while the job waits, runs and waits for its retry", async ({ store }) => {
+    const id = await add(store, { unique: key("k") });
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    const job = await claimOne(store);
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    await store.start([{ ...job, startedAt: 0 }]);
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    await finish(store, job, "failed");
+    assert.deepEqual(await offer(store), duplicateOf(id));
+  });
+
+  for (const state of ["completed", "dead", "cancelled"] as const) {
+    test(`C-04 scope live: free once the job is ${state}`, async ({ store }) => {
+      await jobIn(store, state, { unique: key("k") });
+      const next = newJob({ unique: key("k") });
+      assert.deepEqual(await insertOne(store, next), INSERTED);
+      assert.deepEqual(await offer(store), duplicateOf(next.id));
+    });
+  }
+
+  test("C-04 scope live: free once a waiting holder is cancelled", async ({ store }) => {
+    const id = await add(store, { unique: key("k") });
+    await store.cancel([id]);
+    assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("C-04 scope waiting: free at the first claim", async ({ store }) => {
+    const id = await add(store, { unique: key("k", { scope: "waiting" }) });
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    await claimOne(store);
+    assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("C-04 scope waiting: never retaken, not by release, retry or a lost lease", async ({ store, clock }) => {
+    const released = await add(store, { unique: key("released", { scope: "waiting" }) });
+    await finish(store, await claimOne(store), "pending");
+    const retried = await jobIn(store, "dead", { unique: key("retried", { scope: "waiting" }) });
+    assert.deepEqual(await store.retry([retried]), ["retried"]);
+    const lost = await jobIn(store, "claimed", { unique: key("lost", { scope: "waiting" }) });
+    await clock.advance(LEASE_MS);
+    await store.expireStale(10);
+    for (const [id, name] of Object.entries({ [released]: "released", [retried]: "retried", [lost]: "lost" })) {
+      assert.ok(["pending", "failed"].includes((await recordOf(store, id)).state), `${name} waits again`);
+      assert.deepEqual(await insertOne(store, newJob({ unique: key(name) })), INSERTED);
+    }
+  });
+
+  test("C-04 scope period: held for its time, whatever becomes of the job", async ({ store, clock }) => {
+    const id = await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: MINUTE }) });
+    await clock.advance(MINUTE - 1);
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    await clock.advance(1);
+    assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("C-04 scope period: over even while the job still waits", async ({ store, clock }) => {
+    await add(store, { delayMs: 10 * MINUTE, unique: key("k", { scope: "period", periodMs: MINUTE }) });
+    await clock.advance(MINUTE);
+    assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("C-04 scope ever: held for good, even past the job's retention", async ({ store, clock }) => {
+    const id = await jobIn(store, "completed", { unique: key("k", { scope: "ever" }) });
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    await clock.advance(MINUTE);
+    assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
+    assert.equal(await store.get(id), null);
+    assert.deepEqual(await offer(store), duplicateOf(id));
+    assert.deepEqual(await offer(store, { onConflict: "replace" }), duplicateOf(id));
+  });
+
+  test("C-04 removing a job frees its key, whatever the scope", async ({ store }) => {
+    for (const scope of ["waiting", "live", "period", "ever"] as const) {
+      const id = await add(store, { unique: key(scope, { scope, periodMs: MINUTE }) });
+      assert.deepEqual(await store.remove([id]), ["removed"]);
+      assert.deepEqual(await insertOne(store, newJob({ unique: key(scope) })), INSERTED);
+    }
+  });
+
+  test("C-04 the scope of the holder decides, not that of the newcomer", async ({ store }) => {
+    const live = await add(store, { unique: key("live"), queue: "a" });
+    await claimOne(store, { queues: ["a"] });
+    const waiting = key("live", { scope: "waiting" });
+    assert.deepEqual(await insertOne(store, newJob({ unique: waiting })), duplicateOf(live));
+    await add(store, { unique: key("waiting", { scope: "waiting" }), queue: "b" });
+    await claimOne(store, { queues: ["b"] });
+    assert.deepEqual(await insertOne(store, newJob({ unique: key("waiting", { scope: "ever" }) })), INSERTED);
+  });
+
+  test("C-04 a former holder of a key does not free it for its successor", async ({ store }) => {
+    await add(store, { unique: key("k", { scope: "waiting" }) });
+    const first = await claimOne(store);
+    const successor = await add(store, { unique: key("k"), delayMs: MINUTE });
+    await finish(store, first);
+    assert.deepEqual(await offer(store), duplicateOf(successor));
+    assert.deepEqual(await store.remove([first.id]), ["removed"]);
+    assert.deepEqual(await offer(store), duplicateOf(successor));
+  });
+
+  test("C-04 replace rewrites a waiting holder under its own id", async ({ store, clock }) => {
+    const id = await add(store, { unique: key("k"), input: `"old"`, tags: ["old"], delayMs: MINUTE });
+    const newcomer = newJob({
+      unique: key("k", { onConflict: "replace" }),
+      type: "report",
+      queue: "reports",
+      input: `"${"new".repeat(400)}"`,
+      priority: 5,
+      tags: ["new"],
+      maxAttempts: 2,
+      delayMs: 2 * SECOND,
+      expiresAt: clock.now() + MINUTE,
+      user: "u",
+    });
+    assert.deepEqual(await insertOne(store, newcomer), { status: "duplicate", of: id, replaced: true });
+    assert.equal(await store.get(newcomer.id), null);
+    const { type, queue, input, priority, tags, maxAttempts, expiresAt, user } = newcomer;
+    const expected = {
+      type,
+      queue,
+      input,
+      priority,
+      tags,
+      maxAttempts,
+      expiresAt,
+      user,
+      dueAt: clock.now() + 2 * SECOND,
+    };
+    const record = await recordOf(store, id);
+    assert.deepEqual({ ...record, ...expected }, record);
+    assert.deepEqual((await store.list({ tag: "old" }, { limit: 10, cursor: null })).jobs, []);
+    await clock.advance(2 * SECOND);
+    assert.equal((await claimOne(store, { queues: ["reports"], types: ["report"] })).input, input);
+  });
+
+  test("C-04 replace rewrites a large input by a small one, and a failed holder starts afresh", async ({ store }) => {
+    const id = await jobIn(store, "failed", { unique: key("k"), input: `"${"old".repeat(400)}"`, queue: "q" });
+    assert.deepEqual(await offer(store, { onConflict: "replace" }, { input: `"new"`, queue: "q" }), {
+      ...duplicateOf(id),
+      replaced: true,
+    });
+    const job = await claimOne(store, { queues: ["q"] });
+    assert.deepEqual([job.input, job.attempt, job.fence], [`"new"`, 1, 2]);
+  });
+
+  test("C-04 replace puts the newcomer's scope in force, from the start", async ({ store, clock }) => {
+    const waiting = await jobIn(store, "failed", { unique: key("k"), queue: "q" });
+    const fresh = { ...duplicateOf(waiting), replaced: true };
+    assert.deepEqual(await offer(store, { onConflict: "replace", scope: "waiting" }, { queue: "q" }), fresh);
+    assert.deepEqual(await offer(store), duplicateOf(waiting));
+    await claimOne(store, { queues: ["q"] });
+    const period = newJob({ unique: key("k") });
+    assert.deepEqual(await insertOne(store, period), INSERTED);
+    await clock.advance(MINUTE);
+    assert.deepEqual(await offer(store, { onConflict: "replace", scope: "period", periodMs: MINUTE }), {
+      ...duplicateOf(period.id),
+      replaced: true,
+    });
+    await clock.advance(MINUTE - 1);
+    assert.deepEqual(await offer(store), duplicateOf(period.id));
+    await clock.advance(1);
+    assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("C-04 replace keeps a leased or finished holder as it is", async ({ store }) => {
+    for (const state of ["claimed", "running", "completed"] as const) {
+      const id = await jobIn(store, state, { unique: key(state, { scope: "ever" }), input: `"old"` });
+      const before = await recordOf(store, id);
+      const newcomer = newJob({ unique: key(state, { onConflict: "replace" }), input: `"new"` });
+      assert.deepEqual(await insertOne(store, newcomer), duplicateOf(id));
+      assert.deepEqual(await recordOf(store, id), before);
+    }
+  });
+
+  test("C-04 a retry takes a live key again, and is refused while another job holds it", async ({ store }) => {
+    const first = await jobIn(store, "dead", { unique: key("k") });
+    const second = await add(store, { unique: key("k") });
+    assert.deepEqual(await store.retry([first]), ["key held"]);
+    assert.equal((await recordOf(store, first)).state, "dead");
+    await store.cancel([second]);
+    assert.deepEqual(await store.retry([first]), ["retried"]);
+    assert.deepEqual(await offer(store), duplicateOf(first));
+    assert.deepEqual(await store.retry([second]), ["key held"]);
+  });
+}
+
+function duplicateOf(id: string): { status: "duplicate"; of: string; replaced: false } {
+  return { status: "duplicate", of: id, replaced: false };
+}
+
+/** Offers a newcomer with the key `k`. */
+function offer(store: Store, unique: Partial<UniqueKey> = {}, job: Partial<NewJob> = {}): ReturnType<typeof insertOne> {
+  return insertOne(store, newJob({ ...job, unique: key("k", unique) }));
+}

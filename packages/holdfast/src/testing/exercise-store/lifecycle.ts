@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import type { Hint, Store } from "../../store.js";
+import {
+  add,
+  addAll,
+  claimOne,
+  claimRequest,
+  finish,
+  newJob,
+  newJobs,
+  outcomeOf,
+  recordOf,
+  workerRecord,
+} from "./builders.js";
+import type { DefineCase } from "./scene.js";
+import { until } from "./until.js";
+
+const HEARD_WITHIN_MS = 5_000;
+
+export function lifecycleCases(test: DefineCase): void {
+  test("C-05 migrate may be repeated, also with jobs in the store", async ({ store }) => {
+    await store.migrate();
+    const id = await add(store);
+    const before = await recordOf(store, id);
+    await Promise.all([store.migrate(), store.migrate()]);
+    assert.deepEqual(await recordOf(store, id), before);
+  });
+
+  test.needing(
+    ["another handle"],
+    "C-05 migrate from several handles at once is harmless",
+    async ({ store, again }) => {
+      const id = await add(store);
+      const handles = await Promise.all([again(), again(), again()]);
+      await Promise.all([store, ...handles].map((handle) => handle.migrate()));
+      for (const handle of handles) assert.equal((await recordOf(handle, id)).state, "pending");
+    },
+  );
+
+  test("calls after close are refused with the code CLOSED", async ({ store }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.close();
+    for (const [name, call] of Object.entries(callsOn(store, { ...job, id }))) {
+      await assert.rejects(async () => call(), { code: "CLOSED" }, name);
+    }
+  });
+
+  test("close may be repeated", async ({ store }) => {
+    await Promise.all([store.close(), store.close()]);
+    await store.close();
+  });
+
+  test("no call that is under way at close is left without an answer", async ({ store }) => {
+    const calls = [
+      store.insert(newJobs(50)),
+      store.claim(claimRequest()),
+      store.stats(),
+      store.list({}, { limit: 9, cursor: null }),
+    ];
+    const [settled] = await Promise.all([Promise.allSettled(calls), store.close()]);
+    for (const call of settled)
+      if (call.status === "rejected") assert.equal((call.reason as { code?: unknown }).code, "CLOSED");
+  });
+
+  test.live([], "a listener hears of work that is due", async ({ store }) => {
+    const hints = hintsOf(store);
+    await add(store);
+    await hints.heard("work");
+  });
+
+  test.live([], "C-07 a listener hears which jobs are asked to stop", async ({ store }) => {
+    const [first, second] = await addAll(store, newJobs(2));
+    await claimOne(store, { limit: 2 });
+    const hints = hintsOf(store);
+    await store.cancel([first ?? "", second ?? ""]);
+    await hints.heardToStop([first ?? "", second ?? ""]);
+  });
+
+  test.live([], "a listener hears that jobs have ended", async ({ store }) => {
+    await add(store);
+    const job = await claimOne(store);
+    const hints = hintsOf(store);
+    await finish(store, job);
+    await hints.heard("finished");
+  });
+
+  test.live([], "a listener that is taken away hears no more, the others do", async ({ store }) => {
+    const gone = hintsOf(store);
+    const stays = hintsOf(store);
+    gone.stop();
+    gone.stop();
+    await add(store);
+    await stays.heard("work");
+    assert.deepEqual(gone.all, []);
+  });
+
+  test.live(["another handle", "push"], "a listener on another handle hears of work, stops and ends", async (scene) => {
+    const { store } = scene;
+    const hints = hintsOf(await scene.again());
+    // Listening may take a moment to begin, so what it shall hear of is done until it does.
+    await hints.heard("work", () => add(store));
+    const job = await claimOne(store);
+    await hints.heardToStop([job.id], () => store.cancel([job.id]));
+    hints.forget();
+    await hints.heard("finished", async () => finish(store, await claimOne(store)));
+  });
+}
+
+/** What a listener heard. A hint may come late, but soon enough to be of use. */
+function hintsOf(store: Store): {
+  all: readonly Hint[];
+  heard(kind: Hint["kind"], doing?: () => Promise<unknown>): Promise<unknown>;
+  heardToStop(ids: readonly string[], doing?: () => Promise<unknown>): Promise<unknown>;
+  forget(): void;
+  stop(): void;
+} {
+  const all: Hint[] = [];
+  const stop = store.listen((hint) => all.push(hint));
+  return {
+    all,
+    heard: (kind, doing) => hears(`"${kind}"`, () => all.some((hint) => hint.kind === kind), doing),
+    heardToStop: (ids, doing) =>
+      hears(
+        `to stop ${ids.join(", ")}`,
+        () => {
+          const named = all.flatMap((hint) => (hint.kind === "cancel" ? hint.ids : []));
+          return ids.every((id) => named.includes(id));
+        },
+        doing,
+      ),
+    forget: () => void all.splice(0),
+    stop,
+  };
+}
+
+function hears(what: string, heard: () => boolean, doing?: () => Promise<unknown>): Promise<unknown> {
+  return until(
+    `the hint ${what}`,
+    async () => {
+      if (heard()) return true;
+      await doing?.();
+      return false;
+    },
+    HEARD_WITHIN_MS,
+  );
+}
+
+function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<string, () => Promise<unknown>> {
+  return {
+    migrate: () => store.migrate(),
+    insert: () => store.insert([newJob()]),
+    claim: () => store.claim(claimRequest()),
+    start: () => store.start([{ ...job, startedAt: 0 }]),
+    extend: () => store.extend([job], 1_000),
+    settle: () => store.settle([outcomeOf(job, "completed")]),
+    note: () => store.note([{ ...job, progress: { fraction: 1, note: null }, log: [] }]),
+    get: () => store.get(job.id),
+    list: () => store.list({}, { limit: 1, cursor: null }),
+    cancel: () => store.cancel([job.id]),
+    retry: () => store.retry([job.id]),
+    remove: () => store.remove([job.id]),
+    expireStale: () => store.expireStale(1),
+    expireWaiting: () => store.expireWaiting(1),
+    purge: () => store.purge({ state: "completed", before: 0, keep: null, limit: 1 }),
+    upkeep: () => store.upkeep(),
+    turn: () => store.turn("t", 1_000),
+    stats: () => store.stats(),
+    pause: () => store.pause("q"),
+    resume: () => store.resume("q"),
+    queues: () => store.queues(),
+    beat: () => store.beat(workerRecord()),
+    leave: () => store.leave("w1"),
+    workers: () => store.workers(),
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * A process of its own that works on a store, for `processes.ts`. It is told what to do by its first argument, takes
+ * orders and reports over the IPC channel. Every report is sent before the next step is taken, so that a process that
+ * is killed has reported all but its last step.
+ */
+import type { ClaimedJob, LeaseAnswer, LeaseRef, SettleAnswer, Store } from "../../store.js";
+import { claimRequest, newJobs, outcomeOf } from "./builders.js";
+import { pollInterval, randomFrom } from "./until.js";
+
+export interface Settings {
+  opener: string;
+  address: string;
+  worker: string;
+  /**
+   * works: claims and completes until told to stop. sleeps: the same, but first claims a batch and waits for the order to
+   * go on before it settles it. hoards: the same, but never settles its first batch. enqueues: only inserts.
+   */
+  role: "works" | "sleeps" | "hoards" | "enqueues";
+  leaseMs: number;
+  batch: number;
+  seed: number;
+}
+
+export type Report =
+  | { kind: "ready" }
+  | { kind: "claimed"; at: number; jobs: LeaseRef[] }
+  | { kind: "holding"; leases: LeaseRef[] }
+  | { kind: "settled"; outcomes: (LeaseRef & { answer: SettleAnswer })[] }
+  | { kind: "came back"; start: LeaseAnswer[]; extend: LeaseAnswer[]; settle: SettleAnswer[] }
+  | { kind: "enqueued"; ids: string[] };
+
+export type Order = "go" | "go on" | "stop";
+
+const settings = JSON.parse(process.argv[2] ?? "{}") as Settings;
+const orders = new Set<Order>();
+process.on("message", (order: Order) => orders.add(order));
+// A test that failed takes its processes with it.
+process.on("disconnect", () => process.exit(0));
+
+function report(message: Report): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.send?.(message, undefined, undefined, (error: Error | null) =>
+      error === null ? resolve() : reject(error),
+    );
+  });
+}
+
+async function ordered(order: Order): Promise<void> {
+  while (!orders.has(order)) await pollInterval();
+}
+
+async function main(): Promise<void> {
+  const { openStore } = (await import(settings.opener)) as { openStore(address: string): Promise<Store> };
+  const store = await openStore(settings.address);
+  await store.migrate();
+  await report({ kind: "ready" });
+  await ordered("go");
+  if (settings.role === "enqueues") await enqueue(store);
+  else await work(store);
+  await store.close();
+  process.disconnect();
+}
+
+async function enqueue(store: Store): Promise<void> {
+  while (!orders.has("stop")) {
+    const jobs = newJobs(settings.batch);
+    const answers = await store.insert(jobs);
+    await report({
+      kind: "enqueued",
+      ids: jobs.filter((_, n) => answers[n]?.status === "inserted").map((job) => job.id),
+    });
+  }
+}
+
+async function work(store: Store): Promise<void> {
+  const random = randomFrom(settings.seed);
+  let first = true;
+  while (!orders.has("stop")) {
+    const limit = 1 + random(settings.batch);
+    const { at, jobs } = await store.claim(claimRequest({ worker: settings.worker, limit, leaseMs: settings.leaseMs }));
+    if (jobs.length === 0) {
+      await pollInterval();
+      continue;
+    }
+    await report({ kind: "claimed", at, jobs: jobs.map(leaseRef) });
+    if (first && settings.role !== "works") await report({ kind: "holding", leases: jobs.map(leaseRef) });
+    if (first && settings.role === "sleeps") await comeBack(store, jobs);
+    else if (!first || settings.role !== "hoards") await settle(store, jobs);
+    first = false;
+  }
+}
+
+async function settle(store: Store, jobs: readonly ClaimedJob[]): Promise<void> {
+  const answers = await store.settle(
+    jobs.map((job) => outcomeOf(job, "completed", { output: `"${settings.worker}"` })),
+  );
+  await report({
+    kind: "settled",
+    outcomes: jobs.map((job, n) => ({ ...leaseRef(job), answer: answers[n] ?? "lost" })),
+  });
+}
+
+/** Goes on as if nothing had happened, with leases that ran out long ago. */
+async function comeBack(store: Store, jobs: readonly ClaimedJob[]): Promise<void> {
+  await ordered("go on");
+  await report({
+    kind: "came back",
+    start: await store.start(jobs.map((job) => ({ ...leaseRef(job), startedAt: Date.now() }))),
+    extend: await store.extend(jobs.map(leaseRef), settings.leaseMs),
+    settle: await store.settle(jobs.map((job) => outcomeOf(job, "completed", { output: `"too late"` }))),
+  });
+}
+
+function leaseRef({ id, fence }: LeaseRef): LeaseRef {
+  return { id, fence };
+}
+
+await main();

@@ -1,0 +1,122 @@
+import { systemClock, type Clock } from "../../clock.js";
+import type { Store } from "../../store.js";
+import { fakeClock, type FakeClock } from "../clock.js";
+import type { CallerTransaction, StoreHarness, StoreUnderTest, TestRunner } from "./harness.js";
+
+/** What a case gets: a new store, and what it takes to make more of it. */
+export interface SceneOn<C extends Clock> {
+  store: Store;
+  clock: C;
+  /** Another handle on the same database; closed at the end of the case. */
+  again(): Promise<Store>;
+  address: string;
+  opener: string;
+  begin(): Promise<CallerTransaction>;
+}
+export type Scene = SceneOn<FakeClock>;
+export type LiveScene = SceneOn<Clock>;
+
+/** What a case may need of a store beyond the contract; a store without it skips the case. */
+export type Need = "another handle" | "strict order" | "push" | "transactions" | "signals";
+
+/** Defines a case on a fake clock; `live` one on the system's clock. */
+export interface DefineCase {
+  (title: string, body: (scene: Scene) => Promise<void>): void;
+  needing(needs: readonly Need[], title: string, body: (scene: Scene) => Promise<void>): void;
+  live(needs: readonly Need[], title: string, body: (scene: LiveScene) => Promise<void>): void;
+}
+
+const OUR_OPENER = new URL("../../engine/open-store.js", import.meta.url).href;
+// Far above what a case takes: only a store that hangs should run into it, not a loaded machine.
+const CASE_TIMEOUT_MS = 120_000;
+
+export function caseDefiner(runner: TestRunner, harness: StoreHarness): DefineCase {
+  function define<C extends Clock>(
+    makeClock: () => C,
+    needs: readonly Need[],
+    title: string,
+    body: (scene: SceneOn<C>) => Promise<void>,
+  ): void {
+    runner.it(
+      title,
+      async (context) => {
+        const reason = excuse(harness, title) ?? (await play(harness, makeClock(), needs, body));
+        if (reason !== undefined) context.skip(reason);
+      },
+      CASE_TIMEOUT_MS,
+    );
+  }
+  return Object.assign(
+    (title: string, body: (scene: Scene) => Promise<void>): void => define(fakeClock, [], title, body),
+    {
+      needing: (needs: readonly Need[], title: string, body: (scene: Scene) => Promise<void>): void =>
+        define(fakeClock, needs, title, body),
+      live: (needs: readonly Need[], title: string, body: (scene: LiveScene) => Promise<void>): void =>
+        define(() => systemClock, needs, title, body),
+    },
+  );
+}
+
+function excuse(harness: StoreHarness, title: string): string | undefined {
+  return Object.entries(harness.skip ?? {}).find(([beginning]) => title.startsWith(beginning))?.[1];
+}
+
+/** Runs a case on a new store and clears away after it. Answers why it could not be run, if so. */
+async function play<C extends Clock>(
+  harness: StoreHarness,
+  clock: C,
+  needs: readonly Need[],
+  body: (scene: SceneOn<C>) => Promise<void>,
+): Promise<string | undefined> {
+  const under = await harness.create(clock);
+  const handles = [under.store];
+  const lack = needs.map((need) => lackOf(under, need)).find((found) => found !== undefined);
+  const [played] = await Promise.allSettled(lack === undefined ? [body(sceneOf(under, clock, handles, harness))] : []);
+  const cleared = [
+    ...(await Promise.allSettled(handles.map((handle) => handle.close()))),
+    ...(await Promise.allSettled([under.dispose()])),
+  ];
+  // The case's own failure comes first: trouble while clearing away is often its consequence.
+  for (const end of [played, ...cleared]) if (end?.status === "rejected") throw end.reason;
+  return lack;
+}
+
+function lackOf(under: StoreUnderTest, need: Need): string | undefined {
+  const { capabilities } = under.store;
+  switch (need) {
+    case "another handle":
+      return under.address === null ? "the database has no address that another handle could open" : undefined;
+    case "strict order":
+      return capabilities.strictOrder ? undefined : "the store does not claim in strict order";
+    case "push":
+      return capabilities.push ? undefined : "the store does not wake other processes";
+    case "transactions":
+      if (!capabilities.transactions) return "the store does not take part in the caller's transactions";
+      return under.begin === undefined ? "the harness opens no transactions" : undefined;
+    case "signals":
+      return process.platform === "win32" ? "Windows cannot stop and resume a process" : undefined;
+  }
+}
+
+function sceneOf<C extends Clock>(
+  under: StoreUnderTest,
+  clock: C,
+  handles: Store[],
+  harness: StoreHarness,
+): SceneOn<C> {
+  return {
+    store: under.store,
+    clock,
+    address: under.address ?? "",
+    opener: harness.opener ?? OUR_OPENER,
+    async again() {
+      const handle = await under.again();
+      handles.push(handle);
+      return handle;
+    },
+    async begin() {
+      if (under.begin === undefined) throw new Error("a case that begins transactions must say that it needs them");
+      return under.begin();
+    },
+  };
+}

@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { LIMITS } from "../../defaults.js";
+import { isState, TRANSITIONS, type State } from "../../state.js";
+import type { Outcome, Store } from "../../store.js";
+import {
+  add,
+  addAll,
+  assertNothingToClaim,
+  attemptRecord,
+  claim,
+  claimIds,
+  claimOne,
+  failureOf,
+  finish,
+  jobIn,
+  LEASE_MS,
+  MINUTE,
+  newJobs,
+  outcomeOf,
+  recordOf,
+  SECOND,
+  settleOne,
+  stateOf,
+} from "./builders.js";
+import type { DefineCase } from "./scene.js";
+
+export function settleCases(test: DefineCase): void {
+  test("A-11 C-02 completed keeps the output and its time, and clears the lease", async ({ store, clock }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.start([{ ...job, startedAt: clock.now() }]);
+    await clock.advance(SECOND);
+    await finish(store, job, "completed", { output: `{"sent":true}` });
+    const record = await recordOf(store, id);
+    assert.deepEqual(
+      [record.state, record.output, record.finishedAt, record.startedAt, record.dueAt, record.error, record.attempt],
+      ["completed", `{"sent":true}`, clock.now(), clock.now() - SECOND, null, null, 1],
+    );
+    assert.equal(record.updatedAt, clock.now());
+  });
+
+  test("A-11 a large or odd output comes back byte for byte", async ({ store }) => {
+    for (const output of ["null", `"\\u0000 it's 🧵"`, `"${"x".repeat(LIMITS.payloadBytes - 2)}"`]) {
+      const id = await add(store);
+      await finish(store, await claimOne(store), "completed", { output });
+      assert.ok((await recordOf(store, id)).output === output, `an output of ${output.length} characters`);
+    }
+  });
+
+  test("A-12 A-30 failed waits for the delay with its count grown, then is claimed again", async ({ store, clock }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    assert.equal(await settleOne(store, failureOf(job, "timeout", { delayMs: MINUTE })), "applied");
+    const record = await recordOf(store, id);
+    assert.deepEqual(
+      [record.state, record.attempt, record.dueAt, record.runAt, record.finishedAt],
+      ["failed", 1, clock.now() + MINUTE, clock.now() + MINUTE, null],
+    );
+    assert.deepEqual(record.error, { message: "timeout", code: "E_TEST", at: clock.now() });
+    await clock.advance(MINUTE - 1);
+    await assertNothingToClaim(store);
+    await clock.advance(1);
+    assert.equal((await claimOne(store)).attempt, 2);
+  });
+
+  test("A-12 A-31 dead is final: error and time are kept, nobody gets it again", async ({ store, clock }) => {
+    const id = await add(store, { maxAttempts: 1 });
+    const job = await claimOne(store);
+    await finish(store, job, "dead", { error: { message: "gave up", code: null } });
+    const record = await recordOf(store, id);
+    assert.deepEqual([record.state, record.finishedAt, record.dueAt], ["dead", clock.now(), null]);
+    assert.deepEqual(record.error, { message: "gave up", code: null, at: clock.now() });
+    await clock.advance(10 * LEASE_MS);
+    await assertNothingToClaim(store);
+  });
+
+  test("C-07 cancelled by its worker is final", async ({ store, clock }) => {
+    const id = await add(store);
+    await finish(store, await claimOne(store), "cancelled");
+    const record = await recordOf(store, id);
+    assert.deepEqual([record.state, record.finishedAt, record.dueAt], ["cancelled", clock.now(), null]);
+    await assertNothingToClaim(store);
+  });
+
+  test("pending hands the job back with the counts given, after the delay given", async ({ store, clock }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await finish(store, job, "pending", { attempt: 0, releases: 1, delayMs: SECOND });
+    const record = await recordOf(store, id);
+    assert.deepEqual([record.state, record.attempt, record.releases], ["pending", 0, 1]);
+    assert.equal(record.dueAt, clock.now() + SECOND);
+    await clock.advance(SECOND);
+    const again = await claimOne(store);
+    assert.deepEqual([again.attempt, again.releases, again.previous.state], [1, 1, "pending"]);
+  });
+
+  test("the counts of an outcome are the job's afterwards, whatever the outcome", async ({ store }) => {
+    for (const to of ["completed", "failed", "dead", "cancelled", "pending"] as const) {
+      const id = await add(store, { queue: to });
+      await finish(store, await claimOne(store, { queues: [to] }), to, { attempt: 0, releases: 2 });
+      const record = await recordOf(store, id);
+      assert.deepEqual([record.attempt, record.releases], [0, 2], to);
+    }
+  });
+
+  test("A-28 the whole life cycle: fails twice, is handed back, completes", async ({ store }) => {
+    const id = await add(store, { maxAttempts: 3 });
+    const seen: State[] = [await stateOf(store, id)];
+    for (const to of ["failed", "pending", "failed", "completed"] as const) {
+      const job = await claimOne(store);
+      seen.push(await stateOf(store, id));
+      await store.start([{ ...job, startedAt: 0 }]);
+      seen.push(await stateOf(store, id));
+      await finish(store, job, to);
+      seen.push(await stateOf(store, id));
+    }
+    for (const [index, state] of seen.entries()) {
+      const next = seen[index + 1];
+      if (next !== undefined) assert.ok((TRANSITIONS[state] as readonly State[]).includes(next), `${state} → ${next}`);
+    }
+    const record = await recordOf(store, id);
+    assert.deepEqual([record.state, record.attempt, record.fence], ["completed", 3, 4]);
+  });
+
+  test("C-01 no outcome brings a job into a state that does not exist", async ({ store }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.settle([outcomeOf(job, "sleeping" as Outcome["to"])]).catch(() => undefined);
+    assert.ok(isState(await stateOf(store, id)));
+  });
+
+  test("a finished job is never handed out, and nothing but a retry wakes it", async ({ store, clock }) => {
+    for (const state of ["completed", "dead", "cancelled"] as const) await jobIn(store, state);
+    await clock.advance(100 * LEASE_MS);
+    assert.deepEqual(await store.expireStale(10), []);
+    assert.deepEqual(await store.expireWaiting(10), []);
+    await assertNothingToClaim(store);
+  });
+
+  for (const to of ["completed", "dead", "cancelled", "failed", "pending"] as const) {
+    test(`a settle to ${to} that is repeated answers applied and changes nothing`, async ({ store, clock }) => {
+      const id = await add(store, { delayMs: 0 });
+      const outcome = outcomeOf(await claimOne(store), to, { delayMs: SECOND });
+      assert.equal(await settleOne(store, outcome), "applied");
+      const before = await recordOf(store, id);
+      await clock.advance(SECOND / 2);
+      assert.equal(await settleOne(store, outcome), "applied");
+      assert.deepEqual(await recordOf(store, id), before);
+    });
+  }
+
+  test("one terminal transition per run: a second, different outcome changes nothing", async ({ store }) => {
+    for (const first of ["completed", "dead", "cancelled"] as const) {
+      await add(store);
+      const job = await claimOne(store);
+      await finish(store, job, first);
+      const before = await recordOf(store, job.id);
+      for (const second of (["completed", "dead", "cancelled", "failed", "pending"] as const).filter(
+        (to) => to !== first,
+      )) {
+        const answer = await settleOne(store, outcomeOf(job, second, { output: `"other"` }));
+        assert.notEqual(answer, "applied", `${second} after ${first}`);
+      }
+      assert.deepEqual(await recordOf(store, job.id), before);
+    }
+  });
+
+  test("a settle repeated after a retry does not end the job again", async ({ store }) => {
+    const id = await add(store);
+    const outcome = outcomeOf(await claimOne(store), "dead");
+    await settleOne(store, outcome);
+    assert.deepEqual(await store.retry([id]), ["retried"]);
+    const before = await recordOf(store, id);
+    await settleOne(store, outcome);
+    assert.deepEqual(await recordOf(store, id), before);
+    assert.deepEqual(await claimIds(store), [id]);
+  });
+
+  test("answers a mixed batch item by item, in its order", async ({ store }) => {
+    await addAll(store, newJobs(5));
+    const [completed, dead, failed, lost, cancelled] = await claim(store, { leaseMs: 2 * LEASE_MS });
+    assert.ok(completed && dead && failed && lost && cancelled);
+    await store.cancel([cancelled.id]);
+    const answers = await store.settle([
+      outcomeOf(lost, "completed", { fence: lost.fence + 1 }),
+      outcomeOf(completed, "completed"),
+      outcomeOf(completed, "completed", { id: "00000000-0000-7000-8000-000000000000" }),
+      outcomeOf(cancelled, "failed"),
+      outcomeOf(dead, "dead"),
+      outcomeOf(failed, "failed", { delayMs: SECOND }),
+    ]);
+    assert.deepEqual(answers, ["lost", "applied", "lost", "cancelled", "applied", "applied"]);
+    assert.deepEqual(await statesOf(store, [lost.id, completed.id, cancelled.id, dead.id, failed.id]), [
+      "claimed",
+      "completed",
+      "cancelled",
+      "dead",
+      "failed",
+    ]);
+    assert.deepEqual(await store.settle([]), []);
+  });
+
+  test("settles batches larger than any one statement's limits", async ({ store }) => {
+    await addAll(store, newJobs(1_200));
+    const jobs = await claim(store, { limit: 1_200 });
+    const answers = await store.settle(jobs.map((job) => outcomeOf(job, "completed", { output: `"${job.id}"` })));
+    assert.ok(answers.length === 1_200 && answers.every((answer) => answer === "applied"));
+    for (const job of [jobs[0], jobs[777], jobs[1_199]]) {
+      assert.equal((await recordOf(store, job?.id ?? "")).output, `"${job?.id}"`);
+    }
+  });
+
+  test("an outcome brings the start of a job whose start was never marked", async ({ store, clock }) => {
+    const unmarked = await add(store);
+    await finish(store, await claimOne(store), "completed", { startedAt: clock.now() - 5 });
+    assert.equal((await recordOf(store, unmarked)).startedAt, clock.now() - 5);
+    const unrun = await add(store);
+    await finish(store, await claimOne(store), "dead", { startedAt: null });
+    assert.equal((await recordOf(store, unrun)).startedAt, null);
+  });
+
+  test("an outcome without an error keeps the one that is there", async ({ store, clock }) => {
+    const id = await add(store);
+    await settleOne(store, failureOf(await claimOne(store), "first"));
+    const failedAt = clock.now();
+    await clock.advance(SECOND);
+    await finish(store, await claimOne(store), "pending");
+    assert.deepEqual((await recordOf(store, id)).error, { message: "first", code: "E_TEST", at: failedAt });
+    await settleOne(store, failureOf(await claimOne(store), "second"));
+    assert.deepEqual((await recordOf(store, id)).error, { message: "second", code: "E_TEST", at: clock.now() });
+  });
+
+  test("the history keeps what an attempt's end said, oldest first", async ({ store }) => {
+    const id = await add(store, { maxAttempts: 3 });
+    const messages = ['first: it\'s "odd"', "second: ünï", "third"];
+    for (const message of messages) {
+      const job = await claimOne(store);
+      await settleOne(store, failureOf(job, message, { to: job.attempt < 3 ? "failed" : "dead" }));
+    }
+    assert.deepEqual(
+      (await recordOf(store, id)).attempts,
+      messages.map((message, index) => attemptRecord(index + 1, message)),
+    );
+  });
+
+  test("the history is bounded: the newest entries stay", async ({ store }) => {
+    const id = await add(store, { maxAttempts: 1_000 });
+    const rounds = LIMITS.attempts + 5;
+    for (let round = 1; round <= rounds; round++)
+      await settleOne(store, failureOf(await claimOne(store), `no ${round}`));
+    const { attempts } = await recordOf(store, id);
+    assert.equal(attempts.length, LIMITS.attempts);
+    assert.deepEqual([attempts[0]?.attempt, attempts.at(-1)?.attempt], [6, rounds]);
+  });
+}
+
+function statesOf(store: Store, ids: readonly string[]): Promise<State[]> {
+  return Promise.all(ids.map((id) => stateOf(store, id)));
+}

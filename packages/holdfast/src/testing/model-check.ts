@@ -1,0 +1,169 @@
+import { deepStrictEqual } from "node:assert/strict";
+import { isFinished, isLeased } from "../state.js";
+import type { Store, StoredJob } from "../store.js";
+import { countLabel } from "./model-job.js";
+import type { StoreModel } from "./model.js";
+
+/** The store does something else than the model, or breaks an invariant. */
+export class Difference extends Error {}
+
+/** Fails with the difference, under a heading that says what was compared. */
+export function same(actual: unknown, expected: unknown, what: string): void {
+  try {
+    deepStrictEqual(actual, expected);
+  } catch (error) {
+    const detail = (error as Error).message.replace(/^.*\n+/, "");
+    throw new Difference(`${what} (+ the store, - the model)\n${detail}`);
+  }
+}
+
+/** Fails unless the invariant holds. */
+export function must(holds: boolean, what: () => string): void {
+  if (!holds) throw new Difference(what());
+}
+
+// Small, so that the cursor is used.
+const PAGE = 7;
+
+/** Every job of the store, oldest first. */
+export async function allJobs(store: Store): Promise<StoredJob[]> {
+  const jobs: StoredJob[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await store.list({}, { limit: PAGE, cursor });
+    jobs.push(...page.jobs);
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return jobs.toReversed();
+}
+
+/** Everything the store shows of its jobs and queues is what the model says. */
+export async function compareState(store: Store, model: StoreModel, now: number): Promise<StoredJob[]> {
+  const jobs = await allJobs(store);
+  const expected = [...model.jobs.values()].toSorted((a, b) => a.order - b.order);
+  same(jobs.map(visible), expected.map(visible), "the jobs, as listed");
+  const stats = await store.stats();
+  const counts = stats.counts.map((row) => [countLabel(row), row.count] as const);
+  same(new Map(counts.toSorted()), new Map([...model.counts()].toSorted()), "stats().counts");
+  const oldest = model.oldestDueAt(now);
+  same(stats.oldestDueMs, oldest === null ? null : now - oldest, "stats().oldestDueMs");
+  const paused = (await store.queues()).filter((queue) => queue.paused).map((queue) => queue.queue);
+  same(paused.toSorted(), [...model.paused].toSorted(), "the paused queues");
+  return jobs;
+}
+
+/** The history of every job is what the model says; read one by one, because lists come without it. */
+export async function compareHistories(store: Store, model: StoreModel): Promise<void> {
+  for (const job of model.jobs.values()) {
+    const found = await store.get(job.id);
+    same(found?.attempts, job.attempts, `the attempts of ${job.id}`);
+    const { user } = job;
+    if (user === null) continue;
+    must((await store.get(job.id, { user })) !== null, () => `${job.id} is hidden from ${user}, whose job it is`);
+    must(
+      (await store.get(job.id, { user: `not ${user}` })) === null,
+      () => `${job.id} of ${user} is shown to another user`,
+    );
+  }
+}
+
+/** What the contract fixes of a record: who holds a lease that is over, and when the record was touched, it leaves open. */
+function visible(job: StoredJob): object {
+  const { id, type, queue, state, priority, user, input, output, error, key, tags } = job;
+  const { attempt, maxAttempts, losses, releases, fence } = job;
+  const { runAt, dueAt, expiresAt, createdAt, finishedAt, worker, claimedAt, startedAt, cancelRequestedAt } = job;
+  return {
+    ...{ id, type, queue, state, priority, user, input, output, error, key, tags },
+    ...{ attempt, maxAttempts, losses, releases, fence },
+    ...{ runAt, dueAt, expiresAt, createdAt, finishedAt },
+    ...(isLeased(state) ? { worker, claimedAt } : {}),
+    ...(state === "running" || state === "completed" ? { startedAt } : {}),
+    ...(isFinished(state) ? {} : { cancelRequestedAt }),
+  };
+}
+
+/**
+ * What must hold whatever the model says, judged by the store's own answers: a mistake shared by store and model would
+ * pass every comparison.
+ */
+export class Invariants {
+  readonly #leaseEnds = new Map<string, number>();
+  readonly #fences = new Map<string, number>();
+  readonly #retried = new Set<string>();
+  #alive = 0;
+
+  inserted(): void {
+    this.#alive++;
+  }
+  deleted(id: string): void {
+    this.#alive--;
+    this.#fences.delete(id);
+    this.#retried.delete(id);
+  }
+  retried(id: string): void {
+    this.#retried.add(id);
+  }
+
+  leased(id: string, fence: number, at: number, until: number): void {
+    const end = this.#leaseEnds.get(id);
+    must(
+      end === undefined || end <= at,
+      () => `${id} was claimed while another lease on it had ${(end ?? 0) - at} ms to run`,
+    );
+    const before = this.#fences.get(id) ?? 0;
+    must(fence > before, () => `a claim of ${id} gave fence ${fence} after ${before}`);
+    this.#fences.set(id, fence);
+    this.#leaseEnds.set(id, until);
+  }
+  extended(id: string, until: number): void {
+    this.#leaseEnds.set(id, until);
+  }
+  settled(id: string): void {
+    this.#leaseEnds.delete(id);
+  }
+  ranOut(id: string, now: number): void {
+    const end = this.#leaseEnds.get(id);
+    must(
+      end !== undefined && end <= now,
+      () => `${id} was laid down as stale, but its lease is ${end === undefined ? "settled" : "not over"}`,
+    );
+    this.#leaseEnds.delete(id);
+  }
+
+  check(jobs: readonly StoredJob[], model: StoreModel): void {
+    must(
+      jobs.length === this.#alive,
+      () => `${this.#alive} jobs were inserted and not deleted, ${jobs.length} are there`,
+    );
+    const holders = new Map<string, string>();
+    for (const job of jobs) {
+      const name = `${job.id} (${job.state})`;
+      must(job.attempt <= job.maxAttempts, () => `${name} has used ${job.attempt} attempts of ${job.maxAttempts}`);
+      must(job.fence >= (this.#fences.get(job.id) ?? 0), () => `the fence of ${name} fell to ${job.fence}`);
+      must(isFinished(job.state) === (job.dueAt === null), () => `${name} has the due time ${job.dueAt}`);
+      must(isFinished(job.state) === (job.finishedAt !== null), () => `${name} has the end ${job.finishedAt}`);
+      must(
+        !isLeased(job.state) || this.#leaseEnds.get(job.id) === job.dueAt,
+        () => `the lease of ${name} does not end when its holder was told`,
+      );
+      if (job.key === null || !this.#holdsKey(job, model)) continue;
+      const other = holders.get(job.key);
+      must(other === undefined, () => `${other} and ${name} both hold the key ${job.key}`);
+      holders.set(job.key, name);
+    }
+  }
+
+  /** By the plain words of the scopes; what a period covers is left to the comparison. */
+  #holdsKey(job: StoredJob, model: StoreModel): boolean {
+    switch (model.jobs.get(job.id)?.unique?.scope) {
+      case "live":
+        return !isFinished(job.state);
+      case "ever":
+        return true;
+      case "waiting":
+        return job.state === "pending" && job.fence === 0 && !this.#retried.has(job.id);
+      default:
+        return false;
+    }
+  }
+}

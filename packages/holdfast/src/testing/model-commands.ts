@@ -1,0 +1,213 @@
+import type { Arbitrary } from "fast-check";
+import { LIMITS } from "../defaults.js";
+import type { FinishedState } from "../state.js";
+import type { UniqueKey } from "../store.js";
+
+/**
+ * What a run does, as plain data. Jobs and leases are named by their place among those known when the command's turn
+ * comes (modulo their number), so that a list stays meaningful when shrinking takes commands out of it.
+ */
+export type Command =
+  | { do: "enqueue"; jobs: JobDraft[] }
+  | {
+      do: "claim";
+      worker: string;
+      queues: string[] | null;
+      types: string[] | null;
+      limit: number;
+      bytes: number;
+      leaseMs: number;
+    }
+  | { do: "start" | "note"; leases: LeasePick[] }
+  | { do: "extend"; leases: LeasePick[]; leaseMs: number }
+  | { do: "settle"; outcomes: OutcomeDraft[] }
+  | { do: "cancel" | "retry" | "remove"; jobs: JobPick[]; user: string | null }
+  | { do: "expireStale" | "expireWaiting"; limit: number }
+  | { do: "purge"; state: FinishedState; rule: { olderThanMs: number } | { keep: number }; limit: number }
+  | { do: "pause" | "resume"; queue: string }
+  | { do: "advance"; ms: number }
+  | { do: "crash"; worker: string }
+  | { do: "reopen" | "upkeep" };
+
+/** The command of this name. */
+export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
+  ? Name extends D
+    ? C
+    : never
+  : never;
+
+export interface JobDraft {
+  type: string;
+  queue: string;
+  priority: number;
+  user: string | null;
+  inputBytes: number;
+  maxAttempts: number;
+  /** Relative to the time of the enqueue; null: from now. */
+  runAtFromNow: number | null;
+  delayMs: number;
+  expiresInMs: number | null;
+  tags: string[];
+  unique: UniqueKey | null;
+  /** Enqueues under the id of a job already known instead of a new one. */
+  again: number | null;
+}
+
+/** `any`: a job ever inserted, perhaps gone by now. `ended`: one that is dead or cancelled. */
+export interface JobPick {
+  of: "any" | "ended";
+  nth: number;
+}
+
+/** `held`: a lease its worker believes in. `known`: any lease ever handed out, most of them lost or settled. */
+export interface LeasePick {
+  of: "held" | "known";
+  nth: number;
+}
+
+export interface OutcomeDraft {
+  lease: LeasePick;
+  how: "complete" | "fail" | "give up" | "cancelled" | "release" | "triage" | "no handler";
+  delayMs: number;
+  /** The handler has begun, even if its start was never marked. */
+  began: boolean;
+}
+
+const QUEUES = ["mail", "slow"];
+const TYPES = ["send", "sync"];
+const WORKERS = ["w1", "w2", "w3"];
+const USERS = ["ann", "bob"];
+const LEASE_MS = [10_000, 30_000];
+const DELAY_MS = [0, 1, 1_000, 10_000, 60_000];
+// Just before, at and just after the ends of leases, delays and periods, and far beyond all of them.
+const ADVANCE_MS = [1, 1_000, 9_999, 10_000, 10_001, 29_999, 30_000, 30_001, 60_000, 3_600_000];
+
+// Longer than every lease, delay and period: after it everything alive is due.
+const LONGEST_MS = 3_600_000;
+const KEYS = ["k1", "k2"];
+
+const PLAIN_JOB: JobDraft = {
+  ...{ type: "send", queue: "mail", priority: 0, user: null, inputBytes: 0, maxAttempts: 1, tags: [] },
+  ...{ runAtFromNow: null, delayMs: 0, expiresInMs: null, unique: null, again: null },
+};
+
+type FastCheck = typeof import("fast-check");
+
+/** Lists of commands, up to `most`. */
+export function commands(fc: FastCheck, most: number): Arbitrary<Command[]> {
+  const nth = fc.nat(99);
+  const orNull = <T>(nulls: number, values: Arbitrary<T>, others = 1): Arbitrary<T | null> =>
+    fc.oneof({ weight: nulls, arbitrary: fc.constant(null) }, { weight: others, arbitrary: values });
+  const lease = fc.record<LeasePick>({ of: fc.constantFrom("held", "held", "held", "known"), nth });
+  const leases = fc.array(lease, { minLength: 1, maxLength: 3 });
+  const jobPick = fc.record<JobPick>({ of: fc.constantFrom("any", "ended"), nth });
+  const unique = fc.record<UniqueKey>({
+    key: fc.constantFrom("k1", ...KEYS),
+    // Seldom for good: such a key is of no more use to the rest of the list.
+    scope: fc.constantFrom("live", "live", "live", "live", "waiting", "waiting", "period", "period", "ever"),
+    periodMs: fc.constantFrom(10_000, 1_800_000),
+    onConflict: fc.constantFrom("keep", "replace", "reject"),
+  });
+  const job = fc.record<JobDraft>({
+    type: fc.constantFrom(...TYPES),
+    queue: fc.constantFrom(...QUEUES),
+    priority: fc.constantFrom(0, 0, 5, -5, LIMITS.priority),
+    user: orNull(1, fc.constantFrom(...USERS)),
+    inputBytes: fc.constantFrom(0, LIMITS.inlineInputBytes + 1),
+    maxAttempts: fc.integer({ min: 1, max: 4 }),
+    runAtFromNow: fc.constantFrom(null, null, -5_000, 5_000),
+    delayMs: fc.constantFrom(0, 0, 0, ...DELAY_MS),
+    expiresInMs: fc.constantFrom(null, null, 1, 10_000, 60_000),
+    tags: fc.subarray(["red", "blue"]),
+    unique: orNull(1, unique, 2),
+    again: orNull(12, nth),
+  });
+  const outcome = fc.record<OutcomeDraft>({
+    lease,
+    how: fc.constantFrom("complete", "fail", "fail", "give up", "cancelled", "release", "triage", "no handler"),
+    delayMs: fc.constantFrom(...DELAY_MS),
+    began: fc.boolean(),
+  });
+  const choices: { weight: number; arbitrary: Arbitrary<Command> }[] = [];
+  const add = <C extends Command>(weight: number, fields: { [K in keyof C]: Arbitrary<C[K]> }): void => {
+    choices.push({ weight, arbitrary: fc.record(fields) as unknown as Arbitrary<Command> });
+  };
+  add<CommandOf<"enqueue">>(8, { do: fc.constant("enqueue"), jobs: fc.array(job, { minLength: 1, maxLength: 3 }) });
+  add<CommandOf<"claim">>(8, {
+    do: fc.constant("claim"),
+    worker: fc.constantFrom(...WORKERS),
+    queues: orNull(1, fc.subarray([...QUEUES], { minLength: 1 })),
+    types: orNull(3, fc.subarray(TYPES, { minLength: 1 })),
+    limit: fc.constantFrom(1, 2, 3, 10),
+    bytes: fc.constantFrom(LIMITS.batchBytes, LIMITS.batchBytes, 2 * LIMITS.inlineInputBytes),
+    leaseMs: fc.constantFrom(...LEASE_MS),
+  });
+  add<CommandOf<"start">>(5, { do: fc.constantFrom("start", "start", "start", "start", "note"), leases });
+  add<CommandOf<"extend">>(3, { do: fc.constant("extend"), leases, leaseMs: fc.constantFrom(...LEASE_MS) });
+  add<CommandOf<"settle">>(7, {
+    do: fc.constant("settle"),
+    outcomes: fc.array(outcome, { minLength: 1, maxLength: 3 }),
+  });
+  add<CommandOf<"cancel">>(8, {
+    do: fc.constantFrom("cancel", "cancel", "retry", "retry", "retry", "remove"),
+    jobs: fc.array(jobPick, { minLength: 1, maxLength: 3 }),
+    user: orNull(5, fc.constantFrom(...USERS)),
+  });
+  add<CommandOf<"expireStale">>(3, {
+    do: fc.constantFrom("expireStale", "expireWaiting"),
+    limit: fc.constantFrom(100, 1),
+  });
+  add<CommandOf<"purge">>(2, {
+    do: fc.constant("purge"),
+    state: fc.constantFrom("completed", "dead", "cancelled"),
+    rule: fc.oneof(
+      fc.record({ olderThanMs: fc.constantFrom(0, 10_000, 60_000) }),
+      fc.record({ keep: fc.constantFrom(0, 0, 1, 3) }),
+    ),
+    limit: fc.constantFrom(100, 1),
+  });
+  add<CommandOf<"pause">>(2, {
+    do: fc.constantFrom("resume", "resume", "resume", "pause"),
+    queue: fc.constantFrom(...QUEUES),
+  });
+  add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
+  add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
+  add<CommandOf<"reopen">>(1, { do: fc.constantFrom("reopen", "upkeep") });
+  return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
+}
+
+/** Deletes all that is finished, then asks for every key: what answers is what holds it. */
+export const LOOK_AT_KEYS: readonly Command[] = [
+  ...(["completed", "dead", "cancelled"] as const).map((state) => {
+    return { do: "purge", state, rule: { keep: 0 }, limit: 1_000 } as const;
+  }),
+  {
+    do: "enqueue",
+    jobs: KEYS.map((key) => ({ ...PLAIN_JOB, unique: { key, scope: "live", periodMs: 0, onConflict: "keep" } })),
+  },
+];
+
+/** Puts an end to whatever keeps jobs waiting. */
+export const CALM: readonly Command[] = [
+  ...QUEUES.map((queue) => ({ do: "resume", queue }) as const),
+  { do: "advance", ms: LONGEST_MS },
+];
+
+export const CLAIM_ALL: Command = {
+  ...{ do: "claim", worker: "w1", queues: null, types: null },
+  ...{ limit: LIMITS.batchJobs, bytes: LIMITS.batchBytes, leaseMs: LONGEST_MS },
+};
+
+/** What a worker without faults makes of its `nth` lease. */
+export function sensibleOutcome(nth: number): OutcomeDraft {
+  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, began: true };
+}
+
+/** One line a person can read; what says nothing is left out. */
+export function describeCommand(command: Command): string {
+  const { do: name, ...rest } = command;
+  return `${name} ${JSON.stringify(rest, (_key, value: unknown) => (value === null ? undefined : value))}`.replace(
+    / \{\}$/,
+    "",
+  );
+}

@@ -1,0 +1,299 @@
+import type { LeasedJob } from "../engine/outcome.js";
+import { isFinished } from "../state.js";
+import type { ClaimRequest, LaidDown, Store } from "../store.js";
+import type { FakeClock } from "./clock.js";
+import type { StoreUnderTest } from "./exercise-store/harness.js";
+import { allJobs, compareHistories, compareState, Invariants, must, same } from "./model-check.js";
+import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome } from "./model-commands.js";
+import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
+import { idOf, leaseName } from "./model-names.js";
+import { newJobOf, outcomeOf } from "./model-drafts.js";
+import { StoreModel } from "./model.js";
+
+/** The part of a store under test that a comparison needs. */
+export type ComparedStore = Pick<StoreUnderTest, "store" | "again" | "address" | "dispose">;
+
+const CHECK_EVERY = 4;
+
+/** Does each command to a store and to the model, and fails at the first difference. */
+export class Comparison {
+  readonly #under: ComparedStore;
+  readonly #clock: FakeClock;
+  readonly #model = new StoreModel();
+  readonly #invariants = new Invariants();
+  /** Every job ever inserted. */
+  readonly #ids: string[] = [];
+  #numbered = 0;
+  /** Every lease ever handed out. */
+  readonly #known: LeasedJob[] = [];
+  /** Those that their workers believe in. */
+  #held: LeasedJob[] = [];
+  #store: Store;
+  /** What was done, a line a command, with the jobs it came down to; for people. */
+  readonly lines: string[] = [];
+  #touched: string[] = [];
+
+  constructor(under: ComparedStore, clock: FakeClock) {
+    this.#under = under;
+    this.#store = under.store;
+    this.#clock = clock;
+  }
+
+  get store(): Store {
+    return this.#store;
+  }
+
+  async step(command: Command): Promise<void> {
+    const line = this.lines.push(describeCommand(command)) - 1;
+    this.#touched = [];
+    try {
+      await this.#do(command);
+    } finally {
+      if (this.#touched.length > 0) this.lines[line] += ` → ${this.#touched.join(", ")}`;
+    }
+    if (this.lines.length % CHECK_EVERY === 0) await this.check();
+  }
+
+  async check(): Promise<void> {
+    const jobs = await compareState(this.#store, this.#model, this.#clock.now());
+    this.#invariants.check(jobs, this.#model);
+  }
+
+  /** Once the list is through: histories, then the keys, then the promise that every job ends. */
+  async finish(): Promise<void> {
+    await this.check();
+    await compareHistories(this.#store, this.#model);
+    for (const command of LOOK_AT_KEYS) await this.step(command);
+    await this.#endAll();
+  }
+
+  /** The faults are over: once everything is due and a worker does its work, every job ends. */
+  async #endAll(): Promise<void> {
+    this.#held = [];
+    for (const command of CALM) await this.step(command);
+    // Every round must end at least one job, so that the number of jobs bounds the rounds.
+    for (let rounds = this.#model.jobs.size; rounds > 0; rounds--) {
+      await this.step(CLAIM_ALL);
+      if (this.#held.length === 0) break;
+      await this.step({ do: "settle", outcomes: this.#held.map((_, nth) => sensibleOutcome(nth)) });
+    }
+    await this.check();
+    for (const { id, state } of await allJobs(this.#store)) {
+      must(isFinished(state), () => `all faults are over and all work is done, but ${id} is still ${state}`);
+    }
+  }
+
+  async #do(command: Command): Promise<void> {
+    const now = this.#clock.now();
+    const model = this.#model;
+    switch (command.do) {
+      case "enqueue":
+        return this.#enqueue(command.jobs, now);
+      case "claim":
+        return this.#claim(command, now);
+      case "start":
+        return this.#start(command.leases, now);
+      case "extend":
+        return this.#extend(command.leases, command.leaseMs, now);
+      case "note":
+        return this.#note(command.leases, now);
+      case "settle":
+        return this.#settle(command.outcomes, now);
+      case "cancel":
+      case "retry":
+      case "remove":
+        return this.#change(command, now);
+      case "expireStale": {
+        const laidDown = await this.#store.expireStale(command.limit);
+        for (const { id } of laidDown) this.#invariants.ranOut(id, now);
+        return this.#laidDown(command, laidDown, model.stale(now), (id) => model.layDownStale(id, now));
+      }
+      case "expireWaiting": {
+        const laidDown = await this.#store.expireWaiting(command.limit);
+        return this.#laidDown(command, laidDown, model.expired(now), (id) => model.layDownExpired(id, now));
+      }
+      case "purge":
+        return this.#purge(command, now);
+      case "pause":
+        model.paused.add(command.queue);
+        return this.#store.pause(command.queue);
+      case "resume":
+        model.paused.delete(command.queue);
+        return this.#store.resume(command.queue);
+      case "advance":
+        return this.#clock.advance(command.ms);
+      case "upkeep":
+        return this.#store.upkeep();
+      case "crash":
+        this.#held = this.#held.filter((lease) => lease.worker !== command.worker);
+        return;
+      case "reopen":
+        if (this.#under.address === null) return;
+        this.#held = [];
+        await this.#store.close();
+        this.#store = await this.#under.again();
+    }
+  }
+
+  async #enqueue(drafts: readonly JobDraft[], now: number): Promise<void> {
+    const jobs = drafts.map((draft) => {
+      const known = draft.again === null ? undefined : pick(this.#ids, draft.again);
+      return newJobOf(draft, known ?? idOf(++this.#numbered), this.#numbered, now);
+    });
+    this.#touched.push(...jobs.map((job) => job.id));
+    const answers = await this.#store.insert(jobs);
+    const expected = jobs.map((job) => this.#model.insert(job, now));
+    same(answers, expected, "the answers of insert");
+    for (const [at, { id }] of jobs.entries()) {
+      if (answers[at]?.status !== "inserted") continue;
+      this.#invariants.inserted();
+      if (!this.#ids.includes(id)) this.#ids.push(id);
+    }
+  }
+
+  async #claim(command: CommandOf<"claim">, now: number): Promise<void> {
+    const { do: _, ...request } = command;
+    const { worker, leaseMs } = request;
+    const { at, jobs } = await this.#store.claim(request);
+    this.#touched.push(...jobs.map(leaseName));
+    for (const { id, fence } of jobs) this.#invariants.leased(id, fence, now, now + leaseMs);
+    const expected = this.#store.capabilities.strictOrder
+      ? this.#model.claim(request, now)
+      : this.#claimAsChosen(request, jobs, now);
+    same({ at, jobs }, { at: now, jobs: expected }, "the answer of claim");
+    const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null }));
+    this.#known.push(...leases);
+    this.#held.push(...leases);
+  }
+
+  /** Without strict order any due jobs will do, even none: what counts is that each might be taken. */
+  #claimAsChosen(request: ClaimRequest, chosen: readonly { id: string }[], now: number): unknown[] {
+    const claimable = new Set(this.#model.claimable(request, now).map((job) => job.id));
+    for (const { id } of chosen)
+      must(claimable.delete(id), () => `the store handed out ${id}, which may not be claimed`);
+    return chosen.map(({ id }) => this.#model.lease(id, request, now));
+  }
+
+  async #start(picks: readonly LeasePick[], now: number): Promise<void> {
+    const leases = this.#leases(picks);
+    const marks = leases.map(({ job: { id, fence } }) => ({ id, fence, startedAt: now }));
+    const answers = await this.#store.start(marks);
+    same(
+      answers,
+      marks.map((mark) => this.#model.start(mark)),
+      "the answers of start",
+    );
+    for (const [at, lease] of leases.entries()) if (answers[at] !== "lost") lease.startedAt ??= now;
+  }
+
+  async #extend(picks: readonly LeasePick[], leaseMs: number, now: number): Promise<void> {
+    const leases = this.#leases(picks).map(({ job: { id, fence } }) => ({ id, fence }));
+    const answers = await this.#store.extend(leases, leaseMs);
+    same(
+      answers,
+      leases.map((lease) => this.#model.extend(lease, leaseMs, now)),
+      "the answers of extend",
+    );
+    for (const [at, { id }] of leases.entries())
+      if (answers[at] !== "lost") this.#invariants.extended(id, now + leaseMs);
+  }
+
+  /** Progress and log reach the job of a held lease; a lost one leaves no trace. */
+  async #note(picks: readonly LeasePick[], now: number): Promise<void> {
+    for (const {
+      job: { id, fence },
+    } of this.#leases(picks)) {
+      const before = await this.#store.get(id);
+      const progress = { fraction: 0.5, note: `at ${now}` };
+      const log = [{ at: now, line: `fence ${fence}` }];
+      await this.#store.note([{ id, fence, progress, log }]);
+      const after = await this.#store.get(id);
+      const kept = before !== null && this.#model.holds({ id, fence });
+      const touched = kept ? { progress, log: [...before.log, ...log], updatedAt: after?.updatedAt } : {};
+      same(
+        after,
+        before && { ...before, ...touched },
+        `${id} after a note of a lease that is ${kept ? "held" : "lost"}`,
+      );
+    }
+  }
+
+  async #settle(drafts: readonly OutcomeDraft[], now: number): Promise<void> {
+    const chosen = new Map<LeasedJob, OutcomeDraft>();
+    for (const draft of drafts) for (const lease of this.#leases([draft.lease])) chosen.set(lease, draft);
+    const outcomes = [...chosen].map(([lease, draft]) => outcomeOf(lease, draft, now));
+    const answers = await this.#store.settle(outcomes);
+    same(
+      answers,
+      outcomes.map((outcome) => this.#model.settle(outcome, now)),
+      "the answers of settle",
+    );
+    for (const [at, { id }] of outcomes.entries()) if (answers[at] !== "lost") this.#invariants.settled(id);
+    this.#held = this.#held.filter((lease) => !chosen.has(lease));
+  }
+
+  /** Each lease once: a worker puts one mark or outcome of a lease into a batch. */
+  #leases(picks: readonly LeasePick[]): LeasedJob[] {
+    const found = picks.map(({ of, nth }) => pick(of === "held" ? this.#held : this.#known, nth));
+    const leases = [...new Set(found.filter((lease) => lease !== undefined))];
+    this.#touched.push(...leases.map((lease) => leaseName(lease.job)));
+    return leases;
+  }
+
+  async #change(command: CommandOf<"cancel">, now: number): Promise<void> {
+    const ended = [...this.#model.jobs.values()].filter(({ state }) => state === "dead" || state === "cancelled");
+    const pools = { any: this.#ids, ended: ended.map((job) => job.id) };
+    const found = command.jobs.map(({ of, nth }) => pick(pools[of], nth));
+    const ids = [...new Set(found.filter((id) => id !== undefined))];
+    this.#touched.push(...ids);
+    const scope = command.user === null ? {} : { user: command.user };
+    const answers: readonly string[] = await this.#store[command.do](ids, scope);
+    const expected = ids.map((id) => this.#model[command.do](id, scope, now));
+    same(answers, expected, `the answers of ${command.do}`);
+    for (const [at, id] of ids.entries()) {
+      if (answers[at] === "removed") this.#invariants.deleted(id);
+      if (answers[at] === "retried") this.#invariants.retried(id);
+    }
+  }
+
+  #laidDown(
+    command: CommandOf<"expireStale">,
+    answer: LaidDown[],
+    candidates: { id: string }[],
+    layDown: (id: string) => LaidDown,
+  ): void {
+    const ids = new Set(candidates.map((job) => job.id));
+    for (const { id } of answer) must(ids.has(id), () => `${command.do} laid down ${id}, which it must leave alone`);
+    same(answer.length, Math.min(command.limit, ids.size), `the number laid down by ${command.do}`);
+    same(
+      answer,
+      answer.map(({ id }) => layDown(id)),
+      `the answer of ${command.do}`,
+    );
+  }
+
+  async #purge({ state, rule, limit }: CommandOf<"purge">, now: number): Promise<void> {
+    const before = "olderThanMs" in rule ? now - rule.olderThanMs : null;
+    const keep = "keep" in rule ? rule.keep : null;
+    const count = await this.#store.purge({ state, before, keep, limit });
+    const candidates = this.#model.purgeable({ state, before, keep });
+    same(count, Math.min(limit, candidates.length), "the answer of purge");
+    // Of jobs that ended at the same instant, any may go first.
+    const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
+    const gone = [...this.#model.jobs.values()].filter((job) => !kept.has(job.id));
+    same(
+      gone.map((job) => job.finishedAt).toSorted(),
+      candidates.slice(0, count).map((job) => job.finishedAt),
+      "the ends of the jobs purged",
+    );
+    for (const job of gone) {
+      must(job.state === state, () => `purge of ${state} jobs deleted ${job.id} (${job.state})`);
+      this.#model.purge(job.id);
+      this.#invariants.deleted(job.id);
+    }
+  }
+}
+
+function pick<T>(all: readonly T[], nth: number): T | undefined {
+  return all[nth % all.length];
+}

@@ -1,0 +1,35 @@
+import { cancelled, completed, failed, released, triage, unknownType, type LeasedJob } from "../engine/outcome.js";
+import { NotRetryable } from "../errors.js";
+import type { NewJob, Outcome } from "../store.js";
+import type { JobDraft, OutcomeDraft } from "./model-commands.js";
+
+/** The job as a client would enqueue it. `n` makes its input one of a kind. */
+export function newJobOf(draft: JobDraft, id: string, n: number, now: number): NewJob {
+  const { type, queue, priority, user, maxAttempts, delayMs, tags, unique, inputBytes } = draft;
+  const runAt = draft.runAtFromNow === null ? null : now + draft.runAtFromNow;
+  const expiresAt = draft.expiresInMs === null ? null : now + draft.expiresInMs;
+  const input = JSON.stringify({ n, padding: "x".repeat(inputBytes) });
+  return { id, type, queue, priority, user, maxAttempts, delayMs, tags, unique, runAt, expiresAt, input };
+}
+
+/** What the engine would tell the store: the policy is the real one, only what the handler does is made up. */
+export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
+  const known = { ...lease, startedAt: lease.startedAt ?? (draft.began ? now : null) };
+  const policy = { backoff: () => draft.delayMs, random: () => 0, now };
+  switch (draft.how) {
+    case "complete":
+      return completed(known, JSON.stringify({ by: lease.worker }));
+    case "fail":
+      return failed(known, new Error("it broke"), policy);
+    case "give up":
+      return failed(known, new NotRetryable("it is no use"), policy);
+    case "cancelled":
+      return cancelled(known);
+    case "release":
+      return released(known, draft.delayMs);
+    case "triage":
+      return triage(lease, now) ?? completed(known, "{}");
+    case "no handler":
+      return unknownType(known, now, { atOnce: false, listedElsewhere: true });
+  }
+}

@@ -1,0 +1,110 @@
+import { DriverMissing, HoldfastError, InvalidOption } from "../errors.js";
+import { fakeClock, type FakeClock } from "./clock.js";
+import { Difference } from "./model-check.js";
+import { commands, type Command } from "./model-commands.js";
+import { Comparison, type ComparedStore } from "./model-comparison.js";
+import { readable } from "./model-names.js";
+import { shrink } from "./model-shrink.js";
+
+export type { ComparedStore } from "./model-comparison.js";
+
+export interface CompareOptions {
+  /** How many lists of commands to try (100). */
+  runs?: number;
+  /** Makes the runs repeatable: a whole number, or what a failure printed. Random if left out. */
+  seed?: number | string | undefined;
+  /** The most commands in a list (80). */
+  commands?: number;
+}
+
+/** A store did something that the reference model does not. The message holds the commands, shrunk, and how to replay them. */
+export class StoreDiffers extends HoldfastError {
+  /** What to give as `seed` to meet the same difference again. */
+  readonly seed: string;
+  constructor(message: string, seed: string, cause: unknown) {
+    super("STORE_DIFFERS", message, { cause });
+    this.seed = seed;
+  }
+}
+
+const START = Date.UTC(2026, 0, 1);
+// Shrinking stops after this: a list of eight commands now is better than one of seven tomorrow.
+const SHRINK_MS = 20_000;
+
+/**
+ * Drives a store and the reference model with random lists of commands (enqueue, claim, settle, crash, …) and throws
+ * {@link StoreDiffers} at the first difference, with the shortest list found. `open` gives a new, empty, migrated store
+ * on the given clock each time. Needs the package fast-check.
+ *
+ * ```ts
+ * await compareWithModel((clock) => harness.create(clock), { runs: 300, seed: process.env.HOLDFAST_SEED });
+ * ```
+ */
+export async function compareWithModel(
+  open: (clock: FakeClock) => Promise<ComparedStore>,
+  options: CompareOptions = {},
+): Promise<void> {
+  const { runs = 100, commands: most = 80 } = options;
+  const fc = await import("fast-check").catch((error: unknown) => {
+    throw new DriverMissing("fast-check", error);
+  });
+  const { seed, path } = readSeed(options.seed);
+  const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list));
+  // Unbiased: a bias towards small values makes for short lists, and short lists find little.
+  const found = await fc.check(property, {
+    ...(seed === undefined ? {} : { seed }),
+    ...(path === undefined ? {} : { path }),
+    ...{ numRuns: runs, unbiased: true, endOnFailure: true },
+  });
+  if (!found.failed) return;
+  const [list = []] = found.counterexample ?? [];
+  let problem = found.errorInstance;
+  const fails = async (shorter: readonly Command[]): Promise<boolean> => {
+    try {
+      await play(open, shorter);
+      return false;
+    } catch (error) {
+      problem = error;
+      return true;
+    }
+  };
+  const shortest = await shrink(list, fails, SHRINK_MS);
+  const replay = `${found.seed}:${found.counterexamplePath}`;
+  throw new StoreDiffers(
+    `${problem instanceof Error ? problem.message : String(problem)}\n\n` +
+      `Found with ${list.length} commands, shrunk to ${shortest.length}. ` +
+      `To replay: HOLDFAST_SEED=${replay} npm test -- model (${found.seed} alone repeats all ${runs} runs)`,
+    replay,
+    problem instanceof Difference ? problem.cause : problem,
+  );
+}
+
+/** One list of commands on a store of its own. */
+async function play(open: (clock: FakeClock) => Promise<ComparedStore>, list: readonly Command[]): Promise<void> {
+  const clock = fakeClock(START);
+  const under = await open(clock);
+  const comparison = new Comparison(under, clock);
+  try {
+    for (const command of list) await comparison.step(command);
+    await comparison.finish();
+  } catch (error) {
+    const lines = comparison.lines.map((line, at) => `  ${at + 1}. ${line}`);
+    const what = error instanceof Error ? error.message : String(error);
+    const message = readable(`${what}\n\nafter\n${lines.join("\n")}`, START);
+    // A difference says all there is to say; where the store itself threw, its stack tells more.
+    throw new Difference(message, error instanceof Difference ? {} : { cause: error });
+  } finally {
+    await comparison.store.close();
+    await under.dispose();
+  }
+}
+
+/** Accepts `123` and `123:4:0:1`: a seed, and the path to one list of its runs. */
+function readSeed(given: number | string | undefined): { seed?: number; path?: string } {
+  if (given === undefined || given === "") return {};
+  const match = /^(-?\d+)(?::([\d:]+))?$/.exec(String(given));
+  if (match === null)
+    throw new InvalidOption("seed", `${JSON.stringify(given)} is neither a whole number nor what a failure printed`);
+  const [, seed, path] = match;
+  return { seed: Number(seed), ...(path === undefined ? {} : { path }) };
+}

@@ -1,0 +1,292 @@
+import { attemptsUsed, countClaim, EXPIRED_ERROR, isFinished, isLeased, isWaiting, STALE_ERROR } from "../state.js";
+import type { FinishedState, State } from "../state.js";
+import type {
+  CancelAnswer,
+  ClaimedJob,
+  ClaimRequest,
+  InsertAnswer,
+  LaidDown,
+  LeaseAnswer,
+  LeaseRef,
+  NewJob,
+  Outcome,
+  PurgeRequest,
+  RemoveAnswer,
+  RetryAnswer,
+  Scope,
+  SettleAnswer,
+  StartMark,
+  UniqueKey,
+} from "../store.js";
+import { claimedRecord, countLabel, heldKey, laidDown, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
+
+/**
+ * The store contract as a program, as plain as it can be: three maps, no index, no batch, time passed in. A store is
+ * right if nobody can tell it from this. Where the contract leaves a choice (which stale leases a limit covers, which
+ * of two jobs that ended together is older) the model names the candidates and does what it is told.
+ */
+export class StoreModel {
+  readonly jobs: Map<string, ModelJob> = new Map();
+  readonly keys: Map<string, HeldKey> = new Map();
+  readonly paused: Set<string> = new Set();
+  #inserted = 0;
+
+  insert(job: NewJob, now: number): InsertAnswer {
+    if (this.jobs.has(job.id)) return { status: "duplicate", of: job.id, replaced: false };
+    if (job.unique !== null) {
+      const holder = this.#holderOf(job.unique.key, now);
+      if (holder !== undefined) return this.#conflict(job, job.unique, holder.job, now);
+      this.keys.set(job.unique.key, heldKey(job.id, job.unique, now));
+    }
+    this.jobs.set(job.id, newRecord(job, now, this.#inserted++));
+    return { status: "inserted" };
+  }
+
+  #holderOf(key: string, now: number): HeldKey | undefined {
+    const held = this.keys.get(key);
+    return held !== undefined && (held.until === null || held.until > now) ? held : undefined;
+  }
+
+  #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertAnswer {
+    if (unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
+    const holder = this.jobs.get(of);
+    if (unique.onConflict === "keep" || holder === undefined || !isWaiting(holder.state)) {
+      return { status: "duplicate", of, replaced: false };
+    }
+    // Rewritten as if it had been enqueued just now; only its identity, its past and what fences off old workers stay.
+    const { id, order, createdAt, fence, attempts } = holder;
+    this.jobs.set(id, { ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts });
+    this.keys.set(unique.key, heldKey(id, unique, now));
+    return { status: "duplicate", of, replaced: true };
+  }
+
+  #freeKey(job: ModelJob, scopes: readonly UniqueKey["scope"][]): void {
+    if (job.key === null) return;
+    const held = this.keys.get(job.key);
+    if (held?.job === job.id && scopes.includes(held.scope)) this.keys.delete(job.key);
+  }
+
+  /** All that a claim may take, in the order in which it must. */
+  claimable(request: Pick<ClaimRequest, "queues" | "types">, now: number): ModelJob[] {
+    return [...this.jobs.values()]
+      .filter((job) => job.dueAt !== null && job.dueAt <= now)
+      .filter((job) => !this.paused.has(job.queue))
+      .filter((job) => request.queues === null || request.queues.includes(job.queue))
+      .filter((job) => request.types === null || request.types.includes(job.type))
+      .sort((a, b) => b.priority - a.priority || (a.dueAt ?? 0) - (b.dueAt ?? 0) || a.order - b.order);
+  }
+
+  claim(request: ClaimRequest, now: number): ClaimedJob[] {
+    const taken: ModelJob[] = [];
+    let bytes = 0;
+    for (const job of this.claimable(request, now)) {
+      bytes += Buffer.byteLength(job.input);
+      if (taken.length === request.limit || (taken.length > 0 && bytes > request.bytes)) break;
+      taken.push(job);
+    }
+    return taken.map((job) => this.lease(job.id, request, now));
+  }
+
+  /** Claims this one job. */
+  lease(id: string, request: Pick<ClaimRequest, "worker" | "leaseMs">, now: number): ClaimedJob {
+    const job = this.#existing(id);
+    const count = countClaim(job);
+    const previous = { state: job.state, attempt: attemptsUsed(job), exhausted: count.exhausted };
+    const errorBefore = job.error;
+    if (count.lost) this.#recordLoss(job, now);
+    Object.assign(job, {
+      state: "claimed",
+      fence: job.fence + 1,
+      attempt: count.attempt,
+      losses: count.losses,
+      dueAt: now + request.leaseMs,
+      worker: request.worker,
+      claimedAt: now,
+      startedAt: null,
+    } satisfies Partial<ModelJob>);
+    this.#freeKey(job, ["waiting"]);
+    return claimedRecord(job, errorBefore, previous);
+  }
+
+  /** A lease ran out: the attempt goes into the history, whoever notices. */
+  #recordLoss(job: ModelJob, now: number): void {
+    const { attempt, worker, claimedAt, startedAt } = job;
+    const error = { ...STALE_ERROR, stack: null };
+    job.attempts.push({ attempt, worker, claimedAt, startedAt, endedAt: now, error });
+    job.error = { ...STALE_ERROR, at: now };
+  }
+
+  #leasedBy(ref: LeaseRef): ModelJob | undefined {
+    const job = this.jobs.get(ref.id);
+    return job !== undefined && job.fence === ref.fence && isLeased(job.state) ? job : undefined;
+  }
+
+  /** Whether this very lease still has the job; nothing but the fence decides, even past the lease's end. */
+  holds(lease: LeaseRef): boolean {
+    return this.#leasedBy(lease) !== undefined;
+  }
+
+  start(mark: StartMark): LeaseAnswer {
+    const job = this.#leasedBy(mark);
+    if (job === undefined) return "lost";
+    if (job.state === "claimed") job.startedAt = mark.startedAt;
+    job.state = "running";
+    return job.cancelRequestedAt === null ? "kept" : "cancel";
+  }
+
+  extend(lease: LeaseRef, leaseMs: number, now: number): LeaseAnswer {
+    const job = this.#leasedBy(lease);
+    if (job === undefined) return "lost";
+    job.dueAt = now + leaseMs;
+    return job.cancelRequestedAt === null ? "kept" : "cancel";
+  }
+
+  settle(outcome: Outcome, now: number): SettleAnswer {
+    const job = this.jobs.get(outcome.id);
+    if (job === undefined || job.fence !== outcome.fence) return "lost";
+    if (!isLeased(job.state)) return settledBefore(outcome, job.state);
+    const cancelled = job.cancelRequestedAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
+    job.attempt = outcome.attempt;
+    job.releases = outcome.releases;
+    job.startedAt ??= outcome.startedAt;
+    if (outcome.error !== null) job.error = { ...outcome.error, at: now };
+    if (outcome.attemptRecord !== null) job.attempts.push(outcome.attemptRecord);
+    const to = cancelled ? "cancelled" : outcome.to;
+    if (isFinished(to)) {
+      this.#finish(job, to, now);
+      if (to === "completed") job.output = outcome.output;
+    } else {
+      this.#wait(job, to, now + outcome.delayMs);
+    }
+    return cancelled ? "cancelled" : "applied";
+  }
+
+  #finish(job: ModelJob, state: FinishedState, now: number): void {
+    Object.assign(job, { state, dueAt: null, finishedAt: now, worker: null } satisfies Partial<ModelJob>);
+    this.#freeKey(job, ["waiting", "live"]);
+  }
+
+  #wait(job: ModelJob, state: "pending" | "failed", dueAt: number): void {
+    Object.assign(job, { state, dueAt, runAt: dueAt, worker: null } satisfies Partial<ModelJob>);
+  }
+
+  cancel(id: string, scope: Scope, now: number): CancelAnswer {
+    const job = this.#visible(id, scope);
+    if (job === undefined) return "missing";
+    if (isFinished(job.state)) return "finished";
+    job.cancelRequestedAt ??= now;
+    if (isLeased(job.state)) return "requested";
+    this.#finish(job, "cancelled", now);
+    return "cancelled";
+  }
+
+  retry(id: string, scope: Scope, now: number): RetryAnswer {
+    const job = this.#visible(id, scope);
+    if (job === undefined) return "missing";
+    if (job.state === "failed") {
+      this.#wait(job, "failed", now);
+      return "retried";
+    }
+    if (job.state !== "dead" && job.state !== "cancelled") return "not retryable";
+    if (job.unique?.scope === "live") {
+      if (this.#holderOf(job.unique.key, now) !== undefined) return "key held";
+      this.keys.set(job.unique.key, heldKey(id, job.unique, now));
+    }
+    this.#wait(job, "pending", now);
+    // Whoever asks for a retry wants the job to run, however long ago it should have.
+    const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
+    Object.assign(job, fresh satisfies Partial<ModelJob>);
+    return "retried";
+  }
+
+  remove(id: string, scope: Scope): RemoveAnswer {
+    const job = this.#visible(id, scope);
+    if (job === undefined) return "missing";
+    if (isLeased(job.state)) return "leased";
+    this.#freeKey(job, ["waiting", "live", "period", "ever"]);
+    this.jobs.delete(id);
+    return "removed";
+  }
+
+  /** Leases that have run out. */
+  stale(now: number): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => isLeased(job.state) && job.dueAt !== null && job.dueAt <= now);
+  }
+
+  layDownStale(id: string, now: number): LaidDown {
+    const job = this.#existing(id);
+    const used = attemptsUsed(job);
+    this.#recordLoss(job, now);
+    job.attempt = used;
+    job.losses++;
+    if (job.cancelRequestedAt !== null) this.#finish(job, "cancelled", now);
+    else if (used >= job.maxAttempts) this.#finish(job, "dead", now);
+    else this.#wait(job, "pending", now);
+    return laidDown(job);
+  }
+
+  /** Waiting jobs whose time to live has passed. */
+  expired(now: number): ModelJob[] {
+    return [...this.jobs.values()].filter(
+      (job) => isWaiting(job.state) && job.expiresAt !== null && job.expiresAt <= now,
+    );
+  }
+
+  layDownExpired(id: string, now: number): LaidDown {
+    const job = this.#existing(id);
+    job.error = { ...EXPIRED_ERROR, at: now };
+    this.#finish(job, "dead", now);
+    return laidDown(job);
+  }
+
+  /** Finished jobs that a purge without limit would delete, oldest first. */
+  purgeable(request: Pick<PurgeRequest, "state" | "before" | "keep">): ModelJob[] {
+    const { before, keep } = request;
+    const ended = [...this.jobs.values()]
+      .filter((job) => job.state === request.state)
+      .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0) || a.order - b.order);
+    const surplus = keep === null ? 0 : Math.max(0, ended.length - keep);
+    return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
+  }
+
+  /** Retention is over: the job goes, a key held for a period or for good stays. */
+  purge(id: string): void {
+    this.jobs.delete(id);
+  }
+
+  /** Since when the job that has been due longest waits for a worker. A paused queue waits for a person instead. */
+  oldestDueAt(now: number): number | null {
+    const due = this.claimable({ queues: null, types: null }, now).filter((job) => isWaiting(job.state));
+    return due.reduce<number | null>(
+      (oldest, { dueAt }) => (oldest !== null && oldest < (dueAt ?? now) ? oldest : dueAt),
+      null,
+    );
+  }
+
+  /** Jobs by queue, type and state, as `queue/type/state`. */
+  counts(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { queue, type, state } of this.jobs.values()) {
+      const label = countLabel({ queue, type, state });
+      counts.set(label, (counts.get(label) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  #existing(id: string): ModelJob {
+    const job = this.jobs.get(id);
+    if (job === undefined) throw new Error(`the model has no job ${id}`);
+    return job;
+  }
+
+  #visible(id: string, scope: Scope): ModelJob | undefined {
+    const job = this.jobs.get(id);
+    return scope.user === undefined || job?.user === scope.user ? job : undefined;
+  }
+}
+
+/** The lease was settled already, perhaps by this very outcome, whose answer got lost: nothing changes. */
+function settledBefore(outcome: Outcome, state: State): SettleAnswer {
+  if (state === outcome.to) return "applied";
+  return state === "cancelled" ? "cancelled" : "lost";
+}

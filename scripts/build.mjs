@@ -1,0 +1,37 @@
+// Compiles every project. First takes away outputs whose source is gone, because `tsc -b` leaves them behind, and a
+// deleted module would still be importable, tested and published.
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+
+/** @param {string} file */
+function readJson(file) {
+  return JSON.parse(readFileSync(join(root, file), "utf8"));
+}
+
+/** @param {string} sources @param {string} outputs */
+function removeOrphans(sources, outputs) {
+  if (!existsSync(outputs)) return;
+  for (const file of readdirSync(outputs, { recursive: true, encoding: "utf8" })) {
+    // Only what tsc made has a .d.ts; assets that other tools put into dist are left alone.
+    if (!file.endsWith(".d.ts")) continue;
+    const stem = file.slice(0, -".d.ts".length);
+    if (existsSync(join(sources, `${stem}.ts`)) || existsSync(join(sources, `${stem}.tsx`))) continue;
+    for (const ending of [".js", ".js.map", ".d.ts", ".d.ts.map"])
+      rmSync(join(outputs, stem + ending), { force: true });
+  }
+}
+
+for (const { path } of readJson("tsconfig.json").references) {
+  const { rootDir, outDir } = path.endsWith(".json") ? {} : readJson(`${path}/tsconfig.json`).compilerOptions;
+  if (outDir) removeOrphans(join(root, path, rootDir), join(root, path, outDir));
+}
+
+const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-b", ...process.argv.slice(2)], {
+  cwd: root,
+  stdio: "inherit",
+  shell: process.platform === "win32",
+});
+process.exitCode = status ?? 1;

@@ -1,0 +1,144 @@
+// Makes a fresh clone ready: checks Node, installs the npm packages of package-lock.json. Needs nothing installed,
+// does nothing when all is there, and may run twice at once (the second waits for the first).
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+// Not import.meta.dirname: a Node too old for it must still reach the sentence that says so.
+const root = fileURLToPath(new URL("..", import.meta.url));
+const lockfile = join(root, "package-lock.json");
+const modules = join(root, "node_modules");
+const stampFile = join(modules, ".holdfast-setup");
+const lockDir = join(root, ".setup-lock");
+
+const minimum = { major: 20, minor: 19 };
+const nativeHint =
+  "better-sqlite3 could not be built. It compiles from source where no prebuilt binary can be fetched: " +
+  "install python3, make and g++ (Debian: apt install python3 make g++; macOS: xcode-select --install), then run this again.";
+
+/** @param {string} sentence @returns {never} */
+function giveUp(sentence) {
+  console.error(`setup: ${sentence}`);
+  process.exit(1);
+}
+
+function checkNode() {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  if (major > minimum.major || (major === minimum.major && minor >= minimum.minor)) return;
+  giveUp(`Holdfast needs Node.js ${minimum.major}.${minimum.minor} or later; this is ${process.versions.node}.`);
+}
+
+/** What node_modules was made for: the locked packages, and the platform and ABI the native one was compiled for. */
+function wantedStamp() {
+  if (!existsSync(lockfile)) giveUp("package-lock.json is missing; restore it with git.");
+  const hash = createHash("sha256").update(readFileSync(lockfile)).digest("hex");
+  return `${hash} ${process.platform}-${process.arch} abi ${process.versions.modules}\n`;
+}
+
+/** @param {string} stamp */
+function isStamped(stamp) {
+  return existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
+}
+
+/** Whether `npm install`, run by hand, already brought exactly the locked versions: no reason then to install again. */
+function matchesLockfile() {
+  const hidden = join(modules, ".package-lock.json");
+  if (!existsSync(hidden)) return false;
+  /** @typedef {{ version?: string, optional?: boolean }} Entry */
+  /** @type {Record<string, Entry>} */
+  const locked = JSON.parse(readFileSync(lockfile, "utf8")).packages;
+  /** @type {Record<string, Entry>} */
+  const present = JSON.parse(readFileSync(hidden, "utf8")).packages;
+  return Object.entries(locked).every(([path, { version, optional }]) => {
+    if (path === "") return true;
+    const entry = present[path];
+    return entry === undefined ? optional === true : entry.version === version;
+  });
+}
+
+/** In a process of its own: a binding built for another Node can take the whole process down. */
+function sqliteLoads() {
+  const script = "new (require('better-sqlite3'))(':memory:').close()";
+  return spawnSync(process.execPath, ["-e", script], { cwd: root, stdio: "ignore" }).status === 0;
+}
+
+/** @param {string[]} args */
+function npm(args) {
+  // Inside `npm test` this is the very npm in use; by hand it is the one on the path.
+  const cli = process.env["npm_execpath"];
+  const [command, ...rest] = cli?.endsWith("npm-cli.js") ? [process.execPath, cli, ...args] : ["npm", ...args];
+  const { status, error, stdout, stderr } = spawnSync(command, rest, {
+    cwd: root,
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+    shell: command === "npm" && process.platform === "win32",
+  });
+  return { ok: status === 0, output: error ? String(error) : stdout + stderr };
+}
+
+function install() {
+  console.error("setup: installing npm packages (a minute or two the first time)");
+  const { ok, output } = npm(["ci", "--loglevel=error"]);
+  if (!ok) {
+    console.error(output);
+    giveUp(/better-sqlite3|gyp/.test(output) ? nativeHint : "npm ci failed; its output is above.");
+  }
+  if (sqliteLoads()) return;
+  // Reached when install scripts are switched off in the user's npm settings.
+  const rebuilt = npm(["rebuild", "better-sqlite3", "--ignore-scripts=false"]);
+  if (sqliteLoads()) return;
+  console.error(rebuilt.output);
+  giveUp(nativeHint);
+}
+
+/** @param {unknown} error */
+function errorCode(error) {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+/** True when the process that made the lock is gone, or died before it could write its id. */
+function lockIsStale() {
+  try {
+    const pid = Number(readFileSync(join(lockDir, "pid"), "utf8"));
+    if (pid > 0) {
+      process.kill(pid, 0);
+      return false;
+    }
+  } catch (error) {
+    if (errorCode(error) === "ESRCH") return true;
+    if (errorCode(error) === "EPERM") return false;
+  }
+  const made = statSync(lockDir, { throwIfNoEntry: false });
+  return made !== undefined && Date.now() - made.mtimeMs > 5_000;
+}
+
+async function takeLock() {
+  for (let waited = false; ; waited = true) {
+    try {
+      mkdirSync(lockDir);
+      writeFileSync(join(lockDir, "pid"), String(process.pid));
+      process.once("exit", () => rmSync(lockDir, { recursive: true, force: true }));
+      return;
+    } catch (error) {
+      if (errorCode(error) !== "EEXIST") throw error;
+    }
+    if (lockIsStale()) rmSync(lockDir, { recursive: true, force: true });
+    else {
+      if (!waited) console.error("setup: another setup is running, waiting for it");
+      await sleep(200);
+    }
+  }
+}
+
+checkNode();
+const stamp = wantedStamp();
+if (!isStamped(stamp)) {
+  await takeLock();
+  if (!isStamped(stamp)) {
+    if (!matchesLockfile() || !sqliteLoads()) install();
+    writeFileSync(stampFile, stamp);
+  }
+}
