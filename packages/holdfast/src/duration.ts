@@ -1,5 +1,6 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOption } from "./errors.js";
+import { show } from "./options.js";
 
 /** Milliseconds, or a number with a unit: `"250ms"`, `"30s"`, `"10m"`, `"2h"`, `"7d"`, `"1w"`, also `"1h 30m"`. */
 export type Duration = number | string;
@@ -29,7 +30,7 @@ function parse(text: unknown, field: string): number {
   if (typeof text !== "string" || text.length > 100 || !WHOLE.test(text)) {
     throw new InvalidOption(
       field,
-      `${JSON.stringify(text) ?? String(text)} is not a duration; use milliseconds or a text like "250ms", "30s", "10m", "2h", "7d"`,
+      `${show(text)} is not a duration; use milliseconds or a text like "250ms", "30s", "10m", "2h", "7d"`,
     );
   }
   let total = 0;
@@ -37,9 +38,13 @@ function parse(text: unknown, field: string): number {
   return total;
 }
 
+const ISO = /^(?:\d{4}|[+-]\d{6})-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?$/;
+
 /** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 text. */
 export function instantMs(value: Date | number | string, field: string): number {
-  const ms = value instanceof Date ? value.getTime() : typeof value === "number" ? value : Date.parse(value);
+  // Date.parse makes a date of almost anything ("in 5" is a day in 2001): only ISO 8601 goes in.
+  const text = typeof value === "string" && ISO.test(value) ? Date.parse(value) : Number.NaN;
+  const ms = value instanceof Date ? value.getTime() : typeof value === "number" ? value : text;
   if (!Number.isFinite(ms) || Math.abs(ms) > 8.64e15) {
     throw new InvalidOption(field, "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text");
   }

@@ -111,9 +111,11 @@ export class Closed extends HoldfastError {
 /** The store URL names no store that exists. */
 export class UnknownStore extends HoldfastError {
   constructor(given: string) {
+    // A mistyped URL may carry a password, and errors end up in logs.
+    const shown = given.replace(/\/\/[^/]*@/, "//…@");
     super(
       "UNKNOWN_STORE",
-      `no store for ${JSON.stringify(given)}; use "sqlite:<file>", "sqlite::memory:" or a store object`,
+      `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:" or a store object`,
     );
   }
 }

@@ -1,5 +1,6 @@
 import { randomFillSync } from "node:crypto";
 import { InvalidOption } from "./errors.js";
+import { show } from "./options.js";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
@@ -39,10 +40,7 @@ export function newId(nowMs: number): string {
 export function readId(value: unknown, field = "id"): string {
   const id = typeof value === "string" ? value.toLowerCase() : value;
   if (typeof id !== "string" || !UUID.test(id)) {
-    throw new InvalidOption(
-      field,
-      `${JSON.stringify(value) ?? String(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`,
-    );
+    throw new InvalidOption(field, `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`);
   }
   return id;
 }

@@ -6,6 +6,7 @@ export type {
   Job,
   JobAttempt,
   JobOptions,
+  JobSignal,
   JobType,
   JobWithInput,
   JobWithoutInput,

@@ -10,9 +10,9 @@ import {
   type InputIssue,
 } from "./errors.js";
 import { fromJson, jsonBytes, NotJson, toJson } from "./json.js";
-import { readBackoff, readMaxAttempts, type Backoff, type RetryOptions } from "./retry.js";
+import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { readName, readPriority, readTags } from "./options.js";
+import { readName, readPriority, readTags, refuseUnknown } from "./options.js";
 
 /** What a handler gets. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -22,11 +22,16 @@ export interface RunContext<Input> {
   /** Stable across attempts of one job: pass it to services as their idempotency key. */
   readonly token: string;
   /** Aborted on cancellation, timeout, lost lease and shutdown; `signal.reason` is an {@link AbortReason}. */
-  readonly signal: AbortSignal & { readonly reason: AbortReason | undefined };
+  readonly signal: JobSignal;
   /** Keeps a line with the job (the last 100 lines). */
-  log(line: string): void;
+  readonly log: (line: string) => void;
   /** Keeps how far the job is, from 0 to 1. */
-  progress(fraction: number, note?: string): void;
+  readonly progress: (fraction: number, note?: string) => void;
+}
+
+/** An AbortSignal whose reason is known. (An intersection would not do: `any & T` is `any`.) */
+export interface JobSignal extends AbortSignal {
+  readonly reason: AbortReason | undefined;
 }
 
 export interface RunningJob {
@@ -58,6 +63,18 @@ export interface JobOptions {
   expiresAfter?: Duration;
   tags?: readonly string[];
 }
+
+const JOB_FIELDS: ReadonlySet<string> = new Set([
+  "type",
+  "input",
+  "run",
+  "retry",
+  "timeout",
+  "queue",
+  "priority",
+  "expiresAfter",
+  "tags",
+]);
 
 declare const types: unique symbol;
 
@@ -108,6 +125,7 @@ export function job<Schema extends StandardSchemaV1, Output>(
 ): JobType<StandardSchemaV1.InferInput<Schema>, Output>;
 export function job<Output>(definition: JobWithoutInput<Output>): JobType<NoInput, Output>;
 export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefined; run: unknown }): JobType {
+  refuseUnknown(definition, JOB_FIELDS, "job");
   const type = readName(definition.type, "type", LIMITS.typeLength);
   if (typeof definition.run !== "function") throw new InvalidOption("run", `the job type ${type} needs a run function`);
   const schema = definition.input ?? null;
@@ -119,15 +137,19 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
   }
   const timeoutMs = durationMs(definition.timeout ?? DEFAULTS.timeoutMs, "timeout");
   if (timeoutMs === 0) throw new InvalidOption("timeout", "must be longer than 0");
+  const expiresAfterMs =
+    definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter");
+  if (expiresAfterMs === 0) throw new InvalidOption("expiresAfter", "must be longer than 0");
+  const retry = readRetry(definition.retry);
   return Object.freeze({
     type,
     queue: readName(definition.queue ?? DEFAULTS.queue, "queue", LIMITS.queueLength),
     priority: readPriority(definition.priority ?? DEFAULTS.priority),
-    maxAttempts: readMaxAttempts(definition.retry?.maxAttempts, "retry.maxAttempts"),
+    maxAttempts: retry.maxAttempts,
     timeoutMs,
-    expiresAfterMs: definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter"),
+    expiresAfterMs,
     tags: readTags(definition.tags ?? []),
-    backoff: readBackoff(definition.retry?.backoff),
+    backoff: retry.backoff,
     schema,
     run: definition.run as JobType["run"],
   });
@@ -155,7 +177,9 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
 
 function encodeJson(type: JobType, input: unknown): string {
   try {
-    return encodePayload(input ?? {}, `input of ${type.type}`);
+    // A type without a schema gets an object whatever it was given for nothing.
+    const nothing = input === undefined || (input === null && type.schema === null);
+    return encodePayload(nothing ? {} : input, `input of ${type.type}`);
   } catch (error) {
     throw error instanceof NotJson ? new InvalidInput(type.type, [error.issue]) : error;
   }
@@ -177,7 +201,7 @@ function parsedValue(type: JobType, result: StandardSchemaV1.Result<unknown>): u
 /** The JSON text of a handler's output; a handler that returns nothing completes with `{}`. */
 export function encodeOutput(type: string, output: unknown): string {
   try {
-    return encodePayload(output ?? {}, `output of ${type}`);
+    return encodePayload(output === undefined ? {} : output, `output of ${type}`);
   } catch (error) {
     throw error instanceof NotJson ? new InvalidOutput(type, error.issue) : error;
   }

@@ -17,8 +17,17 @@ const DEEPEST = 200;
  * objects with `toJSON` are written as they ask.
  */
 export function toJson(value: unknown): string {
-  check(value, [], []);
-  return JSON.stringify(value);
+  try {
+    check(value, [], []);
+    return JSON.stringify(value);
+  } catch (error) {
+    // A getter, a proxy or a toJSON of the caller's may throw anything.
+    throw error instanceof NotJson ? error : new NotJson([], `cannot be written as JSON: ${reason(error)}`);
+  }
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : typeof error;
 }
 
 function check(value: unknown, path: (string | number)[], above: object[]): void {
@@ -53,6 +62,8 @@ function checkObject(value: object, path: (string | number)[], above: object[]):
       check(value[index], path, above);
       path.pop();
     }
+  } else if (value instanceof Date && Number.isNaN(value.getTime())) {
+    throw new NotJson(path, "an invalid date cannot be carried by JSON");
   } else if (typeof (value as { toJSON?: unknown }).toJSON === "function") {
     check((value as { toJSON(key: string): unknown }).toJSON(String(path.at(-1) ?? "")), path, above);
   } else {
@@ -61,6 +72,7 @@ function checkObject(value: object, path: (string | number)[], above: object[]):
       const item = (value as Record<string, unknown>)[key];
       path.push(key);
       if (key === "__proto__") throw new NotJson(path, "the key __proto__ is refused");
+      if (!key.isWellFormed()) throw new NotJson(path, "the key is not well-formed Unicode (a lone surrogate)");
       if (item !== undefined) check(item, path, above);
       path.pop();
     }
@@ -78,7 +90,9 @@ function checkKind(value: object, path: readonly (string | number)[]): void {
 
 /** `JSON.parse` for text that may come from outside: an own `__proto__` key does not reach the handler. */
 export function fromJson(text: string): unknown {
-  return text.includes("__proto__") ? JSON.parse(text, dropProto) : JSON.parse(text);
+  // The key may also be spelt with escapes, all of which begin like this.
+  const suspicious = text.includes("__proto__") || text.includes("\\u00");
+  return suspicious ? JSON.parse(text, dropProto) : JSON.parse(text);
 }
 
 function dropProto(key: string, value: unknown): unknown {

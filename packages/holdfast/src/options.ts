@@ -1,6 +1,14 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOption } from "./errors.js";
 
+/** A value as an error message shows it: never throws, never long. */
+export function show(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.length <= 60 ? value : `${value.slice(0, 59)}…`);
+  if (typeof value === "function") return "a function";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
+}
+
 /** A text that names something: not empty, not too long, no control characters. */
 export function readName(value: unknown, field: string, longest: number): string {
   if (typeof value !== "string" || value === "") throw new InvalidOption(field, "must be a text that is not empty");
@@ -16,7 +24,7 @@ export function readPriority(value: unknown): number {
   if (!Number.isInteger(value) || Math.abs(value as number) > LIMITS.priority) {
     throw new InvalidOption(
       "priority",
-      `${String(value)} is not a whole number from -${LIMITS.priority} to ${LIMITS.priority}`,
+      `${show(value)} is not a whole number from -${LIMITS.priority} to ${LIMITS.priority}`,
     );
   }
   return (value as number) + 0;
@@ -30,13 +38,16 @@ export function readTags(tags: readonly string[]): readonly string[] {
 
 export function readCount(value: unknown, field: string, least: number, most: number): number {
   if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
-    throw new InvalidOption(field, `${String(value)} is not a whole number from ${least} to ${most}`);
+    throw new InvalidOption(field, `${show(value)} is not a whole number from ${least} to ${most}`);
   }
   return value as number;
 }
 
 /** A misspelt option would be ignored in silence; in plain JavaScript no compiler catches it. */
 export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new InvalidOption(what, `${show(options)} is not an object of options; known: ${[...known].join(", ")}`);
+  }
   for (const key of Object.keys(options)) {
     if (!known.has(key)) throw new InvalidOption(key, `is not an option of ${what}; known: ${[...known].join(", ")}`);
   }

@@ -1,6 +1,7 @@
 import { DEFAULTS, LIMITS } from "./defaults.js";
 import { durationMs, type Duration } from "./duration.js";
 import { InvalidOption } from "./errors.js";
+import { refuseUnknown, show } from "./options.js";
 
 /** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
 export interface BackoffOptions {
@@ -21,11 +22,23 @@ export interface RetryOptions {
 /** The delay after attempt `attempt` failed with `error`. */
 export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
 
+const RETRY_FIELDS: ReadonlySet<string> = new Set(["maxAttempts", "backoff"]);
+const BACKOFF_FIELDS: ReadonlySet<string> = new Set(["base", "factor", "max", "jitter"]);
+
+export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
+  refuseUnknown(options, RETRY_FIELDS, "retry");
+  return {
+    maxAttempts: readMaxAttempts(options.maxAttempts, "retry.maxAttempts"),
+    backoff: readBackoff(options.backoff),
+  };
+}
+
 /** Checks the options once, when the job type is defined, and gives the function that computes delays. */
 export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
   if (typeof options === "function") {
     return (attempt, error) => durationMs(options(attempt, error), field);
   }
+  if (options !== undefined) refuseUnknown(options, BACKOFF_FIELDS, field);
   const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);
   const max = durationMs(options?.max ?? DEFAULTS.backoff.max, `${field}.max`);
   const factor = options?.factor ?? DEFAULTS.backoff.factor;
@@ -33,7 +46,8 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
     throw new InvalidOption(`${field}.factor`, "must be a number of at least 1");
   const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
   return (attempt, _error, random) => {
-    const exact = Math.min(base * factor ** (attempt - 1), max);
+    // Nothing times infinity is not a number, and a job due at no time would never run.
+    const exact = base === 0 ? 0 : Math.min(base * factor ** (attempt - 1), max);
     return Math.round(Math.min(spread(exact, random()), max));
   };
 }
@@ -51,7 +65,7 @@ function readJitter(jitter: number | string, field: string): (exact: number, ran
 export function readMaxAttempts(value: number | undefined, field = "maxAttempts"): number {
   const attempts = value ?? DEFAULTS.maxAttempts;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > LIMITS.maxAttempts) {
-    throw new InvalidOption(field, `${String(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
+    throw new InvalidOption(field, `${show(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
   }
   return attempts;
 }

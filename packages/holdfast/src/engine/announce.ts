@@ -1,5 +1,16 @@
+import { isLeased, STALE_ERROR } from "../state.js";
+import { EXPIRED_ERROR } from "../state.js";
 import type { Outcome, SettleAnswer } from "../store.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
+
+/** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
+export function announceClaim({ events, logger }: Core, lease: HeldLease): void {
+  const { id, type, queue, attempt, previous } = lease.job;
+  if (events.hears("claimed")) events.emit("claimed", leaseEvent(lease));
+  if (!isLeased(previous.state)) return;
+  events.emit("recovered", { id, type, queue, to: "claimed" });
+  logger.warn({ job: id, type, attempt }, STALE_ERROR.message);
+}
 
 /** Tells listeners and log what the store has confirmed of a lease's outcome. */
 export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer: SettleAnswer): void {
@@ -21,6 +32,9 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
       events.emit("failed", { ...leaseEvent(lease), error: errorOf(outcome), retryInMs: outcome.delayMs });
       return;
     case "dead":
+      if (outcome.error?.code === EXPIRED_ERROR.code) {
+        events.emit("expired", { id: lease.job.id, type: lease.job.type, queue: lease.job.queue });
+      }
       events.emit("dead", { ...leaseEvent(lease), error: errorOf(outcome) });
       logger.error(
         { job: lease.job.id, type: lease.job.type, attempt: outcome.attempt, error: errorOf(outcome).message },

@@ -1,9 +1,8 @@
 import type { Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import { STALE_ERROR } from "../state.js";
 import type { Claim } from "../store.js";
-import { announce } from "./announce.js";
-import { holdLease, leaseEvent, type Core, type HeldLease } from "./core.js";
+import { announce, announceClaim } from "./announce.js";
+import { holdLease, type Core, type HeldLease } from "./core.js";
 import { released, triage } from "./outcome.js";
 import { Prefetch } from "./prefetch.js";
 
@@ -35,10 +34,14 @@ export class Claimer {
   #ready: HeldLease[] = [];
   #head = 0;
   #active = false;
-  #claiming: Promise<void> | null = null;
+  /** Claims under way, and how many jobs they ask for. */
+  readonly #claims = new Set<Promise<void>>();
+  #underWay = 0;
+  #expected = 0;
+  #riding = false;
   /** The last claim came back short: only a hint, the poll timer or a due time makes another worthwhile. */
   #dry = false;
-  #wokenMeanwhile = false;
+  #wakes = 0;
   #failures = 0;
   #timer: Timer | null = null;
   #timerAt = Number.POSITIVE_INFINITY;
@@ -63,7 +66,9 @@ export class Claimer {
     this.#active = false;
     this.#timer?.cancel();
     this.#giveBackTimer?.cancel();
-    if (this.#claiming !== null) await this.#claiming;
+    // At once, before a handler that ends could make room for them; and what a claim under way still brings.
+    this.#giveBack();
+    await Promise.all(this.#claims);
     this.#giveBack();
   }
 
@@ -74,8 +79,8 @@ export class Claimer {
       return;
     }
     this.#dry = false;
-    if (this.#claiming === null) this.pump();
-    else this.#wokenMeanwhile = true;
+    this.#wakes++;
+    this.pump();
   }
 
   /** Claimed and not begun. */
@@ -109,16 +114,17 @@ export class Claimer {
     }
     if (this.#head === this.#ready.length) this.ready();
     this.#pumping = false;
-    if (this.#active && !this.#dry && this.#claiming === null) this.#claimIfRoom();
+    this.#claimIfRoom();
     this.#watchReady();
   }
 
-  async claimOnce(limit: number): Promise<{ total: number; begun: number }> {
+  /** Claims once, and begins what slots are free for. Answers how many were claimed. */
+  async claimOnce(limit: number): Promise<number> {
     const sentAt = this.#core.clock.monotonic();
     const claim = await this.#core.store.claim(this.#request(limit));
-    const begun = this.#receive(claim, sentAt);
+    this.#receive(claim, sentAt);
     this.pump();
-    return { total: claim.jobs.length, begun };
+    return claim.jobs.length;
   }
 
   #request(limit: number): Parameters<Core["store"]["claim"]>[0] {
@@ -126,30 +132,52 @@ export class Claimer {
     return { queues, types, limit, bytes: LIMITS.batchBytes, worker: this.#worker, leaseMs };
   }
 
+  /** Claims if there is room, together with outcomes that are about to be sent: one transaction serves both. */
   #claimIfRoom(): void {
+    if (this.#riding || this.#room() === 0) return;
+    const claim = (): void => {
+      this.#riding = false;
+      const limit = this.#room();
+      if (limit === 0) return;
+      this.#underWay++;
+      this.#expected += limit;
+      const claiming = this.#claim(limit).finally(() => {
+        this.#claims.delete(claiming);
+        if (this.#active) this.pump();
+      });
+      this.#claims.add(claiming);
+    };
+    this.#riding = this.#core.settler.ride(claim);
+    if (!this.#riding) claim();
+  }
+
+  /** How many jobs to ask for now; 0 if it is not worth a claim. */
+  #room(): number {
     const { settler } = this.#core;
+    if (!this.#active || this.#dry || !settler.healthy || settler.size > UNSETTLED) return 0;
     const free = this.#settings.concurrency - this.#slots.running();
-    const waiting = this.#ready.length - this.#head;
+    const coming = this.#ready.length - this.#head + this.#expected;
     const ahead = this.#prefetch.target(this.#settings.concurrency);
-    const worthwhile = free > waiting || (ahead > 0 && waiting <= ahead / 2);
-    if (!worthwhile || !settler.healthy || settler.size > UNSETTLED) return;
-    const limit = Math.min(LIMITS.batchJobs, free + ahead - waiting);
-    this.#claiming = this.#claim(limit).finally(() => {
-      this.#claiming = null;
-      if (this.#active) this.pump();
-    });
+    // With quick handlers two claims may be under way: while one is answered the store works on the next.
+    const short = (this.#underWay === 0 && free > coming) || (ahead > 0 && coming <= ahead / 2);
+    return short && this.#underWay < 2 ? Math.min(LIMITS.batchJobs, free + ahead - coming) : 0;
   }
 
   async #claim(limit: number): Promise<void> {
-    this.#wokenMeanwhile = false;
+    const wakes = this.#wakes;
     const sentAt = this.#core.clock.monotonic();
     try {
-      const claim = await this.#core.store.claim(this.#request(limit));
+      const claim = await this.#core.store.claim(this.#request(limit)).finally(() => {
+        this.#underWay--;
+        this.#expected -= limit;
+      });
       if (this.#failures > 0) this.#core.events.emit("back", { doing: "claim" });
       this.#failures = 0;
       this.#receive(claim, sentAt);
-      if (cameShort(claim, limit) && !this.#wokenMeanwhile) this.#dry = true;
+      if (cameShort(claim, limit) && this.#wakes === wakes) this.#dry = true;
       if (claim.nextDueAt !== null) this.#wakeIn(Math.max(1, claim.nextDueAt - claim.at));
+      // Before the handlers run: the store then works on the next claim meanwhile.
+      this.#claimIfRoom();
     } catch (error) {
       if (this.#failures++ === 0) this.#core.events.emit("outage", { doing: "claim", error });
       this.#dry = true;
@@ -157,30 +185,21 @@ export class Claimer {
     }
   }
 
-  /** Lays down what must not run and keeps the rest. Answers how many are kept. */
-  #receive(claim: Claim, sentAt: number): number {
-    const { events, logger } = this.#core;
+  /** Lays down what must not run and keeps the rest. */
+  #receive(claim: Claim, sentAt: number): void {
     // The lease counts from before the call: the store may have granted it at any time since.
     const deadline = sentAt + this.#settings.leaseMs;
-    let kept = 0;
     for (const job of claim.jobs) {
       const lease = holdLease(job, this.#worker, claim.at, deadline);
-      if (events.hears("claimed")) events.emit("claimed", leaseEvent(lease));
-      if (job.previous.state === "claimed" || job.previous.state === "running") {
-        events.emit("recovered", { id: job.id, type: job.type, queue: job.queue, to: "claimed" });
-        logger.warn({ job: job.id, type: job.type, attempt: job.attempt }, STALE_ERROR.message);
-      }
+      announceClaim(this.#core, lease);
       const laidDown = triage(lease, claim.at);
-      if (laidDown === null) {
-        this.#ready.push(lease);
-        kept++;
-      } else {
+      if (laidDown === null) this.#ready.push(lease);
+      else {
         this.#core.settler.add(laidDown, deadline, (answer) => {
           if (!(answer instanceof Error)) announce(this.#core, lease, laidDown, answer);
         });
       }
     }
-    return kept;
   }
 
   /** Jobs held ready behind handlers that turned out slow go back, so that other workers can have them. */
@@ -212,6 +231,7 @@ export class Claimer {
 
   /** One timer serves polling, due times and pauses after an error: it fires at the nearest of them. */
   #wakeIn(ms: number): void {
+    if (!this.#active) return;
     const at = this.#core.clock.monotonic() + Math.min(ms, this.#settings.pollMs);
     if (this.#timer !== null && this.#timerAt <= at) return;
     this.#timer?.cancel();

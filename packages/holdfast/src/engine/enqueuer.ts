@@ -20,7 +20,7 @@ export type EnqueueManyAnswer = (EnqueueAnswer & { error: null }) | { id: null; 
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
   /** Options of single jobs, over the common ones. */
-  each?: (input: Input, index: number) => EnqueueOptions;
+  each?: (input: Input, index: number) => Omit<EnqueueOptions, "tx">;
   /** Takes the answers one by one instead of gathering them: for streams that do not fit into memory. */
   onAnswer?: (answer: EnqueueManyAnswer, index: number) => void;
 }
@@ -49,6 +49,11 @@ export class Enqueuer {
     return this.#answer(job, await this.#batcher.add(job));
   }
 
+  /** A job that needs no checking: it comes from a record of the store. */
+  async add(job: NewJob): Promise<EnqueueAnswer> {
+    return this.#answer(job, await this.#batcher.add(job));
+  }
+
   /**
    * Not an async function: with a synchronous driver the job must be written, or the error thrown, before this returns,
    * so that a mistake rolls the caller's transaction back.
@@ -71,38 +76,73 @@ export class Enqueuer {
     return Promise.resolve(this.#answer(job, answers[0]));
   }
 
+  /** Like {@link enqueueIn}, for a list: everything is written before this returns. */
+  enqueueManyIn<Input>(
+    type: JobType,
+    inputs: Iterable<Input>,
+    options: EnqueueManyOptions<Input>,
+  ): Promise<EnqueueManyAnswer[]> {
+    const { each, onAnswer, tx, ...common } = options;
+    refuseInMany(inputs, common);
+    const answers: EnqueueManyAnswer[] = [];
+    const pending: Promise<void>[] = [];
+    for (const [index, input] of [...inputs].entries()) {
+      const take = (answer: EnqueueManyAnswer): void => {
+        if (onAnswer === undefined) answers[index] = answer;
+        else onAnswer(answer, index);
+      };
+      try {
+        const answered = this.enqueueIn(type, input, { ...common, ...each?.(input, index), tx });
+        pending.push(answered.then((answer) => take({ ...answer, error: null })));
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error instanceof InvalidOption) throw error;
+        take({ id: null, error });
+      }
+    }
+    return Promise.all(pending).then(() => answers);
+  }
+
   async enqueueMany<Input>(
     type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyAnswer[]> {
     const { each, onAnswer, ...common } = options;
+    refuseInMany(inputs, common);
+    // A mistake in what all jobs share is told at once and not once a job.
+    this.#newJob(type, "{}", common);
     const answers: EnqueueManyAnswer[] = [];
     const give = onAnswer ?? ((answer: EnqueueManyAnswer, index: number): void => void (answers[index] = answer));
     let chunk: Slot[] = [];
     let bytes = 0;
     let writing: Promise<void> = Promise.resolve();
     let index = 0;
-    for await (const input of inputs) {
-      const slot = await this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
-      chunk.push(slot);
-      if ("job" in slot) bytes += slot.job.input.length;
-      if (chunk.length >= LIMITS.batchJobs || bytes >= LIMITS.batchBytes) {
-        // The next chunk is encoded while this one is written; more than two are never in memory.
-        await writing;
-        writing = this.#write(chunk, give);
-        writing.catch(() => {});
-        chunk = [];
-        bytes = 0;
+    try {
+      for await (const input of inputs) {
+        const slot = await this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
+        chunk.push(slot);
+        if ("job" in slot) bytes += slot.job.input.length;
+        if (chunk.length >= LIMITS.batchJobs || bytes >= LIMITS.batchBytes) {
+          // The next chunk is encoded while this one is written; more than two are never in memory.
+          await writing;
+          writing = this.#write(chunk, give);
+          writing.catch(() => {});
+          chunk = [];
+          bytes = 0;
+        }
       }
+      await writing;
+      await this.#write(chunk, give);
+      return answers;
+    } finally {
+      // After an error of the stream's own nothing may still be under way behind the caller's back.
+      await writing.catch(() => {});
     }
-    await writing;
-    await this.#write(chunk, give);
-    return answers;
   }
 
   async #slot(type: JobType, input: unknown, options: EnqueueOptions, index: number): Promise<Slot> {
     try {
+      if (options.tx !== undefined) throw new InvalidOption("tx", "concerns all jobs; give it beside each");
       return { index, job: this.#newJob(type, await encodeInput(type, input), options) };
     } catch (error) {
       if (error instanceof HoldfastError) return { index, error };
@@ -151,6 +191,14 @@ export class Enqueuer {
     }
     return answer;
   }
+}
+
+function refuseInMany(inputs: unknown, common: EnqueueOptions): void {
+  const stream = inputs as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
+  if (typeof stream?.[Symbol.iterator] !== "function" && typeof stream?.[Symbol.asyncIterator] !== "function") {
+    throw new InvalidOption("inputs", "must be a list or a stream (anything for await can walk)");
+  }
+  if (common.id !== undefined) throw new InvalidOption("id", "belongs to one job; give it in each");
 }
 
 type Slot = { index: number; job: NewJob } | { index: number; error: HoldfastError };

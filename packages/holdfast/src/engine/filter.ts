@@ -2,7 +2,7 @@ import { LIMITS } from "../defaults.js";
 import { instantMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
-import { readCount, readName, refuseUnknown } from "../options.js";
+import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isState, STATE_NAMES, type State } from "../state.js";
 import type { JobFilter } from "../store.js";
 
@@ -30,6 +30,10 @@ const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "curso
 
 export function readFilter(filter: Filter): JobFilter {
   refuseUnknown(filter, FILTER_SET, "a filter");
+  // This filter says what to cancel or delete: a value that went missing on its way here must not mean "all".
+  for (const [field, value] of Object.entries(filter)) {
+    if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if every job shall match");
+  }
   return readConditions(filter);
 }
 
@@ -49,7 +53,7 @@ function readConditions(filter: Filter): JobFilter {
     const types = Array.isArray(filter.type)
       ? (filter.type as readonly (string | JobType)[])
       : [filter.type as string | JobType];
-    read.types = types.map((type) => readName(typeof type === "object" ? type.type : type, "type", LIMITS.typeLength));
+    read.types = types.map((type) => readName(typeof type === "object" ? type?.type : type, "type", LIMITS.typeLength));
   }
   if (filter.queue !== undefined)
     read.queues = list(filter.queue).map((queue) => readName(queue, "queue", LIMITS.queueLength));
@@ -65,7 +69,6 @@ function list<Item>(value: Item | readonly Item[]): readonly Item[] {
 }
 
 function readState(value: unknown): State {
-  if (!isState(value))
-    throw new InvalidOption("state", `${JSON.stringify(value)} is none of ${STATE_NAMES.join(", ")}`);
+  if (!isState(value)) throw new InvalidOption("state", `${show(value)} is none of ${STATE_NAMES.join(", ")}`);
   return value;
 }

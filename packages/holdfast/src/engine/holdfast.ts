@@ -4,8 +4,8 @@ import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
 import type { Job, JobType, NoInput } from "../job.js";
-import { readCount, readName, refuseUnknown } from "../options.js";
-import type { FinishedState } from "../state.js";
+import { readCount, readName, refuseUnknown, show } from "../options.js";
+import { isFinished, isState, type FinishedState } from "../state.js";
 import type {
   CancelAnswer,
   JobFilter,
@@ -16,7 +16,8 @@ import type {
   SeenWorker,
   Store,
 } from "../store.js";
-import { holdLease, type Core } from "./core.js";
+import { announce, announceClaim } from "./announce.js";
+import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
 import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
@@ -57,6 +58,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const types = readTypes(options.jobs ?? []);
   const retention = readRetention(options.retention ?? {});
   const given = options.store ?? "sqlite:holdfast.db";
+  if (typeof given !== "string" && typeof given?.migrate !== "function") {
+    throw new InvalidOption("store", `${show(given)} is neither the URL of a store nor a store`);
+  }
   const store = typeof given === "string" ? await openStore(given, { clock }) : given;
   const logger = options.logger === false ? silentLogger : (options.logger ?? stderrLogger);
   const events = new Emitter((name, error) => logger.error({ event: name, error }, "an event listener threw"));
@@ -80,6 +84,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
 }
 
 function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
+  if (!Array.isArray(jobs)) throw new InvalidOption("jobs", "must be a list of job types");
   const types = new Map<string, JobType>();
   for (const [index, type] of jobs.entries()) {
     if (typeof type?.type !== "string" || typeof type.run !== "function") {
@@ -98,6 +103,7 @@ export interface ClaimOptions {
   limit?: number;
   lease?: Duration;
 }
+const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
 const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
 
 export type TickOptions = Pick<WorkOptions, "queues" | "types" | "concurrency" | "lease" | "unknownType">;
@@ -110,6 +116,7 @@ export class Holdfast {
   readonly #maintenance: Maintenance;
   readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
+  #closed = false;
 
   /** @internal */
   constructor(core: Core, maintenance: Maintenance) {
@@ -119,19 +126,25 @@ export class Holdfast {
     this.#maintenance = maintenance;
   }
 
+  // Handlers in their grace time still enqueue and look; only when they have ended is the client shut.
   #open(): Core {
-    if (this.#closing !== null) throw new Closed("this Holdfast client is closed", "make a new one with holdfast()");
+    if (this.#closed) throw new Closed("this Holdfast client is closed", "make a new one with holdfast()");
     return this.#core;
+  }
+  /** For what would run jobs: refused from the moment of closing. */
+  #running(): Core {
+    if (this.#closing !== null) throw new Closed("this Holdfast client is closing", "make a new one with holdfast()");
+    return this.#open();
   }
 
   /**
    * Adds a job. Resolves once it is durable. With `tx` the job is part of your own transaction; on SQLite the job is
    * written, or the error thrown, before the call returns.
    */
-  enqueue<Output>(type: JobType<NoInput, Output>, input?: NoInput, options?: EnqueueOptions): Promise<EnqueueAnswer>;
-  enqueue<Input, Output>(type: JobType<Input, Output>, input: Input, options?: EnqueueOptions): Promise<EnqueueAnswer>;
+  enqueue(type: JobType<NoInput>, input?: NoInput, options?: EnqueueOptions): Promise<EnqueueAnswer>;
+  enqueue<Input>(type: JobType<Input>, input: NoInfer<Input>, options?: EnqueueOptions): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
-    if (options.tx !== undefined) {
+    if (options?.tx !== undefined) {
       this.#open();
       return this.#enqueuer.enqueueIn(readType(type), input, options);
     }
@@ -143,14 +156,22 @@ export class Holdfast {
   }
 
   /** Adds many jobs of one type, from a list or a stream. Each has its own answer; a bad one does not spoil the rest. */
-  async enqueueMany<Input, Output>(
-    type: JobType<Input, Output>,
+  enqueueMany<Input>(
+    type: JobType<Input>,
+    inputs: Iterable<NoInfer<Input>> | AsyncIterable<NoInfer<Input>>,
+    options: EnqueueManyOptions<NoInfer<Input>> = {},
+  ): Promise<EnqueueManyAnswer[]> {
+    if (options?.tx === undefined) return this.#enqueueManySoon(type, inputs, options);
+    this.#open();
+    if (!(Symbol.iterator in inputs)) throw new InvalidOption("tx", "a stream cannot be written inside a transaction");
+    return this.#enqueuer.enqueueManyIn(readType(type), inputs, options);
+  }
+  async #enqueueManySoon<Input>(
+    type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
-    options: EnqueueManyOptions<Input> = {},
+    options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyAnswer[]> {
     this.#open();
-    if (options.tx !== undefined)
-      throw new InvalidOption("tx", "enqueueMany takes no transaction; call enqueue for each job");
     return this.#enqueuer.enqueueMany(readType(type), inputs, options);
   }
 
@@ -262,8 +283,7 @@ export class Holdfast {
     if (old === null) throw new JobNotFound(id);
     const { type, queue, priority, user, input, maxAttempts, tags } = old;
     const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags };
-    await store.insert([{ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique: null }]);
-    return { id: fresh.id, duplicate: false, replaced: false };
+    return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique: null });
   }
 
   /** Counts by state, queue and type, the age of the oldest due job, and what ended in the last minute. */
@@ -315,11 +335,11 @@ export class Holdfast {
 
   /** Starts a worker. Returns at once; `await worker.stop()` drains it. */
   work(options: WorkOptions = {}): Worker {
-    const worker = new Worker(this.#open(), readWorkOptions(options));
+    const worker = new Worker(this.#running(), readWorkOptions(options));
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
-    if (options.signals === true) this.#stopOnSignals();
+    if (options.signals === true && this.#offSignals === nothing) this.#stopOnSignals();
     return worker;
   }
 
@@ -337,11 +357,11 @@ export class Holdfast {
       process.off("SIGINT", stop);
     };
   }
-  #offSignals: () => void = () => {};
+  #offSignals: () => void = nothing;
 
   /** Leases jobs to you, for a runner of your own. What must not run is laid down and not handed out. */
   async claim(options: ClaimOptions = {}): Promise<Lease[]> {
-    const core = this.#open();
+    const core = this.#running();
     refuseUnknown(options, CLAIM_FIELDS, "claim");
     const { limit: wanted = 1, ...rest } = options;
     const limit = readCount(wanted, "limit", 1, LIMITS.batchJobs);
@@ -351,9 +371,18 @@ export class Holdfast {
       const sentAt = core.clock.monotonic();
       const claim = await core.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
       const held = claim.jobs.map((job) => holdLease(job, worker, claim.at, sentAt + leaseMs));
-      const down = held.map((lease) => triage(lease, claim.at)).filter((outcome) => outcome !== null);
-      await Promise.all(down.map((outcome) => core.settler.settle(outcome, sentAt + leaseMs)));
-      const leases = held.filter((lease) => triage(lease, claim.at) === null);
+      const leases: HeldLease[] = [];
+      const laidDown: Promise<void>[] = [];
+      for (const lease of held) {
+        announceClaim(core, lease);
+        const down = triage(lease, claim.at);
+        if (down === null) leases.push(lease);
+        else
+          laidDown.push(
+            core.settler.settle(down, lease.deadline).then((answer) => announce(core, lease, down, answer)),
+          );
+      }
+      await Promise.all(laidDown);
       if (leases.length > 0 || claim.jobs.length === 0) return leases.map((lease) => new Lease(core, lease, leaseMs));
     }
   }
@@ -381,7 +410,7 @@ export class Holdfast {
   }
 
   async #aside<Answer>(options: WorkOptions, use: (worker: Worker) => Promise<Answer>): Promise<Answer> {
-    const worker = new Worker(this.#open(), readWorkOptions(options));
+    const worker = new Worker(this.#running(), readWorkOptions(options));
     this.#workers.add(worker);
     try {
       return await use(worker);
@@ -405,6 +434,10 @@ export class Holdfast {
   async purge(options?: { state: FinishedState; olderThan: Duration }): Promise<number> {
     const { clock } = this.#open();
     if (options === undefined) return this.#maintenance.purge();
+    refuseUnknown(options, PURGE_FIELDS, "purge");
+    if (!isState(options.state) || !isFinished(options.state)) {
+      throw new InvalidOption("state", `${show(options.state)} is none of completed, dead, cancelled`);
+    }
     const before = clock.now() - durationMs(options.olderThan, "olderThan");
     return this.#maintenance.purgeState(options.state, { before, keep: null });
   }
@@ -416,8 +449,9 @@ export class Holdfast {
   }
   async #close(): Promise<void> {
     this.#offSignals();
-    this.#results.close();
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    this.#closed = true;
+    this.#results.close();
     await this.#maintenance.stop();
     await this.#enqueuer.idle();
     await this.#core.settler.idle();
@@ -428,6 +462,8 @@ export class Holdfast {
     await this.close();
   }
 }
+
+function nothing(): void {}
 
 function readType(type: JobType): JobType {
   if (typeof type?.type !== "string" || typeof type.run !== "function") {

@@ -40,7 +40,7 @@ export class LeaseKeeper {
   #attentionAt = Number.POSITIVE_INFINITY;
   #beating: Promise<void> | null = null;
   #listedHere = false;
-  #listed: { at: number; types: Promise<Set<string>> } | null = null;
+  #listed: { at: number; types: Promise<Set<string> | null> } | null = null;
 
   constructor(core: Core, settings: KeeperSettings, holder: Holder) {
     this.#core = core;
@@ -74,17 +74,18 @@ export class LeaseKeeper {
     if (this.#listed === null || now - this.#listed.at > WORKERS_FRESH_MS) {
       this.#listed = { at: now, types: this.#listedTypes() };
     }
-    return (await this.#listed.types).has(type);
+    // If nobody could be asked, nobody can be said to be missing.
+    return (await this.#listed.types)?.has(type) ?? true;
   }
 
-  async #listedTypes(): Promise<Set<string>> {
+  async #listedTypes(): Promise<Set<string> | null> {
     try {
       const since = this.#core.clock.now() - DEFAULTS.unknownTypeMs;
       const workers = await this.#core.store.workers();
       return new Set(workers.filter((worker) => worker.seenAt >= since).flatMap((worker) => worker.types));
     } catch (error) {
       this.#report("workers", error);
-      return new Set();
+      return null;
     }
   }
 
@@ -131,7 +132,8 @@ export class LeaseKeeper {
     const record: WorkerRecord = {
       id: this.#holder.id,
       queues,
-      types: types ?? [...this.#core.types.keys()],
+      // Only what has a handler here: a type that is merely asked for would keep its jobs waiting for ever.
+      types: [...this.#core.types.keys()].filter((type) => types === null || types.includes(type)),
       concurrency,
       running: this.#holder.runs().size,
       host: hostname(),

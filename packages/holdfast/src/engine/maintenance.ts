@@ -23,7 +23,7 @@ const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
 export function readRetention(options: RetentionOptions): Rule[] {
   refuseUnknown(options, new Set(FINISHED), "retention");
   return FINISHED.map((state): Rule => {
-    const value = options[state] ?? (options[state] === false ? false : DEFAULTS.retention[state]);
+    const value = options[state] ?? DEFAULTS.retention[state];
     const field = `retention.${state}`;
     if (value === false) return { state, ageMs: null, count: null };
     if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };

@@ -2,7 +2,7 @@ import { LIMITS } from "../defaults.js";
 import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readId } from "../id.js";
-import { readName, readPriority, readTags, refuseUnknown } from "../options.js";
+import { readName, readPriority, readTags, refuseUnknown, show } from "../options.js";
 import { readMaxAttempts } from "../retry.js";
 import type { NewJob, UniqueKey } from "../store.js";
 
@@ -59,8 +59,8 @@ const ENQUEUE_FIELDS: ReadonlySet<string> = new Set([
   "tags",
   "id",
   "tx",
-  "onAnswer",
 ]);
+const UNIQUE_FIELDS: ReadonlySet<string> = new Set(["key", "scope", "onConflict"]);
 
 /** Checks the options and gives the record for the store. */
 export function readNewJob(
@@ -102,13 +102,11 @@ function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: num
 
 function readUnique(unique: string | UniqueOptions): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
+  refuseUnknown(options, UNIQUE_FIELDS, "unique");
   const scope = options.scope ?? "live";
   const onConflict = options.onConflict ?? "keep";
   if (!["keep", "replace", "reject"].includes(onConflict)) {
-    throw new InvalidOption(
-      "unique.onConflict",
-      `${JSON.stringify(onConflict)} is none of "keep", "replace", "reject"`,
-    );
+    throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
   }
   const key = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
   if (typeof scope === "object" && scope !== null) {
@@ -117,10 +115,7 @@ function readUnique(unique: string | UniqueOptions): UniqueKey {
     return { key, scope: "period", periodMs, onConflict };
   }
   if (!["waiting", "live", "ever"].includes(scope)) {
-    throw new InvalidOption(
-      "unique.scope",
-      `${JSON.stringify(scope)} is none of "waiting", "live", "ever", { period }`,
-    );
+    throw new InvalidOption("unique.scope", `${show(scope)} is none of "waiting", "live", "ever", { period }`);
   }
   return { key, scope, periodMs: 0, onConflict };
 }

@@ -76,7 +76,12 @@ export function failed(
 
 /** Inputs and outputs that are wrong now will be wrong next time. */
 function isFinal(thrown: unknown): boolean {
-  return [NotRetryable, InvalidInput, InvalidOutput, PayloadTooLarge].some((kind) => thrown instanceof kind);
+  try {
+    return [NotRetryable, InvalidInput, InvalidOutput, PayloadTooLarge].some((kind) => thrown instanceof kind);
+  } catch {
+    // A proxy can throw even at `instanceof`; what it hides is not one of ours.
+    return false;
+  }
 }
 
 function retryDelay(attempt: number, thrown: unknown, policy: { backoff: Backoff; random: () => number }): number {
@@ -100,9 +105,10 @@ function history(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["at
   };
 }
 
-/** The handler stopped because it was asked to. */
+/** The handler stopped because it was asked to, or never began: then no attempt is counted. */
 export function cancelled(lease: LeasedJob): Outcome {
-  return outcome(lease, "cancelled");
+  const { attempt, previous } = lease.job;
+  return outcome(lease, "cancelled", { attempt: lease.startedAt === null ? previous.attempt : attempt });
 }
 
 /** Handed back. A handler that had begun gives its attempt back only so often, or a job could go round for ever. */

@@ -20,12 +20,16 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
+const FEW = 16;
+const SHARED_LOOK_MS = 20;
+
 /** `hf.result`: waits for jobs to end. Listens and polls only while someone waits. */
 export class Results {
   readonly #core: Core;
   readonly #waiters = new Set<Waiter>();
   #unlisten: (() => void) | null = null;
   #timer: Timer | null = null;
+  #soon: Timer | null = null;
   #looking = false;
   #lookAgain = false;
 
@@ -64,7 +68,7 @@ export class Results {
   #add(waiter: Waiter): void {
     this.#waiters.add(waiter);
     this.#unlisten ??= this.#core.store.listen((hint) => {
-      if (hint.kind === "finished") void this.#look();
+      if (hint.kind === "finished") this.#lookSoon();
     });
     this.#poll();
     void this.#look();
@@ -77,6 +81,8 @@ export class Results {
     this.#unlisten = null;
     this.#timer?.cancel();
     this.#timer = null;
+    this.#soon?.cancel();
+    this.#soon = null;
   }
 
   #poll(): void {
@@ -86,6 +92,17 @@ export class Results {
       this.#poll();
       void this.#look();
     });
+  }
+
+  /** Few waiters are served at once; many share a look now and then, or every hint would cost a read for each. */
+  #lookSoon(): void {
+    if (this.#waiters.size <= FEW) void this.#look();
+    else {
+      this.#soon ??= this.#core.clock.after(SHARED_LOOK_MS, () => {
+        this.#soon = null;
+        void this.#look();
+      });
+    }
   }
 
   /** Looks at every awaited job; one look at a time, however many hints arrive. */

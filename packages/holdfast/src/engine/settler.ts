@@ -1,16 +1,20 @@
-import type { Clock } from "../clock.js";
+import type { Clock, Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
 import { StoreUnavailable, DiskFull } from "../errors.js";
 import type { Outcome, SettleAnswer, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 
 interface Unsettled {
+  /** Counts up in the order of adding. */
+  number: number;
   outcome: Outcome;
   /** Monotonic time after which the lease may be another worker's. */
   deadline: number;
   answered(answer: SettleAnswer | Error): void;
 }
 
+// While one batch is written the next is on its way: a store that has to wait for the caller stands still.
+const UNDER_WAY = 2;
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2_000;
 
@@ -24,9 +28,13 @@ export class Settler {
   readonly #events: Emitter;
   #waiting: Unsettled[] = [];
   #scheduled = false;
-  #writing = false;
+  /** Batches under way. */
+  readonly #writing = new Set<readonly Unsettled[]>();
+  #riders: (() => void)[] = [];
   #retryMs = 0;
-  #idle: (() => void)[] = [];
+  #retryTimer: Timer | null = null;
+  #added = 0;
+  #idle: { until: number; resolve: () => void }[] = [];
 
   constructor(store: Store, clock: Clock, events: Emitter) {
     this.#store = store;
@@ -48,7 +56,7 @@ export class Settler {
       answered("lost");
       return;
     }
-    this.#waiting.push({ outcome, deadline, answered });
+    this.#waiting.push({ number: ++this.#added, outcome, deadline, answered });
     this.#schedule();
   }
 
@@ -60,29 +68,55 @@ export class Settler {
 
   /** Resolves when everything added so far has its answer, or its lease is lost. */
   idle(): Promise<void> {
-    if (this.#waiting.length === 0 && !this.#writing) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+    const until = this.#added;
+    if (this.#isAnswered(until)) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push({ until, resolve }));
+  }
+
+  /**
+   * Has `call` made in the same turn as the next batch is sent, so that a store can carry out both at once. False if no
+   * batch is about to go.
+   */
+  ride(call: () => void): boolean {
+    if (this.#scheduled) this.#riders.push(call);
+    return this.#scheduled;
+  }
+
+  /** Everything up to this number has its answer. Not "nothing waits": beside a busy worker that never comes. */
+  #isAnswered(until: number): boolean {
+    if ((this.#waiting[0]?.number ?? Number.POSITIVE_INFINITY) <= until) return false;
+    for (const [first] of this.#writing) if (first !== undefined && first.number <= until) return false;
+    return true;
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#writing || this.#retryMs > 0) return;
+    if (this.#scheduled || this.#writing.size >= UNDER_WAY || this.#retryMs > 0) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      void this.#flush();
+      const written = this.#flush();
+      for (const call of this.#riders.splice(0)) call();
+      void written;
     });
   }
 
   async #flush(): Promise<void> {
-    this.#writing = true;
     const batch = this.#waiting.splice(0, LIMITS.batchJobs);
     // Every lease was lost meanwhile: whether the store is back, the next claim finds out.
     if (batch.length === 0) this.#retryMs = 0;
+    this.#writing.add(batch);
     await this.#write(batch);
-    this.#writing = false;
-    if (this.#waiting.length === 0) {
-      for (const resolve of this.#idle.splice(0)) resolve();
-    } else this.#schedule();
+    this.#writing.delete(batch);
+    if (this.#waiting.length > 0) this.#schedule();
+    while (this.#idle[0] !== undefined && this.#isAnswered(this.#idle[0].until)) this.#idle.shift()?.resolve();
+  }
+
+  #answer(entry: Unsettled, answer: SettleAnswer | Error): void {
+    try {
+      entry.answered(answer);
+    } catch {
+      // A logger that throws must not hold up the other outcomes, nor have this one written again.
+    }
   }
 
   async #write(batch: Unsettled[]): Promise<void> {
@@ -90,22 +124,24 @@ export class Settler {
     try {
       const answers = await this.#store.settle(batch.map((entry) => entry.outcome));
       this.#recovered();
-      for (const [index, entry] of batch.entries()) entry.answered(answers[index] as SettleAnswer);
+      for (const [index, entry] of batch.entries()) this.#answer(entry, answers[index] as SettleAnswer);
     } catch (error) {
       if (error instanceof StoreUnavailable || error instanceof DiskFull) this.#keep(batch, error);
       else if (batch.length > 1) for (const entry of batch) await this.#write([entry]);
-      else batch[0]?.answered(error instanceof Error ? error : new Error(String(error)));
+      else for (const entry of batch) this.#answer(entry, error instanceof Error ? error : new Error(String(error)));
     }
   }
 
   #keep(batch: Unsettled[], error: unknown): void {
     const now = this.#clock.monotonic();
     const held = batch.filter((entry) => entry.deadline > now);
-    for (const entry of batch) if (entry.deadline <= now) entry.answered("lost");
+    for (const entry of batch) if (entry.deadline <= now) this.#answer(entry, "lost");
     this.#waiting.unshift(...held);
     if (this.#retryMs === 0) this.#events.emit("outage", { doing: "settle", error });
     this.#retryMs = Math.min(Math.max(this.#retryMs * 2, FIRST_RETRY_MS), LONGEST_RETRY_MS);
-    this.#clock.after(this.#retryMs, () => void this.#flush());
+    // One timer, however many parts of a split batch met the outage: two flushes at once would mix their batches.
+    this.#retryTimer?.cancel();
+    this.#retryTimer = this.#clock.after(this.#retryMs, () => void this.#flush());
   }
 
   #recovered(): void {

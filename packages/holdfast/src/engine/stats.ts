@@ -16,21 +16,28 @@ export interface Stats {
 
 export function readStats(stored: StoreStats): Stats {
   const states = noJobs();
-  const queues: Record<string, Record<State, number>> = {};
-  const types: Record<string, Record<State, number>> = {};
+  // Names come from callers: on a plain object "__proto__" or "constructor" would reach what all objects share.
+  const queues = new Map<string, Record<State, number>>();
+  const types = new Map<string, Record<State, number>>();
   for (const { queue, type, state, count } of stored.counts) {
     states[state] += count;
-    (queues[queue] ??= noJobs())[state] += count;
-    (types[type] ??= noJobs())[state] += count;
+    countsOf(queues, queue)[state] += count;
+    countsOf(types, type)[state] += count;
   }
   return {
     states,
-    queues,
-    types,
+    queues: Object.fromEntries(queues),
+    types: Object.fromEntries(types),
     oldestDueMs: stored.oldestDueMs,
     lastMinute: stored.lastMinute,
     completedPerSecond: stored.lastMinute.completed / 60,
   };
+}
+
+function countsOf(counts: Map<string, Record<State, number>>, name: string): Record<State, number> {
+  let known = counts.get(name);
+  if (known === undefined) counts.set(name, (known = noJobs()));
+  return known;
 }
 
 function noJobs(): Record<State, number> {

@@ -30,8 +30,8 @@ export class UserJobs {
     this.#calls = calls;
   }
 
-  enqueue<Output>(type: JobType<NoInput, Output>, input?: NoInput, options?: UserOptions): Promise<EnqueueAnswer>;
-  enqueue<Input, Output>(type: JobType<Input, Output>, input: Input, options?: UserOptions): Promise<EnqueueAnswer>;
+  enqueue(type: JobType<NoInput>, input?: NoInput, options?: UserOptions): Promise<EnqueueAnswer>;
+  enqueue<Input>(type: JobType<Input>, input: NoInfer<Input>, options?: UserOptions): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: UserOptions = {}): Promise<EnqueueAnswer> {
     return this.#hf.enqueue(type, input, { ...options, user: this.user });
   }
@@ -52,7 +52,11 @@ export class UserJobs {
   retry(target: string | UserFilter): Promise<RetryAnswer | number> {
     return this.#calls.retry(target);
   }
-  result(id: string, options: ResultOptions = {}): Promise<unknown> {
-    return this.#calls.result(id, options);
+  result(id: string, options?: ResultOptions): Promise<unknown>;
+  result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
+  result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
+    const [id, options] =
+      typeof first === "string" ? [first, second as ResultOptions | undefined] : [second as string, third];
+    return this.#calls.result(id, options ?? {});
   }
 }

@@ -14,7 +14,7 @@ import {
 import { newId } from "../id.js";
 import { decodeInput, encodeOutput, type JobType, type RunContext } from "../job.js";
 import { readCount, readName, refuseUnknown } from "../options.js";
-import type { Hint, Outcome, SettleAnswer } from "../store.js";
+import type { Hint, LeaseAnswer, Outcome, SettleAnswer } from "../store.js";
 import { Claimer } from "./claimer.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 import { LeaseKeeper } from "./lease-keeper.js";
@@ -113,6 +113,9 @@ export class Worker {
   #markTimer: Timer | null = null;
   #noteTimer: Timer | null = null;
   readonly #unmarked = new Set<Run>();
+  #begun = 0;
+  /** Jobs of unknown types on their way to being laid aside. */
+  #aside = 0;
   #changed: (() => void)[] = [];
 
   constructor(core: Core, settings: WorkerSettings) {
@@ -165,10 +168,13 @@ export class Worker {
       this.#phase = "working";
       this.#keeper.watchLeases();
     }
-    const { total, begun } = await this.#claimer.claimOnce(limit);
-    while (this.#runs.size > 0 || this.#claimer.ready().length > 0) await this.#change();
+    // The client is being closed: what is not claimed now stays for others.
+    if (this.#phase !== "working") return { claimed: 0, ran: 0 };
+    const before = this.#begun;
+    const claimed = await this.#claimer.claimOnce(limit);
+    while (this.#runs.size > 0 || this.#aside > 0 || this.#claimer.ready().length > 0) await this.#change();
     await this.#core.settler.idle();
-    return { claimed: total, ran: begun };
+    return { claimed, ran: this.#begun - before };
   }
 
   async #shutDown(): Promise<void> {
@@ -179,6 +185,7 @@ export class Worker {
     for (const run of this.#runs) this.#abort(run, new WorkerStopping());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
+    while (this.#aside > 0) await this.#change();
     await settler.idle();
     this.#markTimer?.cancel();
     this.#noteTimer?.cancel();
@@ -233,6 +240,7 @@ export class Worker {
       return;
     }
     const run = new Run(this.#core, lease, type);
+    this.#begun++;
     this.#runs.add(run);
     this.#keeper.watch(run);
     void this.#run(run);
@@ -241,8 +249,10 @@ export class Worker {
   async #layAside(lease: HeldLease): Promise<void> {
     const { clock } = this.#core;
     const atOnce = this.#settings.unknownTypeDies;
+    this.#aside++;
     const listedElsewhere = !atOnce && (await this.#keeper.isListed(lease.job.type));
     this.#settle(lease, unknownType(lease, clock.now(), { atOnce, listedElsewhere }));
+    this.#aside--;
     this.#notifyChange();
   }
 
@@ -264,20 +274,34 @@ export class Worker {
     if (run.over) return;
     const note = run.takeNote();
     if (note !== null) await this.#core.store.note([note]).catch((error: unknown) => this.#report("note", error));
-    this.#finish(run, outcome);
+    // A shutdown may have released the job while the note was written.
+    if (!run.over) this.#finish(run, outcome);
   }
 
   /** Writes the start mark and waits for it. False: the lease is gone, and so is the run. */
   async #markNow(run: Run): Promise<boolean> {
-    const { id, fence } = run.lease.job;
-    const [answer] = await this.#core.store.start([{ id, fence, startedAt: run.lease.startedAt ?? 0 }]);
+    const { lease } = run;
+    const { id, fence } = lease.job;
+    let answer: LeaseAnswer | undefined;
+    try {
+      [answer] = await this.#core.store.start([{ id, fence, startedAt: lease.startedAt ?? 0 }]);
+    } catch (error) {
+      // The handler has not begun: the store's trouble must not cost the job an attempt.
+      this.#report("start", error);
+      lease.startedAt = null;
+      if (!run.over) this.#finish(run, released(lease, DEFAULTS.pollMs));
+      return false;
+    }
+    if (run.over) return false;
     run.marked = true;
-    if (answer === "cancel") this.#abort(run, new JobCancelled(id));
     if (answer === "lost") {
       this.#lost(run);
       this.#finish(run, null);
       return false;
     }
+    this.#core.events.emit("started", leaseEvent(lease));
+    if (answer === "cancel") this.#abort(run, new JobCancelled(id));
+    this.#noteSoon();
     return true;
   }
 
@@ -294,7 +318,7 @@ export class Worker {
     this.#unmarked.clear();
     if (runs.length === 0) return;
     for (const run of runs) run.marked = true;
-    this.#noteTimer ??= this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    this.#noteSoon();
     try {
       const marks = runs.map(({ lease }) => ({
         id: lease.job.id,
@@ -312,10 +336,14 @@ export class Worker {
     }
   }
 
+  #noteSoon(): void {
+    this.#noteTimer ??= this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+  }
+
   async #writeNotes(): Promise<void> {
     this.#noteTimer = null;
     if (this.#runs.size === 0) return;
-    this.#noteTimer = this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    this.#noteSoon();
     const notes = [...this.#runs].map((run) => run.takeNote()).filter((note) => note !== null);
     if (notes.length > 0) await this.#core.store.note(notes).catch((error: unknown) => this.#report("note", error));
   }

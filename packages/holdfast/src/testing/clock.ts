@@ -42,7 +42,8 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   }
 
   return {
-    now: () => wallOffset + elapsed,
+    // Whole milliseconds, as Date.now gives them, also inside a timer set for a fraction.
+    now: () => Math.floor(wallOffset + elapsed),
     monotonic: () => elapsed,
     after(ms, callback): Timer {
       const timer: Waiting = { at: elapsed + Math.max(0, ms), order: order++, callback };

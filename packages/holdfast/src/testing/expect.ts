@@ -18,7 +18,7 @@ type Wanted = Omit<Filter, "type">;
 export async function expectEnqueued<Input, Output>(
   hf: Client,
   type: JobType<Input, Output>,
-  input?: Partial<Input>,
+  input?: Partial<NoInfer<Input>>,
   filter: Wanted = {},
 ): Promise<Job<Input, Output>> {
   const seen: unknown[] = [];
@@ -41,7 +41,7 @@ export async function expectEnqueued<Input, Output>(
 export async function expectNotEnqueued<Input, Output>(
   hf: Client,
   type: JobType<Input, Output>,
-  input?: Partial<Input>,
+  input?: Partial<NoInfer<Input>>,
   filter: Wanted = {},
 ): Promise<void> {
   for await (const job of jobsOf(hf, { ...filter, type })) {
@@ -66,6 +66,10 @@ async function* jobsOf(hf: Client, filter: Filter): AsyncGenerator<Job> {
 /** Every part of `wanted` is in `actual`; objects may have more. */
 function contains(actual: unknown, wanted: unknown): boolean {
   if (typeof wanted !== "object" || wanted === null || Array.isArray(wanted)) return isDeepStrictEqual(actual, wanted);
+  // Dates and their like are stored as they ask to be written.
+  if (typeof (wanted as { toJSON?: unknown }).toJSON === "function") {
+    return isDeepStrictEqual(actual, JSON.parse(JSON.stringify(wanted)));
+  }
   if (typeof actual !== "object" || actual === null) return false;
   return Object.entries(wanted).every(([key, value]) => contains((actual as Record<string, unknown>)[key], value));
 }

@@ -1,3 +1,4 @@
+import type * as fastCheck from "fast-check";
 import type { Arbitrary } from "fast-check";
 import { LIMITS } from "../defaults.js";
 import type { FinishedState } from "../state.js";
@@ -27,7 +28,8 @@ export type Command =
   | { do: "pause" | "resume"; queue: string }
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
-  | { do: "reopen" | "upkeep" };
+  /** `otherHandle` goes on with another handle on the same database, as if another process took over. */
+  | { do: "reopen" | "otherHandle" | "upkeep" };
 
 /** The command of this name. */
 export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
@@ -49,7 +51,7 @@ export interface JobDraft {
   expiresInMs: number | null;
   tags: string[];
   unique: UniqueKey | null;
-  /** Enqueues under the id of a job already known instead of a new one. */
+  /** Repeats an enqueue that was answered before, id and all, whatever else stands here. */
   again: number | null;
 }
 
@@ -84,17 +86,26 @@ const ADVANCE_MS = [1, 1_000, 9_999, 10_000, 10_001, 29_999, 30_000, 30_001, 60_
 
 // Longer than every lease, delay and period: after it everything alive is due.
 const LONGEST_MS = 3_600_000;
+const FINISHED = ["completed", "dead", "cancelled"] as const;
 const KEYS = ["k1", "k2"];
 
 const PLAIN_JOB: JobDraft = {
-  ...{ type: "send", queue: "mail", priority: 0, user: null, inputBytes: 0, maxAttempts: 1, tags: [] },
-  ...{ runAtFromNow: null, delayMs: 0, expiresInMs: null, unique: null, again: null },
+  type: "send",
+  queue: "mail",
+  priority: 0,
+  user: null,
+  inputBytes: 0,
+  maxAttempts: 1,
+  tags: [],
+  runAtFromNow: null,
+  delayMs: 0,
+  expiresInMs: null,
+  unique: null,
+  again: null,
 };
 
-type FastCheck = typeof import("fast-check");
-
 /** Lists of commands, up to `most`. */
-export function commands(fc: FastCheck, most: number): Arbitrary<Command[]> {
+export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[]> {
   const nth = fc.nat(99);
   const orNull = <T>(nulls: number, values: Arbitrary<T>, others = 1): Arbitrary<T | null> =>
     fc.oneof({ weight: nulls, arbitrary: fc.constant(null) }, { weight: others, arbitrary: values });
@@ -159,10 +170,10 @@ export function commands(fc: FastCheck, most: number): Arbitrary<Command[]> {
   });
   add<CommandOf<"purge">>(2, {
     do: fc.constant("purge"),
-    state: fc.constantFrom("completed", "dead", "cancelled"),
+    state: fc.constantFrom(...FINISHED),
     rule: fc.oneof(
       fc.record({ olderThanMs: fc.constantFrom(0, 10_000, 60_000) }),
-      fc.record({ keep: fc.constantFrom(0, 0, 1, 3) }),
+      fc.record({ keep: fc.constantFrom(0, 1, 3) }),
     ),
     limit: fc.constantFrom(100, 1),
   });
@@ -172,15 +183,13 @@ export function commands(fc: FastCheck, most: number): Arbitrary<Command[]> {
   });
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
-  add<CommandOf<"reopen">>(1, { do: fc.constantFrom("reopen", "upkeep") });
+  add<CommandOf<"reopen">>(2, { do: fc.constantFrom("otherHandle", "otherHandle", "reopen", "upkeep") });
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 
-/** Deletes all that is finished, then asks for every key: what answers is what holds it. */
+/** Deletes all that is finished, the newest last, then asks for every key: what answers is what holds it. */
 export const LOOK_AT_KEYS: readonly Command[] = [
-  ...(["completed", "dead", "cancelled"] as const).map((state) => {
-    return { do: "purge", state, rule: { keep: 0 }, limit: 1_000 } as const;
-  }),
+  ...[1, 0].flatMap((keep) => FINISHED.map((state) => ({ do: "purge", state, rule: { keep }, limit: 1_000 }) as const)),
   {
     do: "enqueue",
     jobs: KEYS.map((key) => ({ ...PLAIN_JOB, unique: { key, scope: "live", periodMs: 0, onConflict: "keep" } })),
@@ -194,8 +203,13 @@ export const CALM: readonly Command[] = [
 ];
 
 export const CLAIM_ALL: Command = {
-  ...{ do: "claim", worker: "w1", queues: null, types: null },
-  ...{ limit: LIMITS.batchJobs, bytes: LIMITS.batchBytes, leaseMs: LONGEST_MS },
+  do: "claim",
+  worker: "w1",
+  queues: null,
+  types: null,
+  limit: LIMITS.batchJobs,
+  bytes: LIMITS.batchBytes,
+  leaseMs: LONGEST_MS,
 };
 
 /** What a worker without faults makes of its `nth` lease. */

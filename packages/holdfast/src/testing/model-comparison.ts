@@ -1,46 +1,52 @@
 import type { LeasedJob } from "../engine/outcome.js";
 import { isFinished } from "../state.js";
-import type { ClaimRequest, LaidDown, Store } from "../store.js";
+import type { ClaimRequest, LaidDown, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import type { StoreUnderTest } from "./exercise-store/harness.js";
 import { allJobs, compareHistories, compareState, Invariants, must, same } from "./model-check.js";
 import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome } from "./model-commands.js";
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
-import { idOf, leaseName } from "./model-names.js";
+import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf } from "./model-drafts.js";
 import { StoreModel } from "./model.js";
 
 /** The part of a store under test that a comparison needs. */
 export type ComparedStore = Pick<StoreUnderTest, "store" | "again" | "address" | "dispose">;
 
-const CHECK_EVERY = 4;
-
-/** Does each command to a store and to the model, and fails at the first difference. */
+/**
+ * Does each command to a store and to the model, and fails at the first difference: in the answers at once, in the
+ * state after every `checkEvery` commands.
+ */
 export class Comparison {
   readonly #under: ComparedStore;
   readonly #clock: FakeClock;
+  readonly #checkEvery: number;
   readonly #model = new StoreModel();
   readonly #invariants = new Invariants();
-  /** Every job ever inserted. */
-  readonly #ids: string[] = [];
+  /** Every job ever inserted, as first asked for. */
+  readonly #asked = new Map<string, NewJob>();
   #numbered = 0;
   /** Every lease ever handed out. */
   readonly #known: LeasedJob[] = [];
   /** Those that their workers believe in. */
   #held: LeasedJob[] = [];
   #store: Store;
+  /** Another handle on the same database, once there is one. */
+  #other: Store | undefined;
   /** What was done, a line a command, with the jobs it came down to; for people. */
   readonly lines: string[] = [];
   #touched: string[] = [];
 
-  constructor(under: ComparedStore, clock: FakeClock) {
+  constructor(under: ComparedStore, clock: FakeClock, checkEvery: number) {
+    this.#checkEvery = checkEvery;
     this.#under = under;
     this.#store = under.store;
     this.#clock = clock;
   }
 
-  get store(): Store {
-    return this.#store;
+  async close(): Promise<void> {
+    await this.#store.close();
+    await this.#other?.close();
   }
 
   async step(command: Command): Promise<void> {
@@ -51,7 +57,7 @@ export class Comparison {
     } finally {
       if (this.#touched.length > 0) this.lines[line] += ` → ${this.#touched.join(", ")}`;
     }
-    if (this.lines.length % CHECK_EVERY === 0) await this.check();
+    if (this.lines.length % this.#checkEvery === 0) await this.check();
   }
 
   async check(): Promise<void> {
@@ -132,22 +138,26 @@ export class Comparison {
         this.#held = [];
         await this.#store.close();
         this.#store = await this.#under.again();
+        return;
+      case "otherHandle":
+        if (this.#under.address === null) return;
+        [this.#store, this.#other] = [this.#other ?? (await this.#under.again()), this.#store];
     }
   }
 
   async #enqueue(drafts: readonly JobDraft[], now: number): Promise<void> {
     const jobs = drafts.map((draft) => {
-      const known = draft.again === null ? undefined : pick(this.#ids, draft.again);
-      return newJobOf(draft, known ?? idOf(++this.#numbered), this.#numbered, now);
+      const repeated = draft.again === null ? undefined : pick([...this.#asked.values()], draft.again);
+      return repeated ?? newJobOf(draft, idOf(++this.#numbered), this.#numbered, now);
     });
     this.#touched.push(...jobs.map((job) => job.id));
     const answers = await this.#store.insert(jobs);
     const expected = jobs.map((job) => this.#model.insert(job, now));
     same(answers, expected, "the answers of insert");
-    for (const [at, { id }] of jobs.entries()) {
+    for (const [at, job] of jobs.entries()) {
       if (answers[at]?.status !== "inserted") continue;
       this.#invariants.inserted();
-      if (!this.#ids.includes(id)) this.#ids.push(id);
+      this.#asked.set(job.id, job);
     }
   }
 
@@ -242,7 +252,7 @@ export class Comparison {
 
   async #change(command: CommandOf<"cancel">, now: number): Promise<void> {
     const ended = [...this.#model.jobs.values()].filter(({ state }) => state === "dead" || state === "cancelled");
-    const pools = { any: this.#ids, ended: ended.map((job) => job.id) };
+    const pools = { any: [...this.#asked.keys()], ended: ended.map((job) => job.id) };
     const found = command.jobs.map(({ of, nth }) => pick(pools[of], nth));
     const ids = [...new Set(found.filter((id) => id !== undefined))];
     this.#touched.push(...ids);
@@ -281,19 +291,13 @@ export class Comparison {
     // Of jobs that ended at the same instant, any may go first.
     const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
     const gone = [...this.#model.jobs.values()].filter((job) => !kept.has(job.id));
-    same(
-      gone.map((job) => job.finishedAt).toSorted(),
-      candidates.slice(0, count).map((job) => job.finishedAt),
-      "the ends of the jobs purged",
-    );
+    const ends = (jobs: readonly { finishedAt: number | null }[]): number[] =>
+      jobs.map((job) => job.finishedAt ?? 0).toSorted((a, b) => a - b);
+    same(ends(gone), ends(candidates.slice(0, count)), "the ends of the jobs purged");
     for (const job of gone) {
       must(job.state === state, () => `purge of ${state} jobs deleted ${job.id} (${job.state})`);
       this.#model.purge(job.id);
       this.#invariants.deleted(job.id);
     }
   }
-}
-
-function pick<T>(all: readonly T[], nth: number): T | undefined {
-  return all[nth % all.length];
 }

@@ -20,11 +20,37 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
   const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique } = job;
   const dueAt = (job.runAt ?? now) + job.delayMs;
   return {
-    ...{ id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique, order },
-    ...{ state: "pending", attempt: 0, losses: 0, releases: 0, fence: 0 },
-    ...{ runAt: dueAt, dueAt, createdAt: now, updatedAt: now, claimedAt: null, startedAt: null, finishedAt: null },
-    ...{ cancelRequestedAt: null, worker: null, key: unique?.key ?? null, output: null, error: null, progress: null },
-    ...{ attempts: [], log: [] },
+    id,
+    type,
+    queue,
+    priority,
+    user,
+    input,
+    maxAttempts,
+    expiresAt,
+    tags,
+    unique,
+    order,
+    key: unique?.key ?? null,
+    state: "pending",
+    attempt: 0,
+    losses: 0,
+    releases: 0,
+    fence: 0,
+    runAt: dueAt,
+    dueAt,
+    createdAt: now,
+    updatedAt: now,
+    claimedAt: null,
+    startedAt: null,
+    finishedAt: null,
+    cancelRequestedAt: null,
+    worker: null,
+    output: null,
+    error: null,
+    progress: null,
+    attempts: [],
+    log: [],
   };
 }
 
@@ -33,9 +59,24 @@ export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previou
   const { id, fence, type, queue, priority, user, input, tags, runAt, expiresAt, createdAt } = job;
   const { attempt, maxAttempts, losses, releases } = job;
   return {
-    ...{ id, fence, type, queue, priority, user, input, tags, runAt, expiresAt, createdAt },
-    ...{ attempt, maxAttempts, losses, releases },
-    ...{ cancelRequested: job.cancelRequestedAt !== null, error, previous },
+    id,
+    fence,
+    type,
+    queue,
+    priority,
+    user,
+    input,
+    tags,
+    runAt,
+    expiresAt,
+    createdAt,
+    attempt,
+    maxAttempts,
+    losses,
+    releases,
+    error,
+    previous,
+    cancelRequested: job.cancelRequestedAt !== null,
   };
 }
 

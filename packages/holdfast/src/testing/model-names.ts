@@ -7,6 +7,11 @@ export function idOf(n: number): string {
   return ID_START + String(n).padStart(12, "0");
 }
 
+/** The `nth` of all, counted round and round; undefined if there is none. */
+export function pick<T>(all: readonly T[], nth: number): T | undefined {
+  return all[nth % all.length];
+}
+
 /** Names jobs by their number and instants by their distance from the start: nobody reads UUIDs and milliseconds. */
 export function readable(text: string, start: number): string {
   return text

@@ -27,6 +27,8 @@ export class StoreDiffers extends HoldfastError {
   }
 }
 
+// Shrinking checks after every command instead, or it could take nothing away without moving the checks.
+const CHECK_EVERY = 4;
 const START = Date.UTC(2026, 0, 1);
 // Shrinking stops after this: a list of eight commands now is better than one of seven tomorrow.
 const SHRINK_MS = 20_000;
@@ -49,19 +51,21 @@ export async function compareWithModel(
     throw new DriverMissing("fast-check", error);
   });
   const { seed, path } = readSeed(options.seed);
-  const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list));
+  const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list, CHECK_EVERY));
   // Unbiased: a bias towards small values makes for short lists, and short lists find little.
   const found = await fc.check(property, {
     ...(seed === undefined ? {} : { seed }),
     ...(path === undefined ? {} : { path }),
-    ...{ numRuns: runs, unbiased: true, endOnFailure: true },
+    numRuns: runs,
+    unbiased: true,
+    endOnFailure: true,
   });
   if (!found.failed) return;
   const [list = []] = found.counterexample ?? [];
   let problem = found.errorInstance;
   const fails = async (shorter: readonly Command[]): Promise<boolean> => {
     try {
-      await play(open, shorter);
+      await play(open, shorter, 1);
       return false;
     } catch (error) {
       problem = error;
@@ -80,10 +84,14 @@ export async function compareWithModel(
 }
 
 /** One list of commands on a store of its own. */
-async function play(open: (clock: FakeClock) => Promise<ComparedStore>, list: readonly Command[]): Promise<void> {
+async function play(
+  open: (clock: FakeClock) => Promise<ComparedStore>,
+  list: readonly Command[],
+  checkEvery: number,
+): Promise<void> {
   const clock = fakeClock(START);
   const under = await open(clock);
-  const comparison = new Comparison(under, clock);
+  const comparison = new Comparison(under, clock, checkEvery);
   try {
     for (const command of list) await comparison.step(command);
     await comparison.finish();
@@ -94,7 +102,7 @@ async function play(open: (clock: FakeClock) => Promise<ComparedStore>, list: re
     // A difference says all there is to say; where the store itself threw, its stack tells more.
     throw new Difference(message, error instanceof Difference ? {} : { cause: error });
   } finally {
-    await comparison.store.close();
+    await comparison.close();
     await under.dispose();
   }
 }

@@ -27,30 +27,31 @@ export async function shrink(
 ): Promise<readonly Command[]> {
   const end = performance.now() + ms;
   let best = list;
+  /** Takes the candidate if it fails as well. */
+  const improve = async (candidate: readonly Command[]): Promise<boolean> => {
+    if (performance.now() > end || !(await fails(candidate))) return false;
+    best = candidate;
+    return true;
+  };
+  const simplify = async (at: number): Promise<boolean> => {
+    for (const plainer of plainerForms(best[at])) if (await improve(best.with(at, plainer as Command))) return true;
+    return false;
+  };
   let improved = true;
   while (improved) {
     improved = false;
-    for (const candidate of candidates(best)) {
-      if (performance.now() > end) return best;
-      if (!(await fails(candidate))) continue;
-      best = candidate;
-      improved = true;
-      break;
+    // Large cuts first, from the end: each one that works saves many small ones.
+    for (let size = Math.ceil(best.length / 2); size >= 1; size = Math.floor(size / 2)) {
+      for (let at = best.length - size; at >= 0; at -= size) {
+        if (await improve(best.toSpliced(at, size))) improved = true;
+      }
     }
+    for (const at of best.keys()) while (await simplify(at)) improved = true;
   }
   return best;
 }
 
-/** Large cuts first: each one that works saves many small ones. */
-function* candidates(list: readonly Command[]): Generator<readonly Command[]> {
-  for (let size = Math.floor(list.length / 2); size >= 1; size = Math.floor(size / 2)) {
-    for (let at = list.length - size; at >= 0; at -= size) yield list.toSpliced(at, size);
-  }
-  for (const [at, command] of list.entries()) {
-    for (const plainer of plainerForms(command)) yield list.with(at, plainer as Command);
-  }
-}
-
+/** The same command with one thing less about it. */
 function* plainerForms(value: unknown, name = ""): Generator<unknown> {
   if (Object.hasOwn(PLAINEST, name)) {
     const plainest = PLAINEST[name];

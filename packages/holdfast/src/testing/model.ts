@@ -288,5 +288,5 @@ export class StoreModel {
 /** The lease was settled already, perhaps by this very outcome, whose answer got lost: nothing changes. */
 function settledBefore(outcome: Outcome, state: State): SettleAnswer {
   if (state === outcome.to) return "applied";
-  return state === "cancelled" ? "cancelled" : "lost";
+  return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
 }

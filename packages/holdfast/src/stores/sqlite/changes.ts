@@ -60,10 +60,12 @@ export function changeOperations(
 
   /** A job that comes back to life takes its key again; where another job has it by now, it cannot. */
   function retakesKey(row: JobRow, now: number): boolean {
+    // A job cancelled before its first claim must not come to hold its key of scope waiting again.
+    if (row.key !== null && row.key_scope === "waiting") keys.free(row.key, row.id);
     if (row.key === null || row.key_scope !== "live") return true;
     const holder = keys.holder(row.key);
     if (holder !== undefined && holder.job !== row.id && isHeld(holder, now)) return false;
-    keys.take(row.key, row.id, "live", null);
+    keys.take(row.key, row.id, { scope: "live", until: null, takenAtFence: 0 });
     return true;
   }
 

@@ -5,43 +5,20 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lane, Lanes } from "./lanes.js";
+import type { LeasedRows } from "./leased.js";
 
-interface DueRow {
-  seq: number;
-  id: string;
-  fence: number;
-  type: string;
-  queue: string;
-  priority: number;
-  user: string | null;
-  input: string | null;
-  attempt: number;
-  max_attempts: number;
-  losses: number;
-  releases: number;
-  run_at: number;
-  expires_at: number | null;
-  created_at: number;
-  cancel_at: number | null;
-  error: string | null;
-  error_code: string | null;
-  error_at: number | null;
-  tags: string | null;
-  state: State;
-  worker: string | null;
-  claimed_at: number | null;
-  started_at: number | null;
-}
-
-/** A claimed job on its way between threads: an array of values is copied at half the cost of an object. */
-export type ClaimedRow = readonly [
+/**
+ * A due job as it is read, and, with the claim's changes made in place, as it travels to the caller's thread: an array
+ * of values is made and copied at half the cost of an object.
+ */
+export type ClaimedRow = [
   id: string,
   fence: number,
   type: string,
   queue: string,
   priority: number,
   user: string | null,
-  input: string,
+  input: string | null,
   attempt: number,
   maxAttempts: number,
   losses: number,
@@ -49,18 +26,19 @@ export type ClaimedRow = readonly [
   runAt: number,
   expiresAt: number | null,
   createdAt: number,
-  cancelRequested: boolean,
+  cancelAt: number | null,
   error: string | null,
   errorCode: string | null,
   errorAt: number | null,
   tags: string | null,
   previousState: State,
-  previousAttempt: number,
-  exhausted: boolean,
+  seq: number,
+  previousAttempt?: number,
+  exhausted?: boolean,
 ];
 
-const COLUMNS = `seq, id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
-  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, worker, claimed_at, started_at`;
+const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
+  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq`;
 
 export interface ClaimOperation {
   claim(request: ClaimRequest, now: number): ClaimedRow[];
@@ -74,11 +52,19 @@ export interface ClaimOperation {
  * claim: walks the open lanes from the highest priority down and takes what is due, oldest due time first. Filters on
  * queue, priority and due time and on nothing else; what must not run is taken too, and laid down by the engine.
  */
-export function claimOperation(db: Database, counts: Counts, lanes: Lanes, history: History): ClaimOperation {
-  const dueRows = db.prepare(
-    `SELECT ${COLUMNS} FROM holdfast_jobs
+export function claimOperation(
+  db: Database,
+  counts: Counts,
+  lanes: Lanes,
+  history: History,
+  leased: LeasedRows,
+): ClaimOperation {
+  const dueRows = db
+    .prepare(
+      `SELECT ${COLUMNS} FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
-  );
+    )
+    .raw();
   const dueOrder = db.prepare(
     `SELECT due_at, seq FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
@@ -86,12 +72,13 @@ export function claimOperation(db: Database, counts: Counts, lanes: Lanes, histo
   const nextDue = db
     .prepare("SELECT due_at FROM holdfast_jobs WHERE queue = ? AND priority = ? AND due_at > ? ORDER BY due_at LIMIT 1")
     .pluck();
-  const rowBySeq = db.prepare(`SELECT ${COLUMNS} FROM holdfast_jobs WHERE seq = ?`);
+  const rowBySeq = db.prepare(`SELECT ${COLUMNS} FROM holdfast_jobs WHERE seq = ?`).raw();
   const largeInput = db.prepare("SELECT input FROM holdfast_inputs WHERE job = ?").pluck();
   const lease = db.prepare(
     `UPDATE holdfast_jobs SET state = 'claimed', fence = ?, attempt = ?, losses = ?, due_at = ?, claimed_at = ?,
        started_at = NULL, worker = ?, updated_at = ? WHERE seq = ?`,
   );
+  const lostLease = db.prepare("SELECT worker, claimed_at, started_at FROM holdfast_jobs WHERE seq = ?");
   const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
   let dueOfType: Statement | undefined;
 
@@ -110,10 +97,10 @@ export function claimOperation(db: Database, counts: Counts, lanes: Lanes, histo
   }
 
   /** Due rows of lanes of one priority, in order. Several sources are merged on their order alone, then read. */
-  function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): DueRow[] {
+  function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): ClaimedRow[] {
     const [only] = level;
     if (level.length === 1 && only !== undefined && types === null) {
-      return dueRows.all(only.queue, only.priority, now, limit) as DueRow[];
+      return dueRows.all(only.queue, only.priority, now, limit) as ClaimedRow[];
     }
     const order: { due_at: number; seq: number }[] = [];
     for (const { queue, priority } of level) {
@@ -124,43 +111,31 @@ export function claimOperation(db: Database, counts: Counts, lanes: Lanes, histo
       }
     }
     order.sort((a, b) => a.due_at - b.due_at || a.seq - b.seq);
-    return order.slice(0, limit).map(({ seq }) => rowBySeq.get(seq) as DueRow);
+    return order.slice(0, limit).map(({ seq }) => rowBySeq.get(seq) as ClaimedRow);
   }
 
-  function take(row: DueRow, input: string, request: ClaimRequest, now: number): ClaimedRow {
-    const before = { state: row.state, attempt: row.attempt, maxAttempts: row.max_attempts, losses: row.losses };
+  function take(row: ClaimedRow, request: ClaimRequest, now: number): void {
+    const [id, fence, type, queue, , , , attempt, maxAttempts, losses] = row;
+    const state = row[19];
+    const seq = row[20];
+    const before = { state, attempt, maxAttempts, losses };
     const count = countClaim(before);
-    const fence = row.fence + 1;
-    lease.run(fence, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, row.seq);
-    counts.move(row.queue, row.type, row.state, "claimed");
-    if (count.lost) {
-      setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, row.seq);
-      history.appendAttempt(row.seq, lostAttempt(row, now));
-    }
-    return [
-      row.id,
-      fence,
-      row.type,
-      row.queue,
-      row.priority,
-      row.user,
-      input,
-      count.attempt,
-      row.max_attempts,
-      count.losses,
-      row.releases,
-      row.run_at,
-      row.expires_at,
-      row.created_at,
-      row.cancel_at !== null,
-      row.error,
-      row.error_code,
-      row.error_at,
-      row.tags,
-      row.state,
-      attemptsUsed(before),
-      count.exhausted,
-    ];
+    row[1] = fence + 1;
+    row[7] = count.attempt;
+    row[9] = count.losses;
+    row[21] = attemptsUsed(before);
+    row[22] = count.exhausted;
+    if (count.lost) recordLoss(seq, attempt, now);
+    lease.run(fence + 1, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
+    counts.move(queue, type, state, "claimed");
+    leased.remember(id, { seq, fence: fence + 1, queue, type, state: "claimed" });
+  }
+
+  /** The lease before ran out: that attempt goes into the history, with the worker that had it. */
+  function recordLoss(seq: number, attempt: number, now: number): void {
+    const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
+    history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
+    setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
   }
 
   return {
@@ -181,10 +156,11 @@ export function claimOperation(db: Database, counts: Counts, lanes: Lanes, histo
       let bytes = 0;
       for (const level of byPriority(lanes.open(request.queues))) {
         for (const row of rowsOf(level, request.types, now, request.limit - claimed.length)) {
-          const input = row.input ?? (largeInput.get(row.seq) as string);
-          bytes += input.length;
+          const input = (row[6] ??= largeInput.get(row[20]) as string);
+          bytes += Buffer.byteLength(input);
           if (bytes > request.bytes && claimed.length > 0) return claimed;
-          claimed.push(take(row, input, request, now));
+          take(row, request, now);
+          claimed.push(row);
         }
         if (claimed.length >= request.limit) break;
       }
@@ -219,49 +195,26 @@ function byPriority(lanes: readonly Lane[]): Lane[][] {
 }
 
 export function readClaimed(row: ClaimedRow): ClaimedJob {
-  const [
-    id,
-    fence,
-    type,
-    queue,
-    priority,
-    user,
-    input,
-    attempt,
-    maxAttempts,
-    losses,
-    releases,
-    runAt,
-    expiresAt,
-    createdAt,
-    cancelRequested,
-    error,
-    errorCode,
-    errorAt,
-    tags,
-    state,
-    previousAttempt,
-    exhausted,
-  ] = row;
+  const error = row[15];
   return {
-    id,
-    fence,
-    type,
-    queue,
-    priority,
-    user,
-    input,
-    attempt,
-    maxAttempts,
-    losses,
-    releases,
-    runAt,
-    expiresAt,
-    createdAt,
-    cancelRequested,
-    error: error === null ? null : { message: error, code: errorCode, at: errorAt ?? 0 },
-    tags: tags === null ? NO_TAGS : readTagText(tags),
-    previous: { state, attempt: previousAttempt, exhausted },
+    id: row[0],
+    fence: row[1],
+    type: row[2],
+    queue: row[3],
+    priority: row[4],
+    user: row[5],
+    input: row[6] ?? "{}",
+    attempt: row[7],
+    maxAttempts: row[8],
+    losses: row[9],
+    releases: row[10],
+    runAt: row[11],
+    expiresAt: row[12],
+    createdAt: row[13],
+    cancelRequested: row[14] !== null,
+    error: error === null ? null : { message: error, code: row[16], at: row[17] ?? 0 },
+    tags: row[18] === null ? NO_TAGS : readTagText(row[18]),
+    previous: { state: row[19], attempt: row[21] ?? 0, exhausted: row[22] === true },
   };
 }
 const NO_TAGS: readonly string[] = [];

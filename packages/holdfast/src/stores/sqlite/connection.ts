@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Database, Options } from "better-sqlite3";
 import { DriverMissing, StoreUnreadable } from "../../errors.js";
@@ -24,7 +25,7 @@ export function connect(options: ConnectionOptions): Database {
     db = new Driver(options.file, { timeout: options.busyMs });
     // Only takes effect on a new file; there it lets retention give pages back in small steps.
     db.pragma("auto_vacuum = INCREMENTAL");
-    db.pragma("journal_mode = WAL");
+    turnToWal(db, options.busyMs);
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"}`);
     db.pragma(`journal_size_limit = ${WAL_BYTES}`);
     db.pragma("wal_autocheckpoint = 4000");
@@ -44,14 +45,47 @@ function loadDriver(): Driver {
   }
 }
 
+/** A new file must be alone for a moment to turn to WAL, and SQLite does not wait for that by itself. */
+function turnToWal(db: Database, busyMs: number): void {
+  const deadline = performance.now() + busyMs;
+  for (;;) {
+    try {
+      db.pragma("journal_mode = WAL");
+      return;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "SQLITE_BUSY" || performance.now() >= deadline) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
+}
+
 function unreadable(file: string, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
-  const code = (error as { code?: unknown }).code;
-  if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${String(code)}`)) {
+  const code = String((error as { code?: unknown }).code);
+  if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${code}`)) {
     return new DriverMissing("better-sqlite3", error);
   }
+  // A full disk or a lock says nothing against the file: another try may do.
+  if (/^SQLITE_(FULL|BUSY|LOCKED|IOERR|PROTOCOL|NOMEM)/.test(code)) return error as Error;
   if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
-    return new StoreUnreadable(`${file} is not a SQLite database, or is damaged`, error);
+    return new StoreUnreadable(
+      `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
+      error,
+    );
   }
-  return new StoreUnreadable(`${file} cannot be opened as a SQLite database: ${message}`, error);
+  if (isFolder(file)) {
+    return new StoreUnreadable(`${file} is a folder; name a file in it`, error);
+  }
+  return new StoreUnreadable(
+    `${file} cannot be opened as a SQLite database: ${message}; check the path and its permissions`,
+    error,
+  );
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
 }

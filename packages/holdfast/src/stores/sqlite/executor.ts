@@ -25,7 +25,7 @@ export interface Executor {
   look(): Hint[];
 }
 
-// A WAL past this size is folded back and cut even if that must wait for readers.
+// A WAL past this size is folded back and cut as soon as no reader is in the way.
 const WAL_TRUNCATE_BYTES = 16 * 1024 * 1024;
 const FREE_PAGES_A_STEP = 500;
 
@@ -39,7 +39,10 @@ export function createExecutor(options: ConnectionOptions): Executor {
     return db;
   }
   function prepared(): Room {
-    room ??= operationsOn(open());
+    if (room === undefined) {
+      room = operationsOn(open());
+      seenVersion = dataVersion(open());
+    }
     return room;
   }
 
@@ -82,7 +85,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   function special(call: Call): Answer {
     try {
       if (call.op === "migrate") migrate(open(), call.now ?? Date.now());
-      if (call.op === "upkeep") foldWal(open(), options.file);
+      if (call.op === "upkeep") foldWal(open(), options);
       if (call.op === "close") {
         room = undefined;
         db?.close();
@@ -128,21 +131,32 @@ export function createExecutor(options: ConnectionOptions): Executor {
     },
 
     look() {
-      if (db === undefined || room === undefined) return [];
-      const version = db.pragma("data_version", { simple: true }) as number;
+      const { cancelRequested } = prepared();
+      const version = dataVersion(open());
       if (version === seenVersion) return [];
-      const first = seenVersion === 0;
       seenVersion = version;
-      if (first) return [];
-      const ids = room.cancelRequested();
+      const ids = cancelRequested();
       const hints: Hint[] = [{ kind: "work", inMs: 0 }, { kind: "finished" }];
       return ids.length === 0 ? hints : [...hints, { kind: "cancel", ids }];
     },
   };
 }
 
-function foldWal(db: Database, file: string): void {
+/** Changes whenever another connection has written. */
+function dataVersion(db: Database): number {
+  return db.pragma("data_version", { simple: true }) as number;
+}
+
+function foldWal(db: Database, { file, busyMs }: ConnectionOptions): void {
   db.pragma(`incremental_vacuum(${FREE_PAGES_A_STEP})`);
   const wal = statSync(`${file}-wal`, { throwIfNoEntry: false });
-  if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) db.pragma("wal_checkpoint(TRUNCATE)");
+  if (wal === undefined || wal.size <= WAL_TRUNCATE_BYTES) return;
+  // Cutting the file waits for readers and keeps writers out meanwhile. Someone who reads for long must not stop the
+  // queue: what can be folded is, and the cut is tried again next time.
+  db.pragma("busy_timeout = 20");
+  try {
+    db.pragma("wal_checkpoint(TRUNCATE)");
+  } finally {
+    db.pragma(`busy_timeout = ${busyMs}`);
+  }
 }

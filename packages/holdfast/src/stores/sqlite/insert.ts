@@ -24,7 +24,8 @@ export function insertOperation(
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
   const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
-  const waitingRow = db.prepare("SELECT seq, state, queue, type, tags FROM holdfast_jobs WHERE id = ?");
+  const waitingRow = db.prepare("SELECT seq, state, fence, queue, type, tags FROM holdfast_jobs WHERE id = ?");
+  waitingRow.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
        max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, updated_at = ?,
@@ -61,8 +62,7 @@ export function insertOperation(
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
     if (large) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
-    if (unique !== null)
-      keys.take(unique.key, job.id, unique.scope, unique.scope === "period" ? now + unique.periodMs : null);
+    if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
     counts.move(job.queue, job.type, null, "pending");
     return { status: "inserted" };
   }
@@ -76,7 +76,7 @@ export function insertOperation(
   /** Rewrites a waiting holder under its own id. The fence goes on, so that no old lease can pass for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
     const row = waitingRow.get(holderId) as
-      | { seq: number; state: State; queue: string; type: string; tags: string | null }
+      | { seq: number; state: State; fence: number; queue: string; type: string; tags: string | null }
       | undefined;
     if (row === undefined || !isWaiting(row.state)) return false;
     const dueAt = (job.runAt ?? now) + job.delayMs;
@@ -100,7 +100,7 @@ export function insertOperation(
     else deleteInput.run(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     for (const tag of job.tags) insertTag.run(tag, row.seq);
-    keys.take(unique.key, holderId, unique.scope, unique.scope === "period" ? now + unique.periodMs : null);
+    keys.take(unique.key, holderId, hold(unique, row.fence, now));
     counts.move(row.queue, row.type, row.state, null);
     counts.move(job.queue, job.type, null, "pending");
     return true;
@@ -118,6 +118,11 @@ export function insertOperation(
       }
     });
   };
+}
+
+function hold(unique: UniqueKey, fence: number, now: number): Parameters<Keys["take"]>[2] {
+  const until = unique.scope === "period" ? now + unique.periodMs : null;
+  return { scope: unique.scope, until, takenAtFence: fence };
 }
 
 export function tagText(tags: readonly string[]): string | null {

@@ -7,13 +7,14 @@ export interface KeyHolder {
   job: string;
   scope: UniqueKey["scope"];
   until: number | null;
+  takenAtFence: number;
   state: State | null;
   fence: number | null;
 }
 
 export interface Keys {
   holder(key: string): KeyHolder | undefined;
-  take(key: string, job: string, scope: UniqueKey["scope"], until: number | null): void;
+  take(key: string, job: string, hold: Pick<KeyHolder, "scope" | "until" | "takenAtFence">): void;
   /** Frees the key if this job has it. */
   free(key: string, job: string): void;
   /** Forgets keys whose period is over. */
@@ -30,18 +31,23 @@ export function isHeld(holder: KeyHolder, now: number): boolean {
     case "live":
       return holder.state !== null && !isFinished(holder.state);
     case "waiting":
-      return holder.state !== null && isWaiting(holder.state) && holder.fence === 0;
+      return holder.state !== null && isWaiting(holder.state) && holder.fence === holder.takenAtFence;
   }
 }
 
 export function keyStatements(db: Database): Keys {
-  const holder = db.prepare(
-    `SELECT k.job, k.scope, k.until, j.state, j.fence FROM holdfast_keys k
-     LEFT JOIN holdfast_jobs j ON j.id = k.job WHERE k.key = ?`,
-  );
+  const holder = db
+    .prepare(
+      `SELECT k.job, k.scope, k.until, k.fence AS takenAtFence, j.state, j.fence FROM holdfast_keys k
+       LEFT JOIN holdfast_jobs j ON j.id = k.job WHERE k.key = ?`,
+    )
+    // A caller's own connection may be set to give bigints; the fence must compare with 0.
+    .safeIntegers(false);
+  // The connection may be a caller's, set to answer with BigInts.
+  holder.safeIntegers(false);
   const take = db.prepare(
-    `INSERT INTO holdfast_keys (key, job, scope, until) VALUES (?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until`,
+    `INSERT INTO holdfast_keys (key, job, scope, until, fence) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until, fence = excluded.fence`,
   );
   const free = db.prepare("DELETE FROM holdfast_keys WHERE key = ? AND job = ?");
   const forget = db.prepare(
@@ -49,7 +55,7 @@ export function keyStatements(db: Database): Keys {
   );
   return {
     holder: (key) => holder.get(key) as KeyHolder | undefined,
-    take: (key, job, scope, until) => void take.run(key, job, scope, until),
+    take: (key, job, { scope, until, takenAtFence }) => void take.run(key, job, scope, until, takenAtFence),
     free: (key, job) => void free.run(key, job),
     forgetPast: (now, limit) => void forget.run(now, limit),
   };

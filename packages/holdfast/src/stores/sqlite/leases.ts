@@ -3,6 +3,7 @@ import { isFinished, isLeased, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
+import type { LeasedRows } from "./leased.js";
 
 interface LeaseRow {
   seq: number;
@@ -21,7 +22,7 @@ export interface LeaseOperations {
 }
 
 /** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
-export function leaseOperations(db: Database, counts: Counts, history: History): LeaseOperations {
+export function leaseOperations(db: Database, counts: Counts, history: History, leased: LeasedRows): LeaseOperations {
   const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
@@ -29,7 +30,12 @@ export function leaseOperations(db: Database, counts: Counts, history: History):
   const moveDue = db.prepare("UPDATE holdfast_jobs SET due_at = ?, updated_at = ? WHERE seq = ?");
   const finish = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
-       started_at = coalesce(started_at, ?) WHERE seq = ?`,
+       releases = ?, started_at = coalesce(started_at, ?) WHERE seq = ?`,
+  );
+  const finishRemembered = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
+       releases = ?, started_at = coalesce(started_at, ?)
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
   );
   const putBack = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
@@ -46,13 +52,37 @@ export function leaseOperations(db: Database, counts: Counts, history: History):
     return row !== undefined && row.fence === lease.fence && isLeased(row.state) ? row : undefined;
   }
 
+  /** The short way for what most jobs come to: completed, by a lease this connection remembers. */
+  function completeRemembered({ id, fence, to, output, attempt, releases, startedAt }: Outcome, now: number): boolean {
+    const row = leased.get(id);
+    leased.forget(id);
+    if (row === undefined || row.fence !== fence || to !== "completed") return false;
+    const done = finishRemembered.run(
+      to,
+      output,
+      now,
+      now,
+      attempt,
+      releases,
+      startedAt,
+      row.seq,
+      id,
+      fence,
+      row.state,
+    );
+    if (done.changes === 0) return false;
+    counts.move(row.queue, row.type, row.state, to);
+    return true;
+  }
+
   function settleOne(outcome: Outcome, now: number): SettleAnswer {
+    if (completeRemembered(outcome, now)) return "applied";
     const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
     if (row === undefined || row.fence !== outcome.fence) return "lost";
     if (!isLeased(row.state)) return settledBefore(outcome, row.state);
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
     if (isFinished(to)) {
-      finish.run(to, outcome.output, now, now, outcome.attempt, outcome.startedAt, row.seq);
+      finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
     } else {
       const dueAt = now + outcome.delayMs;
       putBack.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
@@ -75,6 +105,8 @@ export function leaseOperations(db: Database, counts: Counts, history: History):
         if (row.state === "claimed") {
           markRunning.run(mark.startedAt, now, row.seq);
           counts.move(row.queue, row.type, "claimed", "running");
+          const remembered = leased.get(mark.id);
+          if (remembered !== undefined) remembered.state = "running";
         }
         return leaseAnswer(row);
       }),
@@ -100,5 +132,6 @@ export function leaseOperations(db: Database, counts: Counts, history: History):
 /** The lease was settled already, perhaps by this very call before its answer got lost: repeating it is harmless. */
 function settledBefore(outcome: Outcome, state: State): SettleAnswer {
   if (state === outcome.to) return "applied";
-  return state === "cancelled" ? "cancelled" : "lost";
+  // A completion is never turned into a cancellation: someone else laid the lease down.
+  return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
 }

@@ -80,6 +80,7 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     },
     watch(on) {
       watching = on;
+      if (on) ensureThread();
       thread?.postMessage({ watch: on });
     },
   };

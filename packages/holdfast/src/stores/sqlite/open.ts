@@ -10,7 +10,7 @@ import { readClaimed } from "./claim.js";
 import type { Durability } from "./connection.js";
 import type { Call } from "./executor.js";
 import { inlineLink, threadLink } from "./link.js";
-import { operationsOn, type OperationName, type Operations, type Room } from "./operations.js";
+import { insertOn, type OperationName, type Operations } from "./operations.js";
 import type { StaleWalk } from "./upkeep.js";
 
 export interface SqliteOptions {
@@ -45,7 +45,7 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
   const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
   // With the system's clock the time is taken when a call is carried out, not when it was queued behind a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
-  const callers = new WeakMap<Database, Room>();
+  const callers = new WeakMap<Database, ReturnType<typeof insertOn>>();
   let closed = false;
 
   async function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
@@ -75,16 +75,9 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     insertIn(tx, jobs) {
       if (closed) throw new Closed("the store is closed", "open a new one");
       const db = callersTransaction(tx, path);
-      let room = callers.get(db);
-      if (room === undefined) callers.set(db, (room = operationsOn(db)));
-      const now = clock.now();
-      try {
-        const answers = room.operations.insert(now, jobs);
-        room.counts.write(now);
-        return answers;
-      } finally {
-        room.counts.discard();
-      }
+      let insert = callers.get(db);
+      if (insert === undefined) callers.set(db, (insert = insertOn(db)));
+      return insert(clock.now(), jobs);
     },
 
     async claim(request) {
@@ -144,8 +137,9 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
 }
 
 function resolveFile(file: string): string {
-  if (file === "") throw new InvalidOption("store", 'names no file; use "sqlite:jobs.db" or "sqlite::memory:"');
-  const path = resolve(file.startsWith("//") ? file.slice(2) : file);
+  const name = file.startsWith("//") ? file.slice(2) : file;
+  if (name === "") throw new InvalidOption("store", 'names no file; use "sqlite:jobs.db" or "sqlite::memory:"');
+  const path = resolve(name);
   const folder = dirname(path);
   try {
     mkdirSync(folder, { recursive: true });

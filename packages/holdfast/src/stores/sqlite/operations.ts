@@ -7,6 +7,7 @@ import { historyStatements } from "./history.js";
 import { insertOperation } from "./insert.js";
 import { keyStatements } from "./keys.js";
 import { laneStatements } from "./lanes.js";
+import { LeasedRows } from "./leased.js";
 import { leaseOperations } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { upkeepOperations, type StaleWalk } from "./upkeep.js";
@@ -55,15 +56,31 @@ export interface Room {
   cancelRequested(): string[];
 }
 
-/** Prepares every statement on one connection: the store's own, or a caller's that is inside a transaction. */
+/** What a caller's own connection is asked to do, inside the caller's transaction. */
+export function insertOn(db: Database): (now: number, jobs: readonly S.NewJob[]) => S.InsertAnswer[] {
+  const counts = new Counts(db);
+  const insert = insertOperation(db, counts, keyStatements(db), laneStatements(db));
+  return (now, jobs) => {
+    try {
+      const answers = insert(jobs, now);
+      counts.write(now);
+      return answers;
+    } finally {
+      counts.discard();
+    }
+  };
+}
+
+/** Prepares every statement on the store's own connection. */
 export function operationsOn(db: Database): Room {
   const counts = new Counts(db);
   const keys = keyStatements(db);
   const lanes = laneStatements(db);
   const history = historyStatements(db);
+  const leased = new LeasedRows();
   const insert = insertOperation(db, counts, keys, lanes);
-  const claim = claimOperation(db, counts, lanes, history);
-  const leases = leaseOperations(db, counts, history);
+  const claim = claimOperation(db, counts, lanes, history, leased);
+  const leases = leaseOperations(db, counts, history, leased);
   const changes = changeOperations(db, counts, keys, lanes, history);
   const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);

@@ -53,6 +53,7 @@ export function changeCases(test: DefineCase): void {
       await store.cancel([id]);
       const outcome = outcomeOf(job, to, { error: { message: "stopped", code: null } });
       assert.equal(await settleOne(store, outcome), "cancelled");
+      assert.equal(await settleOne(store, outcome), "cancelled", "repeated");
       const record = await recordOf(store, id);
       assert.deepEqual([record.state, record.finishedAt, record.dueAt], ["cancelled", clock.now(), null]);
       await assertNothingToClaim(store);

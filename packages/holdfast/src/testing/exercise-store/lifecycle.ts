@@ -37,6 +37,17 @@ export function lifecycleCases(test: DefineCase): void {
     },
   );
 
+  test.needing(
+    ["a new database", "another handle"],
+    "C-05 several handles may set up a new database at once",
+    async ({ store, again }) => {
+      const handles = [store, await again(), await again(), await again()];
+      await Promise.all(handles.map((handle) => handle.migrate()));
+      const ids = await Promise.all(handles.map((handle) => add(handle)));
+      for (const id of ids) assert.equal((await recordOf(store, id)).state, "pending");
+    },
+  );
+
   test("calls after close are refused with the code CLOSED", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);

@@ -50,7 +50,7 @@ async function ordered(order: Order): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const { openStore } = (await import(settings.opener)) as { openStore(address: string): Promise<Store> };
+  const { openStore } = (await import(settings.opener)) as { openStore: (address: string) => Promise<Store> };
   const store = await openStore(settings.address);
   await store.migrate();
   await report({ kind: "ready" });

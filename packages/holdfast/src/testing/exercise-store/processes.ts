@@ -46,23 +46,26 @@ export function processCases(test: DefineCase): void {
 async function fourProcesses(scene: LiveScene): Promise<void> {
   const { store } = scene;
   const seed = Date.now() % 1_000_000;
-  const ids: string[] = [];
-  const roles = ["works", "works", "sleeps", "hoards"] as const;
+  const roles = ["sleeps", "hoards", "works", "works"] as const;
   const workers = roles.map((role, index) => start(scene, { role, worker: `${role} ${index}`, seed: seed + index }));
-  const [, , sleeper, hoarder] = workers;
+  const [sleeper, hoarder, ...others] = workers;
   assert.ok(sleeper !== undefined && hoarder !== undefined);
+  const jobs = newJobs(JOBS, { maxAttempts: 100 });
+  const enqueue = async (from: number, to: number): Promise<void> => {
+    for (let next = from; next < to; next += CHUNK) await addAll(store, jobs.slice(next, next + CHUNK));
+  };
   try {
-    const jobs = newJobs(JOBS, { maxAttempts: 100 });
-    ids.push(...(await addAll(store, jobs.slice(0, CHUNK))));
     await Promise.all(workers.map((worker) => worker.reported("ready")));
-    for (const worker of workers) worker.tell("go");
-
+    // The two that come to grief go first, or the others might leave them nothing to hold.
+    await enqueue(0, 2 * CHUNK);
+    sleeper.tell("go");
+    hoarder.tell("go");
     const [held, hoarded] = await Promise.all([holding(sleeper), holding(hoarder)]);
     sleeper.child.kill("SIGSTOP");
-    for (let from = CHUNK; from < JOBS; from += CHUNK)
-      ids.push(...(await addAll(store, jobs.slice(from, from + CHUNK))));
-    await hoarder.reportedSo("more work", (reports) => reports.length > 8);
+    for (const worker of others) worker.tell("go");
+    await enqueue(2 * CHUNK, JOBS / 2);
     hoarder.kill();
+    await enqueue(JOBS / 2, JOBS);
 
     await until("others to take over what the stopped process held", () => allTaken(scene, held));
     sleeper.child.kill("SIGCONT");
@@ -76,9 +79,14 @@ async function fourProcesses(scene: LiveScene): Promise<void> {
     await until("every process to end", () => workers.every((worker) => worker.ended()));
     assert.deepEqual(
       workers.map((worker) => worker.ended()),
-      ["0", "0", "0", "SIGKILL"],
+      ["0", "SIGKILL", "0", "0"],
     );
-    await judge(scene, ids, workers, { held, hoarded, hoarder: hoarder.worker });
+    await judge(
+      scene,
+      jobs.map((job) => job.id),
+      workers,
+      { held, hoarded, hoarder: hoarder.worker },
+    );
   } finally {
     for (const worker of workers) worker.kill();
   }

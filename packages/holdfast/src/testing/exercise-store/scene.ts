@@ -8,16 +8,16 @@ export interface SceneOn<C extends Clock> {
   store: Store;
   clock: C;
   /** Another handle on the same database; closed at the end of the case. */
-  again(): Promise<Store>;
+  again: () => Promise<Store>;
   address: string;
   opener: string;
-  begin(): Promise<CallerTransaction>;
+  begin: () => Promise<CallerTransaction>;
 }
 export type Scene = SceneOn<FakeClock>;
 export type LiveScene = SceneOn<Clock>;
 
 /** What a case may need of a store beyond the contract; a store without it skips the case. */
-export type Need = "another handle" | "strict order" | "push" | "transactions" | "signals";
+export type Need = "a new database" | "another handle" | "strict order" | "push" | "transactions" | "signals";
 
 /** Defines a case on a fake clock; `live` one on the system's clock. */
 export interface DefineCase {
@@ -68,7 +68,9 @@ async function play<C extends Clock>(
   needs: readonly Need[],
   body: (scene: SceneOn<C>) => Promise<void>,
 ): Promise<string | undefined> {
-  const under = await harness.create(clock);
+  const unmigrated = needs.includes("a new database");
+  const under = await (unmigrated ? harness.createUnmigrated?.(clock) : harness.create(clock));
+  if (under === undefined) return "the harness gives no database that is not migrated yet";
   const handles = [under.store];
   const lack = needs.map((need) => lackOf(under, need)).find((found) => found !== undefined);
   const [played] = await Promise.allSettled(lack === undefined ? [body(sceneOf(under, clock, handles, harness))] : []);
@@ -84,6 +86,8 @@ async function play<C extends Clock>(
 function lackOf(under: StoreUnderTest, need: Need): string | undefined {
   const { capabilities } = under.store;
   switch (need) {
+    case "a new database":
+      return undefined;
     case "another handle":
       return under.address === null ? "the database has no address that another handle could open" : undefined;
     case "strict order":

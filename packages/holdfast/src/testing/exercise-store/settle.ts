@@ -116,7 +116,7 @@ export function settleCases(test: DefineCase): void {
     }
     for (const [index, state] of seen.entries()) {
       const next = seen[index + 1];
-      if (next !== undefined) assert.ok((TRANSITIONS[state] as readonly State[]).includes(next), `${state} → ${next}`);
+      if (next !== undefined) assert.ok(TRANSITIONS[state].includes(next), `${state} → ${next}`);
     }
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.fence], ["completed", 3, 4]);
@@ -214,6 +214,11 @@ export function settleCases(test: DefineCase): void {
     const unmarked = await add(store);
     await finish(store, await claimOne(store), "completed", { startedAt: clock.now() - 5 });
     assert.equal((await recordOf(store, unmarked)).startedAt, clock.now() - 5);
+    const marked = await add(store);
+    const job = await claimOne(store);
+    await store.start([{ ...job, startedAt: clock.now() - 9 }]);
+    await finish(store, job, "completed", { startedAt: clock.now() - 1 });
+    assert.equal((await recordOf(store, marked)).startedAt, clock.now() - 9, "a start once marked stands");
     const unrun = await add(store);
     await finish(store, await claimOne(store), "dead", { startedAt: null });
     assert.equal((await recordOf(store, unrun)).startedAt, null);
