@@ -20,7 +20,7 @@ export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } fr
 export type { Filter, ListOptions } from "./engine/filter.js";
 export type { Lease } from "./engine/lease.js";
 export type { Logger } from "./engine/logger.js";
-export type { Retention, RetentionOptions } from "./engine/maintenance.js";
+export type { Maintained, Retention, RetentionOptions } from "./engine/maintenance.js";
 export type { ResultOptions } from "./engine/results.js";
 export type { Stats } from "./engine/stats.js";
 export type { UserJobs } from "./engine/user-jobs.js";
@@ -31,4 +31,28 @@ export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
 export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SeenWorker, Store } from "./store.js";
-export * from "./errors.js";
+export {
+  Closed,
+  DiskFull,
+  DriverMissing,
+  DuplicateJob,
+  HoldfastError,
+  InvalidInput,
+  InvalidOption,
+  InvalidOutput,
+  JobCancelled,
+  JobNotCompleted,
+  JobNotFound,
+  JobTimeout,
+  LeaseLost,
+  NotRetryable,
+  PayloadTooLarge,
+  RetryAfter,
+  SchemaTooNew,
+  StoreUnavailable,
+  StoreUnreadable,
+  UnknownStore,
+  WaitTimeout,
+  WorkerStopping,
+} from "./errors.js";
+export type { AbortReason, InputIssue } from "./errors.js";

@@ -1,6 +1,6 @@
-import { isLeased, STALE_ERROR } from "../state.js";
-import { EXPIRED_ERROR } from "../state.js";
-import type { Outcome, SettleAnswer } from "../store.js";
+import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../state.js";
+import type { LaidDown, Outcome, SettleAnswer } from "../store.js";
+import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 
 /** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
@@ -32,21 +32,39 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
       events.emit("failed", { ...leaseEvent(lease), error: errorOf(outcome), retryInMs: outcome.delayMs });
       return;
     case "dead":
-      if (outcome.error?.code === EXPIRED_ERROR.code) {
-        events.emit("expired", { id: lease.job.id, type: lease.job.type, queue: lease.job.queue });
-      }
-      events.emit("dead", { ...leaseEvent(lease), error: errorOf(outcome) });
-      logger.error(
-        { job: lease.job.id, type: lease.job.type, attempt: outcome.attempt, error: errorOf(outcome).message },
-        "job is dead",
-      );
+      announceDeath(core, lease.job, errorOf(outcome));
       return;
     case "cancelled":
-      events.emit("cancelled", { id: lease.job.id, type: lease.job.type, queue: lease.job.queue });
+      events.emit("cancelled", jobEvent(lease.job));
       return;
     case "pending":
       events.emit("released", leaseEvent(lease));
   }
+}
+
+/** Tells what maintenance laid down: a lease that ran out, or a waiting job past its expiry. */
+export function announceLaidDown(core: Core, job: LaidDown, error: ErrorEvent): void {
+  const { events, logger } = core;
+  if (error.code === STALE_ERROR.code) {
+    events.emit("recovered", job);
+    logger.warn({ job: job.id, type: job.type, to: job.to }, error.message);
+  }
+  if (job.to === "dead") announceDeath(core, job, error);
+  if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
+}
+
+function announceDeath({ events, logger }: Core, job: JobEvent, error: ErrorEvent): void {
+  const expired = error.code === EXPIRED_ERROR.code;
+  if (expired) events.emit("expired", jobEvent(job));
+  events.emit("dead", { ...jobEvent(job), error });
+  const fields = { job: job.id, type: job.type, error: error.message };
+  // To expire is what such a job was asked to do; thousands at once are no alarm.
+  if (expired) logger.info(fields, "job expired");
+  else logger.error(fields, "job is dead");
+}
+
+function jobEvent({ id, type, queue }: JobEvent): JobEvent {
+  return { id, type, queue };
 }
 
 function errorOf(outcome: Outcome): { message: string; code: string | null } {

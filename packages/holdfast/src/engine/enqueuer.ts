@@ -72,8 +72,8 @@ export class Enqueuer {
     }
     const job = this.#newJob(type, encoded, options);
     const answers = store.insertIn(options.tx, [job]);
-    if (answers instanceof Promise) return answers.then(([answer]) => this.#answer(job, answer));
-    return Promise.resolve(this.#answer(job, answers[0]));
+    if (answers instanceof Promise) return answers.then(([answer]) => readAnswer(job, answer));
+    return Promise.resolve(readAnswer(job, answers[0]));
   }
 
   /** Like {@link enqueueIn}, for a list: everything is written before this returns. */
@@ -173,24 +173,25 @@ export class Enqueuer {
     return readNewJob(type, input, options, this.#core.clock.now(), newId);
   }
 
+  /** Reads the answer and tells listeners. Not for jobs inside a caller's transaction: that may yet roll back. */
   #answer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
-    if (inserted === undefined) throw new HoldfastError("STORE_ERROR", "the store gave no answer");
-    if (inserted.status === "refused") {
-      if (inserted.reason === "key held") throw new DuplicateJob(job.unique?.key ?? "", inserted.of);
-      throw new HoldfastError("NOT_STORED", `the store refused the job: ${inserted.error}`);
-    }
-    const duplicate = inserted.status === "duplicate";
-    const answer = {
-      id: duplicate ? inserted.of : job.id,
-      duplicate,
-      replaced: duplicate && inserted.replaced,
-    };
+    const answer = readAnswer(job, inserted);
     const { events } = this.#core;
-    if ((!duplicate || answer.replaced) && events.hears("enqueued")) {
+    if ((!answer.duplicate || answer.replaced) && events.hears("enqueued")) {
       events.emit("enqueued", { id: answer.id, type: job.type, queue: job.queue, replaced: answer.replaced });
     }
     return answer;
   }
+}
+
+function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
+  if (inserted === undefined) throw new HoldfastError("STORE_ERROR", "the store gave no answer");
+  if (inserted.status === "refused") {
+    if (inserted.reason === "key held") throw new DuplicateJob(job.unique?.key ?? "", inserted.of);
+    throw new HoldfastError("NOT_STORED", `the store refused the job: ${inserted.error}`);
+  }
+  const duplicate = inserted.status === "duplicate";
+  return { id: duplicate ? inserted.of : job.id, duplicate, replaced: duplicate && inserted.replaced };
 }
 
 function refuseInMany(inputs: unknown, common: EnqueueOptions): void {

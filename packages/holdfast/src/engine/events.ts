@@ -23,7 +23,8 @@ export interface Events {
   completed: LeaseEvent & { output: unknown; durationMs: number };
   /** An attempt failed and will be tried again. */
   failed: LeaseEvent & { error: ErrorEvent; retryInMs: number };
-  dead: LeaseEvent & { error: ErrorEvent };
+  /** A job was given up: attempts used, told not to retry, expired, or no handler. */
+  dead: JobEvent & { error: ErrorEvent };
   cancelled: JobEvent;
   /** Handed back for another worker. */
   released: LeaseEvent;
@@ -35,7 +36,7 @@ export interface Events {
   stuck: LeaseEvent;
   /** A lease that ran out was laid down, by maintenance or by claiming it again. */
   recovered: JobEvent & { to: State };
-  /** A waiting job passed its expiry. */
+  /** A job passed its expiry before it could run; `dead` follows. */
   expired: JobEvent;
   /** Retention deleted finished jobs. */
   purged: { state: FinishedState; count: number };

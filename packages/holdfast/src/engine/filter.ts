@@ -30,6 +30,9 @@ const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "curso
 
 export function readFilter(filter: Filter): JobFilter {
   refuseUnknown(filter, FILTER_SET, "a filter");
+  if (Object.keys(filter).length === 0) {
+    throw new InvalidOption("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
+  }
   // This filter says what to cancel or delete: a value that went missing on its way here must not mean "all".
   for (const [field, value] of Object.entries(filter)) {
     if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if every job shall match");

@@ -23,7 +23,7 @@ import { Emitter, type EventName, type Listener } from "./events.js";
 import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
-import { Maintenance, readRetention, type RetentionOptions } from "./maintenance.js";
+import { Maintenance, readRetention, type Maintained, type RetentionOptions } from "./maintenance.js";
 import type { EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
@@ -440,6 +440,15 @@ export class Holdfast {
     }
     const before = clock.now() - durationMs(options.olderThan, "olderThan");
     return this.#maintenance.purgeState(options.state, { before, keep: null });
+  }
+
+  /**
+   * Does all maintenance now: stale leases, expiry, retention, the store's own upkeep. A worker does it by itself; call
+   * this where only `tick` or `drain` run.
+   */
+  async maintain(): Promise<Maintained> {
+    this.#open();
+    return this.#maintenance.all();
   }
 
   /** Stops workers, flushes what is under way, closes the store. Again: the same promise. */

@@ -4,9 +4,11 @@ import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readCount, refuseUnknown } from "../options.js";
 import type { FinishedState } from "../state.js";
-import { STALE_ERROR } from "../state.js";
+import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { LaidDown } from "../store.js";
+import { announceLaidDown } from "./announce.js";
 import type { Core } from "./core.js";
+import type { ErrorEvent } from "./events.js";
 
 /** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
@@ -36,6 +38,13 @@ export function readRetention(options: RetentionOptions): Rule[] {
       count: count === undefined ? null : readCount(count, `${field}.count`, 0, Number.MAX_SAFE_INTEGER),
     };
   });
+}
+
+/** How many jobs each duty of maintenance concerned. */
+export interface Maintained {
+  stale: number;
+  expired: number;
+  purged: number;
 }
 
 interface Duty {
@@ -83,32 +92,32 @@ export class Maintenance {
 
   /** Lays down leases that ran out. Answers how many. */
   async expireStale(): Promise<number> {
-    return this.#layDown(
-      (limit) => this.#core.store.expireStale(limit),
-      (job) => {
-        this.#core.events.emit("recovered", job);
-        this.#core.logger.warn({ job: job.id, type: job.type, to: job.to }, STALE_ERROR.message);
-      },
-    );
+    return this.#layDown((limit) => this.#core.store.expireStale(limit), STALE_ERROR);
   }
 
   /** Lays down waiting jobs past their expiry. Answers how many. */
   async expireWaiting(): Promise<number> {
-    return this.#layDown(
-      (limit) => this.#core.store.expireWaiting(limit),
-      ({ id, type, queue }) => this.#core.events.emit("expired", { id, type, queue }),
-    );
+    return this.#layDown((limit) => this.#core.store.expireWaiting(limit), EXPIRED_ERROR);
   }
 
-  async #layDown(step: (limit: number) => Promise<LaidDown[]>, tell: (job: LaidDown) => void): Promise<number> {
+  async #layDown(step: (limit: number) => Promise<LaidDown[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
       const laidDown = await step(chunk);
-      for (const job of laidDown) tell(job);
+      for (const job of laidDown) announceLaidDown(this.#core, job, error);
       total += laidDown.length;
       if (laidDown.length < chunk) return total;
     }
+  }
+
+  /** Every duty at once, whoever's turn it is: for those who run no worker. */
+  async all(): Promise<Maintained> {
+    const stale = await this.expireStale();
+    const expired = await this.expireWaiting();
+    const purged = await this.purge();
+    await this.#core.store.upkeep();
+    return { stale, expired, purged };
   }
 
   /** Deletes what retention no longer keeps. Answers how many. */

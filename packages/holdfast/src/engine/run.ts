@@ -71,7 +71,8 @@ export class Run implements RunContext<unknown> {
   readonly log = (line: string): void => {
     if (this.over) return;
     const text = String(line).toWellFormed();
-    const kept = text.length <= LIMITS.logLineLength ? text : `${text.slice(0, LIMITS.logLineLength - 1).toWellFormed()}…`;
+    const kept =
+      text.length <= LIMITS.logLineLength ? text : `${text.slice(0, LIMITS.logLineLength - 1).toWellFormed()}…`;
     this.#lines.push({ at: this.#core.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
   };

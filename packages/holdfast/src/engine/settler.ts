@@ -136,7 +136,8 @@ export class Settler {
     const now = this.#clock.monotonic();
     const held = batch.filter((entry) => entry.deadline > now);
     for (const entry of batch) if (entry.deadline <= now) this.#answer(entry, "lost");
-    this.#waiting.unshift(...held);
+    // In the order of adding, whichever batch failed first: `idle` judges by the oldest that waits.
+    this.#waiting = [...held, ...this.#waiting].toSorted((a, b) => a.number - b.number);
     if (this.#retryMs === 0) this.#events.emit("outage", { doing: "settle", error });
     this.#retryMs = Math.min(Math.max(this.#retryMs * 2, FIRST_RETRY_MS), LONGEST_RETRY_MS);
     // One timer, however many parts of a split batch met the outage: two flushes at once would mix their batches.

@@ -27,7 +27,10 @@ export interface WorkOptions {
   concurrency?: number;
   /** Default: every queue. */
   queues?: readonly string[];
-  /** Only these types. Default: every type of the queues. */
+  /**
+   * Only these types. Default: every type of the queues. Costs every job an index from the first use on; types that need
+   * workers of their own are better off with a queue of their own.
+   */
   types?: readonly (string | JobType)[];
   /** How long a claim holds a job before others may take it; extended while the handler runs. Default 30 s. */
   lease?: Duration;
@@ -162,7 +165,7 @@ export class Worker {
     return this.#stopped;
   }
 
-  /** Claims once, at most `limit` jobs, and runs them to their end. For `tick` and `drain`. */
+  /** @internal Claims once, at most `limit` jobs, and runs them to their end. For `tick` and `drain`. */
   async once(limit: number): Promise<{ claimed: number; ran: number }> {
     if (this.#phase === "new") {
       this.#phase = "working";

@@ -1,6 +1,14 @@
-/** The testing kit: a clock you move by hand, assertions, and the suite every store must pass. */
+/** The testing kit: a clock you move by hand, assertions, the suite every store must pass, and the reference model. */
 export { fakeClock } from "./clock.js";
 export type { FakeClock } from "./clock.js";
 export { exerciseStore } from "./exercise-store/index.js";
-export type { StoreHarness, StoreUnderTest, TestRunner } from "./exercise-store/index.js";
+export type {
+  CallerTransaction,
+  StoreHarness,
+  StoreUnderTest,
+  TestContext,
+  TestRunner,
+} from "./exercise-store/index.js";
 export { expectEnqueued, expectNotEnqueued } from "./expect.js";
+export { compareWithModel, StoreDiffers } from "./model-run.js";
+export type { CompareOptions, ComparedStore } from "./model-run.js";

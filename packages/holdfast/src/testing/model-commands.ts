@@ -28,8 +28,8 @@ export type Command =
   | { do: "pause" | "resume"; queue: string }
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
-  /** `otherHandle` goes on with another handle on the same database, as if another process took over. */
-  | { do: "reopen" | "otherHandle" | "upkeep" };
+  /** `secondProcess`: from now on some workers have a handle of their own on the same database. */
+  | { do: "reopen" | "secondProcess" | "upkeep" };
 
 /** The command of this name. */
 export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
@@ -77,7 +77,7 @@ export interface OutcomeDraft {
 
 const QUEUES = ["mail", "slow"];
 const TYPES = ["send", "sync"];
-const WORKERS = ["w1", "w2", "w3"];
+export const WORKERS: readonly string[] = ["w1", "w2", "w3"];
 const USERS = ["ann", "bob"];
 const LEASE_MS = [10_000, 30_000];
 const DELAY_MS = [0, 1, 1_000, 10_000, 60_000];
@@ -183,7 +183,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   });
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
-  add<CommandOf<"reopen">>(2, { do: fc.constantFrom("otherHandle", "otherHandle", "reopen", "upkeep") });
+  add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "upkeep") });
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 

@@ -273,6 +273,11 @@ export class StoreModel {
     return counts;
   }
 
+  /** How many jobs have not ended. */
+  alive(): number {
+    return [...this.jobs.values()].filter((job) => !isFinished(job.state)).length;
+  }
+
   #existing(id: string): ModelJob {
     const job = this.jobs.get(id);
     if (job === undefined) throw new Error(`the model has no job ${id}`);

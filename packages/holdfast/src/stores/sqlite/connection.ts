@@ -23,8 +23,8 @@ export function connect(options: ConnectionOptions): Database {
   let db: Database | undefined;
   try {
     db = new Driver(options.file, { timeout: options.busyMs });
-    // Only takes effect on a new file; there it lets retention give pages back in small steps.
-    db.pragma("auto_vacuum = INCREMENTAL");
+    // Lets retention give pages back in small steps. On a file that is not new it would only take the write lock.
+    if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
     turnToWal(db, options.busyMs);
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"}`);
     db.pragma(`journal_size_limit = ${WAL_BYTES}`);

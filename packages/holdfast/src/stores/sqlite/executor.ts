@@ -75,8 +75,9 @@ export function createExecutor(options: ConnectionOptions): Executor {
     try {
       return together(calls);
     } catch (error) {
-      const [only, ...others] = calls;
-      if (only === undefined || others.length === 0) return calls.map((call) => [call.n, undefined, packError(error)]);
+      const packed = packError(error);
+      // A lock that nobody lets go of concerns all alike: waiting for it once is enough.
+      if (calls.length === 1 || packed.kind === "unavailable") return calls.map((call) => [call.n, undefined, packed]);
       // One call spoilt the group: each goes alone, and only the bad one fails.
       return calls.flatMap((call) => attempt([call]));
     }

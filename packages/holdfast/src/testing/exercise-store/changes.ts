@@ -130,6 +130,16 @@ export function changeCases(test: DefineCase): void {
     assert.equal((await claimOne(store)).attempt, 2);
   });
 
+  test("C-08 a job that expired and is retried may run: its old expiry is over", async ({ store, clock }) => {
+    const id = await add(store, { expiresAt: clock.now() + SECOND });
+    await clock.advance(SECOND);
+    await store.expireWaiting(10);
+    assert.deepEqual(await store.retry([id]), ["retried"]);
+    assert.deepEqual(await store.expireWaiting(10), []);
+    const job = await claimOne(store);
+    assert.ok(job.expiresAt === null || job.expiresAt > clock.now());
+  });
+
   test("C-08 retry leaves alone what waits, runs or has completed", async ({ store }) => {
     for (const state of ["pending", "claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state);

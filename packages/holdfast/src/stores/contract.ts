@@ -1,0 +1,7 @@
+/** For authors of stores: the contract with all its types, and the arithmetic that every store shares. */
+export type * from "../store.js";
+export { attemptsUsed, countClaim, EXPIRED_ERROR, STALE_ERROR } from "../state.js";
+export type { ClaimCount, FinishedState, State } from "../state.js";
+export { LIMITS } from "../defaults.js";
+export { systemClock } from "../clock.js";
+export type { Clock, Timer } from "../clock.js";

@@ -1,0 +1,64 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, it } from "vitest";
+import type { Clock } from "#src/clock.js";
+import { openStore } from "#src/engine/open-store.js";
+import { exerciseStore, type CallerTransaction, type StoreUnderTest } from "#src/testing/exercise-store/index.js";
+
+exerciseStore(
+  { describe, it },
+  {
+    name: "SQLite in memory",
+    async create(clock) {
+      const store = await openStore("sqlite::memory:", { clock });
+      await store.migrate();
+      return {
+        store,
+        address: null,
+        again: () => Promise.reject(new Error("a database in memory has one handle")),
+        dispose: () => Promise.resolve(),
+      };
+    },
+  },
+);
+
+exerciseStore(
+  { describe, it },
+  {
+    name: "SQLite on a file",
+    createUnmigrated: onFile,
+    async create(clock) {
+      const under = await onFile(clock);
+      await under.store.migrate();
+      return under;
+    },
+  },
+);
+
+async function onFile(clock: Clock): Promise<StoreUnderTest> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-conformance-"));
+  const file = join(folder, "jobs.db");
+  const address = `sqlite:${file}`;
+  const again = () => openStore(address, { clock });
+  return {
+    store: await again(),
+    again,
+    address,
+    begin: () => Promise.resolve(transactionOn(file)),
+    dispose: () => rm(folder, { recursive: true }),
+  };
+}
+
+/** A transaction as an application has it open: on a connection of its own. */
+function transactionOn(file: string): CallerTransaction {
+  const db = new Database(file);
+  const end = (statement: "COMMIT" | "ROLLBACK") => () => {
+    db.exec(statement);
+    db.close();
+    return Promise.resolve();
+  };
+  db.exec("BEGIN IMMEDIATE");
+  return { tx: db, commit: end("COMMIT"), rollback: end("ROLLBACK") };
+}

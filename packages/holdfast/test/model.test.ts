@@ -1,0 +1,91 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Clock } from "#src/clock.js";
+import { openStore } from "#src/engine/open-store.js";
+import type { Store } from "#src/store.js";
+import { compareWithModel, StoreDiffers, type ComparedStore } from "#src/testing/model-run.js";
+
+// HOLDFAST_SEED repeats the runs of a seed, or the one list a failure printed; HOLDFAST_RUNS asks for more of them.
+const seed = process.env["HOLDFAST_SEED"];
+const runs = Number(process.env["HOLDFAST_RUNS"] ?? 300);
+const TIMEOUT_MS = 60_000 + 200 * runs;
+
+async function inMemory(clock: Clock): Promise<ComparedStore> {
+  const store = await openStore("sqlite::memory:", { clock });
+  await store.migrate();
+  const again = (): Promise<never> => Promise.reject(new Error("a database in memory has one handle"));
+  return { store, again, address: null, dispose: () => Promise.resolve() };
+}
+
+async function inFile(clock: Clock): Promise<ComparedStore> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-model-"));
+  const address = `sqlite:${join(folder, "jobs.db")}`;
+  const again = async (): Promise<Store> => {
+    const store = await openStore(address, { clock });
+    await store.migrate();
+    return store;
+  };
+  return { store: await again(), again, address, dispose: () => rm(folder, { recursive: true }) };
+}
+
+// Side by side: one keeps a core busy, the other mostly waits for threads and the disk.
+describe.concurrent("promises 2–6, 8 and 9: leases, fences, attempts, keys, conservation, every job ends", () => {
+  it(
+    `SQLite cannot be told from the reference model in ${runs} random histories`,
+    () => compareWithModel(inMemory, { runs, seed }),
+    TIMEOUT_MS,
+  );
+
+  it(
+    "nor can a SQLite file that two processes share and that is closed and opened again in between",
+    () => compareWithModel(inFile, { runs: Math.ceil(runs / 8), seed }),
+    TIMEOUT_MS,
+  );
+});
+
+/** Faults put in front of a store that is right. */
+const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
+  "forgets to extend": () => ({ extend: (leases) => Promise.resolve(leases.map(() => "kept")) }),
+  "ignores the fence of an outcome": (store) => ({
+    async settle(outcomes) {
+      const jobs = await Promise.all(outcomes.map(({ id }) => store.get(id)));
+      return store.settle(outcomes.map((outcome, at) => ({ ...outcome, fence: jobs[at]?.fence ?? outcome.fence })));
+    },
+  }),
+  "cancels nothing": () => ({ cancel: (ids) => Promise.resolve(ids.map(() => "cancelled")) }),
+  "claims from paused queues": () => ({ pause: () => Promise.resolve() }),
+  "loses every third job": (store) => {
+    let count = 0;
+    return {
+      insert: async (jobs) =>
+        Promise.all(
+          jobs.map(async (job) => {
+            const [answer] = ++count % 3 === 0 ? [] : await store.insert([job]);
+            return answer ?? { status: "inserted" };
+          }),
+        ),
+    };
+  },
+};
+
+describe.concurrent("the comparison", () => {
+  it.each(Object.keys(FAULTS))("catches a store that %s, and shows it again from the seed it prints", async (name) => {
+    const faulty = async (clock: Clock): Promise<ComparedStore> => {
+      const right = await inMemory(clock);
+      const faults = FAULTS[name]?.(right.store) ?? {};
+      const store = new Proxy(right.store, {
+        get: (target, key) => Reflect.get(Object.hasOwn(faults, key) ? faults : target, key) as unknown,
+      });
+      return { ...right, store };
+    };
+    const first = await compareWithModel(faulty, { runs: 100, commands: 30 }).catch((error: unknown) => error);
+    expect(first).toBeInstanceOf(StoreDiffers);
+    const { message, seed: printed } = first as StoreDiffers;
+    expect(message).toContain(`HOLDFAST_SEED=${printed} npm test`);
+    await expect(compareWithModel(faulty, { runs: 100, commands: 30, seed: printed })).rejects.toThrow(
+      message.split("\n")[0],
+    );
+  });
+});

@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ROOT } from "./documents.js";
+
+interface Manifest {
+  scripts?: Record<string, string>;
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
+}
+
+function manifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8")) as Manifest;
+}
+
+const root = manifest(".");
+const scripts = new Set(Object.keys(root.scripts ?? {}));
+const packages = new Set([
+  "holdfast",
+  ...[root, manifest("packages/holdfast")].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
+    Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies }),
+  ),
+]);
+
+/** What is wrong with a line of shell; null if a reader can type it. */
+export function problemOf(line: string): string | null {
+  const [program = "", verb = "", ...rest] = line.trim().split(/\s+/);
+  if (program === "node" || (program === "git" && verb === "clone")) return null;
+  if (program !== "npm") return `"${line}" is none of the commands that documents may use`;
+  switch (verb) {
+    case "install": {
+      const missing = rest.filter((word) => !word.startsWith("-")).find((name) => !packages.has(name));
+      return missing === undefined ? null : `the package ${missing} is not among those we use`;
+    }
+    case "start":
+    case "test":
+      return scripts.has(verb) ? null : `package.json has no script ${verb}`;
+    case "run":
+      return scripts.has(rest[0] ?? "") ? null : `package.json has no script ${rest[0]}`;
+    default:
+      return `"npm ${verb}" is none of the commands that documents may use`;
+  }
+}

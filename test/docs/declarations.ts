@@ -1,0 +1,38 @@
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { ROOT } from "./documents.js";
+
+const DIST = join(ROOT, "packages/holdfast/dist");
+
+/** The names an entry point exports, types included, read from its declarations. */
+export function exportsOf(file: string): string[] {
+  const text = readFileSync(join(DIST, file), "utf8");
+  const names = [...text.matchAll(/^export (?:type )?\{(?<list>[^}]*)\}/gm)].flatMap(({ groups }) =>
+    (groups?.["list"] ?? "").split(",").map((name) => name.replace(/^.* as /s, "").trim()),
+  );
+  const declared = [
+    ...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|function|const|interface|type) (?<name>\w+)/gm),
+  ].map(({ groups }) => groups?.["name"] ?? "");
+  const passedOn = [...text.matchAll(/^export \* from "(?<from>[^"]+)"/gm)].flatMap(({ groups }) =>
+    exportsOf(join(dirname(file), (groups?.["from"] ?? "").replace(/\.js$/, ".d.ts"))),
+  );
+  return [...names, ...declared, ...passedOn].filter((name) => name !== "");
+}
+
+/** The public members that an interface or class declares itself. */
+export function membersOf(file: string, name: string): string[] {
+  const text = readFileSync(join(DIST, file), "utf8");
+  const start = new RegExp(`^export (?:declare )?(?:interface|class) ${name}\\b[^{]*\\{$`, "m").exec(text);
+  if (start === null) throw new Error(`${file} declares no ${name}`);
+  const body = text.slice(start.index + start[0].length, text.indexOf("\n}", start.index));
+  const withoutComments = body.replace(/\/\*\*[\s\S]*?\*\//g, (comment) => (comment.includes("@internal") ? "@" : ""));
+  const members = [...withoutComments.matchAll(/^ {4}(?:(?:readonly|get|async) )*(?<name>\w+)[?(<:]/gm)];
+  return [...new Set(members.map(({ groups }) => groups?.["name"] ?? ""))].filter((member) => member !== "constructor");
+}
+
+/** The code of every error class. */
+export function errorCodes(): Map<string, string> {
+  const text = readFileSync(join(DIST, "errors.js"), "utf8");
+  const classes = text.matchAll(/^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\("(?<code>\w+)"/gm);
+  return new Map([...classes].map(({ groups }) => [groups?.["name"] ?? "", groups?.["code"] ?? ""]));
+}
