@@ -1,0 +1,102 @@
+import { job, type NoInput } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { onFile, scene, watch } from "./scene.js";
+
+const type = job({ type: "t", run: () => {} });
+
+describe("natural batching", () => {
+  it("B-13 fifty enqueues at once are one write", async () => {
+    const { hf, store } = await scene();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([50]);
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(50);
+    expect((await hf.stats()).states.pending).toBe(50);
+  });
+
+  it("B-13 an enqueue of an idle client is written at once, with no timer", async () => {
+    const { hf, store } = await scene();
+    // The clock never moves: an answer means that nothing waited for time.
+    await hf.enqueue(type);
+    await hf.enqueue(type);
+    expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 1]);
+  });
+
+  it("B-13 what gathers while a write is under way goes in the next one", async () => {
+    const { hf, clock, store } = await scene();
+    const letGo = store.hold("insert");
+    const first = hf.enqueue(type);
+    await clock.settle();
+    const rest = Array.from({ length: 30 }, () => hf.enqueue(type));
+    await clock.settle();
+    expect(store.count("insert")).toBe(1);
+    letGo();
+    await Promise.all([first, ...rest]);
+    expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 30]);
+  });
+
+  it("B-13 a batch has at most 500 jobs and 1 MB", async () => {
+    const { hf, store } = await scene();
+    await Promise.all(Array.from({ length: 1_200 }, () => hf.enqueue(type)));
+    expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([500, 500, 200]);
+
+    store.forget();
+    const large = { text: "x".repeat(200_000) } as unknown as NoInput;
+    await Promise.all(Array.from({ length: 12 }, () => hf.enqueue(type, large)));
+    expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([5, 5, 2]);
+  });
+
+  it("B-13 a batch that the store refuses fails each of its callers, and the next one is tried afresh", async () => {
+    const { hf, store } = await scene();
+    const back = store.fail(new Error("disk gone"), "insert");
+    const answers = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
+    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    back();
+    await hf.enqueue(type);
+    expect((await hf.stats()).states.pending).toBe(1);
+  });
+
+  it("B-13 outcomes are settled in batches: a hundred quick jobs cost a handful of writes", async () => {
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    await hf.enqueueMany(type, Array.from({ length: 100 }));
+    hf.work({ concurrency: 100 });
+    await clock.advance("1s");
+    expect((await hf.stats()).states.completed).toBe(100);
+    expect(store.count("settle")).toBeLessThanOrEqual(5);
+    expect(store.count("start")).toBe(0);
+  });
+
+  it("B-13 a client that only enqueues starts no timer and no listener", async () => {
+    const { clock, store, another } = await scene();
+    const line = watch(store.store);
+    let timers = 0;
+    const counted = {
+      ...clock,
+      after: (...args: Parameters<typeof clock.after>) => {
+        timers++;
+        return clock.after(...args);
+      },
+    };
+    const { holdfast } = await import("holdfast");
+    const hf = await holdfast({ store: line.store, jobs: [type], clock: counted });
+    await hf.enqueue(type);
+    await hf.enqueueMany(type, Array.from({ length: 600 }));
+    await hf.enqueue(type, undefined, { delay: "1h", unique: "once" });
+    await hf.stats();
+    expect(timers).toBe(0);
+    expect(line.count("listen")).toBe(0);
+    expect(line.count("beat")).toBe(0);
+    await hf.close();
+
+    const working = await another({ jobs: [type] });
+    working.work();
+    expect(store.count("listen")).toBe(1);
+  });
+
+  it("B-13 on a file fifty enqueues at once are durable and all run", async () => {
+    const { hf } = await onFile({ jobs: [type] });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    hf.work();
+    await Promise.all(answers.map(({ id }) => hf.result(id)));
+    expect((await hf.stats()).states.completed).toBe(50);
+  });
+});

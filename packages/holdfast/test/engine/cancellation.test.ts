@@ -1,0 +1,209 @@
+import { job, JobCancelled, type AbortReason } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { deferred, hear, onFile, scene, untilAborted } from "./scene.js";
+
+describe("cancellation", () => {
+  it("C-07 a waiting job is cancelled at once and never runs", async () => {
+    let ran = 0;
+    const type = job({ type: "t", run: () => void ran++ });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const cancelled = hear(hf, "cancelled");
+    const { id } = await hf.enqueue(type, undefined, { delay: "1m" });
+
+    expect(await hf.cancel(id)).toBe("cancelled");
+    expect(await read(id)).toMatchObject({ state: "cancelled", attempt: 0, finishedAt: new Date(clock.now()) });
+    expect(cancelled).toEqual([{ id, type: "t", queue: "default" }]);
+    await clock.advance("5m");
+    expect(await hf.drain()).toBe(0);
+    expect(ran).toBe(0);
+  });
+
+  it("C-07 a failed job that waits for its retry is cancelled at once", async () => {
+    const type = job({
+      type: "t",
+      run() {
+        throw new Error("down");
+      },
+    });
+    const { hf, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    await hf.tick();
+    expect(await hf.cancel(id)).toBe("cancelled");
+    expect(await read(id)).toMatchObject({ state: "cancelled", attempt: 1 });
+  });
+
+  it("C-07 a running job hears it through its signal, and is cancelled when it throws", async () => {
+    const reasons: (AbortReason | undefined)[] = [];
+    const type = job({
+      type: "t",
+      async run({ signal }) {
+        signal.addEventListener("abort", () => reasons.push(signal.reason));
+        await untilAborted(signal);
+      },
+    });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const heard = hear(hf, "cancelled");
+    const worker = hf.work();
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+
+    expect(await hf.cancel(id)).toBe("requested");
+    await clock.settle();
+    expect(reasons).toHaveLength(1);
+    expect(reasons[0]).toBeInstanceOf(JobCancelled);
+    const cancelled = await read(id);
+    expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
+    // It did as it was asked: that is no failure.
+    expect(cancelled).toMatchObject({ error: null, attempts: [] });
+    expect(heard.map((event) => event.id)).toEqual([id]);
+    expect(worker.running).toBe(0);
+  });
+
+  it("C-07 a handler that throws something else after its signal is cancelled too, not retried", async () => {
+    const type = job({
+      type: "t",
+      run: ({ signal }) => untilAborted(signal).catch(() => Promise.reject(new Error("cleaned up"))),
+    });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    hf.work();
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    await hf.cancel(id);
+    await clock.settle();
+    expect((await read(id)).state).toBe("cancelled");
+  });
+
+  it("C-07 a handler that completes anyway is completed: only that beats a cancellation", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise.then(() => ({ done: true })) });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    hf.work();
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    await hf.cancel(id);
+    await clock.settle();
+    expect((await read(id)).state).not.toBe("cancelled");
+    gate.resolve();
+    await clock.settle();
+    expect(await read(id)).toMatchObject({ state: "completed", output: { done: true } });
+  });
+
+  it("C-07 without a wake a running job hears of it when its lease is next extended", async () => {
+    const aborted: number[] = [];
+    const type = job({
+      type: "t",
+      run: ({ signal }) => untilAborted(signal).finally(() => aborted.push(clock.now())),
+    });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    // A store that never calls back: hints are only hints.
+    const deaf = new Proxy(store.store, {
+      get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
+    });
+    const { holdfast } = await import("holdfast");
+    const worker = await holdfast({ store: deaf, jobs: [type], clock, logger: false });
+    const { id } = await hf.enqueue(type);
+    worker.work();
+    await clock.advance("1s");
+    const startedAt = clock.now() - 1_000;
+    await hf.cancel(id);
+    await clock.advance("8s");
+    expect(aborted).toEqual([]);
+    await clock.advance("2s");
+    expect(aborted).toEqual([startedAt + 10_000]);
+    await worker.close();
+  });
+
+  it("C-07 a job claimed ahead and not begun is cancelled without running and without counting an attempt", async () => {
+    const gate = deferred();
+    const ran: string[] = [];
+    const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const { hf, clock, job: read } = await scene({ jobs: [quick, slow] });
+    // Quick jobs make the worker claim ahead; then a slow one holds the only slot.
+    for (let n = 0; n < 20; n++) await hf.enqueue(quick);
+    const worker = hf.work({ concurrency: 1 });
+    await clock.settle();
+    ran.length = 0;
+    await hf.pause("default");
+    await hf.enqueue(slow);
+    const held = await hf.enqueue(quick);
+    await hf.resume("default");
+    await clock.advance("1s");
+    expect(worker.running).toBe(1);
+    expect((await read(held.id)).state).toBe("claimed");
+
+    expect(await hf.cancel(held.id)).toBe("requested");
+    await clock.settle();
+    expect(await read(held.id)).toMatchObject({ state: "cancelled", attempt: 0 });
+    gate.resolve();
+    await clock.settle();
+    expect(ran).toEqual([]);
+  });
+
+  it("C-07 a job whose cancellation was asked for while its worker was gone is laid down unrun", async () => {
+    let ran = 0;
+    const type = job({ type: "t", run: () => void ran++ });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    await hf.claim();
+    expect(await hf.cancel(id)).toBe("requested");
+    await clock.advance("31s");
+    expect(await hf.tick()).toBe(false);
+    expect(ran).toBe(0);
+    expect((await read(id)).state).toBe("cancelled");
+  });
+
+  it("C-07 finished and unknown jobs say so", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    await hf.tick();
+    expect(await hf.cancel(id)).toBe("finished");
+    expect(await hf.cancel("00000000-0000-7000-8000-000000000000")).toBe("missing");
+  });
+
+  it("C-07 all jobs that match a filter are cancelled in one call, and counted", async () => {
+    const a = job({ type: "a", run: () => {} });
+    const b = job({ type: "b", run: () => {} });
+    const { hf } = await scene({ jobs: [a, b] });
+    await hf.enqueueMany(
+      a,
+      Array.from({ length: 450 }, () => undefined),
+    );
+    const kept = await hf.enqueue(b);
+    expect(await hf.cancel({ type: a })).toBe(450);
+    expect((await hf.stats()).types["a"]).toMatchObject({ cancelled: 450, pending: 0 });
+    expect((await hf.get(kept.id))?.state).toBe("pending");
+  });
+
+  // Real time, real thread: the median of five, so that one busy moment of the machine does not decide.
+  it("C-07 on a file a running handler hears of it within 100 ms, from its own client and from another", async () => {
+    const begun: (() => void)[] = [];
+    const aborted: ((at: number) => void)[] = [];
+    const type = job({
+      type: "t",
+      async run({ signal }) {
+        begun.shift()?.();
+        await untilAborted(signal).catch(() => aborted.shift()?.(performance.now()));
+      },
+    });
+    const { hf, file } = await onFile({ jobs: [type] });
+    const other = (await onFile({}, file)).hf;
+    hf.work();
+    for (const client of [hf, other]) {
+      const took: number[] = [];
+      for (let round = 0; round < 5; round++) {
+        const running = deferred();
+        const stopped = deferred<number>();
+        begun.push(running.resolve);
+        aborted.push(stopped.resolve);
+        const { id } = await hf.enqueue(type);
+        await running.promise;
+        const asked = performance.now();
+        expect(await client.cancel(id)).toBe("requested");
+        took.push((await stopped.promise) - asked);
+      }
+      expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(100);
+    }
+  });
+});

@@ -1,0 +1,116 @@
+import { job, type EventName } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { deferred, hear, scene } from "./scene.js";
+
+describe("events", () => {
+  it("B-18 tell the way of a job, once the store has confirmed it", async () => {
+    const gate = deferred();
+    let attempt = 0;
+    const type = job({
+      type: "t",
+      async run({ progress }) {
+        if (++attempt === 1) throw new Error("once");
+        progress(0.5, "half");
+        await gate.promise;
+        return { n: 1 };
+      },
+    });
+    const { hf, clock } = await scene({ jobs: [type] });
+    const heard: [EventName, object][] = [];
+    for (const name of ["enqueued", "claimed", "started", "progress", "completed", "failed", "retried"] as const) {
+      hf.on(name, (event) => void heard.push([name, event]));
+    }
+    const worker = hf.work();
+    const { id } = await hf.enqueue(type);
+    await clock.advance("1s");
+    await hf.retry(id);
+    await clock.advance("1s");
+    gate.resolve();
+    await clock.settle();
+
+    const about = { id, type: "t", queue: "default" };
+    const lease = { ...about, worker: worker.id };
+    expect(heard).toEqual([
+      ["enqueued", { ...about, replaced: false }],
+      ["claimed", { ...lease, attempt: 1 }],
+      ["failed", { ...lease, attempt: 1, error: { message: "once", code: null }, retryInMs: 30_000 }],
+      ["retried", { id }],
+      ["claimed", { ...lease, attempt: 2 }],
+      ["progress", { ...lease, attempt: 2, fraction: 0.5, note: "half" }],
+      ["started", { ...lease, attempt: 2 }],
+      ["completed", { ...lease, attempt: 2, output: { n: 1 }, durationMs: 1_000 }],
+    ]);
+  });
+
+  it("B-18 tell what is done to jobs and queues by hand", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf } = await scene({ jobs: [type] });
+    const heard: unknown[] = [];
+    for (const name of ["cancelled", "removed", "paused", "resumed"] as const) {
+      hf.on(name, (event) => void heard.push([name, event]));
+    }
+    const { id } = await hf.enqueue(type);
+    await hf.cancel(id);
+    await hf.remove(id);
+    await hf.remove(id);
+    await hf.pause("default");
+    await hf.resume("default");
+    expect(heard).toEqual([
+      ["cancelled", { id, type: "t", queue: "default" }],
+      ["removed", { id }],
+      ["paused", { queue: "default" }],
+      ["resumed", { queue: "default" }],
+    ]);
+  });
+
+  it("B-19 a listener that throws hurts nobody: it is logged, the others hear, the job completes", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
+    const broken = new Error("in a listener");
+    for (const name of ["enqueued", "claimed", "completed", "workerStarted"] as const) {
+      hf.on(name, () => {
+        throw broken;
+      });
+    }
+    const completed = hear(hf, "completed");
+    hf.work();
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.push((await hf.enqueue(type)).id);
+    await clock.settle();
+    for (const id of ids) expect((await read(id)).state).toBe("completed");
+    expect(completed.map(({ id }) => id)).toEqual(ids);
+    expect(lines).toContainEqual({
+      level: "error",
+      message: "an event listener threw",
+      fields: { event: "completed", error: broken },
+    });
+  });
+
+  it("B-18 a listener that was taken away hears nothing more, even from within an event", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf } = await scene({ jobs: [type] });
+    const heard: string[] = [];
+    const off = hf.on("completed", ({ id }) => {
+      heard.push(id);
+      off();
+      off();
+    });
+    const first = await hf.enqueue(type);
+    await hf.enqueue(type);
+    await hf.drain();
+    expect(heard).toEqual([first.id]);
+  });
+
+  it("B-18 a duplicate enqueue tells nothing; one that replaced tells so", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf } = await scene({ jobs: [type] });
+    const enqueued = hear(hf, "enqueued");
+    const { id } = await hf.enqueue(type, undefined, { unique: "k" });
+    await hf.enqueue(type, undefined, { unique: "k" });
+    await hf.enqueue(type, undefined, { unique: { key: "k", onConflict: "replace" } });
+    expect(enqueued.map((event) => [event.id, event.replaced])).toEqual([
+      [id, false],
+      [id, true],
+    ]);
+  });
+});

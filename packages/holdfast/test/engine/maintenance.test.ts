@@ -1,0 +1,245 @@
+import { InvalidOption, job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { deferred, hear, scene } from "./scene.js";
+
+const STALE = "Job timed out (stale claim)";
+const DAY = 86_400_000;
+const type = job({ type: "t", run: () => {} });
+
+describe("stale leases", () => {
+  it("A-13 A-32 expireStale lays down leases that ran out and answers how many", async () => {
+    const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
+    const recovered = hear(hf, "recovered");
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.push((await hf.enqueue(type, undefined, n === 2 ? { maxAttempts: 1 } : {})).id);
+    for (const lease of await hf.claim({ limit: 3 })) await lease.start();
+    const waiting = await hf.enqueue(type);
+    await clock.advance(29_999);
+    expect(await hf.expireStale()).toBe(0);
+    await clock.advance(1);
+    expect(await hf.expireStale()).toBe(3);
+    expect(await hf.expireStale()).toBe(0);
+
+    const [first, second, last] = ids as [string, string, string];
+    for (const id of [first, second]) {
+      const back = await read(id);
+      expect(back).toMatchObject({ state: "pending", attempt: 1, error: { message: STALE } });
+      // No backoff: a crash of the worker is no fault of the job.
+      expect(back.runAt.getTime()).toBe(clock.now());
+    }
+    expect(await read(last)).toMatchObject({
+      state: "dead",
+      error: { message: STALE },
+      finishedAt: new Date(clock.now()),
+    });
+    expect((await read(waiting.id)).error).toBeNull();
+    expect(recovered.map(({ id, to }) => [id, to])).toEqual([
+      [first, "pending"],
+      [second, "pending"],
+      [last, "dead"],
+    ]);
+    expect(lines.filter((line) => line.message === STALE)).toHaveLength(3);
+  });
+
+  it("A-13 more stale leases than one step takes are all laid down", async () => {
+    const { hf, clock } = await scene({ jobs: [type] });
+    await hf.enqueueMany(type, Array.from({ length: 1_100 }));
+    for (let n = 0; n < 3; n++) await hf.claim({ limit: 500 });
+    await clock.advance("30s");
+    expect(await hf.expireStale()).toBe(1_100);
+  });
+
+  it("A-16 A-32 a worker's client does it by itself every 5 minutes", async () => {
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type, undefined, { queue: "nobody" });
+    await hf.claim();
+    hf.work({ queues: ["default"], poll: "1m", lease: "1m" });
+    await clock.advance(299_999);
+    expect((await read(id)).state).toBe("claimed");
+    await clock.advance(1);
+    expect(await read(id)).toMatchObject({ state: "pending", error: { message: STALE } });
+
+    await clock.advance("1s");
+    await hf.claim();
+    await clock.advance("4m");
+    expect((await read(id)).state).toBe("claimed");
+    await clock.advance("1m");
+    expect((await read(id)).state).toBe("pending");
+  });
+
+  it("A-16 of several processes only one does each turn", async () => {
+    const { hf, clock, store, another } = await scene({ jobs: [type] });
+    const options = { poll: "1m", lease: "1m" } as const;
+    hf.work(options);
+    (await another({ jobs: [type] })).work(options);
+    (await another({ jobs: [type] })).work(options);
+    await clock.advance("10m 10s");
+    expect(store.count("expireStale")).toBe(2);
+    expect(store.count("expireWaiting")).toBe(20);
+  });
+
+  it("A-16 a turn that fails is told as an outage, and the next is taken all the same", async () => {
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    const outages = hear(hf, "outage");
+    hf.work({ poll: "1m", lease: "1m" });
+    const back = store.fail(new Error("no"), "expireStale");
+    await clock.advance("5m");
+    expect(outages.map(({ doing }) => doing)).toEqual(["stale"]);
+    back();
+    await clock.advance("5m");
+    expect(store.count("expireStale")).toBe(2);
+  });
+
+  it("E-04 the time after which a job counts as stale is the lease, and can be set", async () => {
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const [lease] = await hf.claim({ lease: "5m" });
+    await lease?.start();
+    await clock.advance("4m 59s");
+    expect(await hf.expireStale()).toBe(0);
+    expect((await read(id)).state).toBe("running");
+    await clock.advance("1s");
+    expect(await hf.expireStale()).toBe(1);
+    expect((await read(id)).state).toBe("pending");
+    expect(await hf.tick()).toBe(true);
+  });
+});
+
+describe("expiry", () => {
+  it("A-34 a job past its expires-at never runs: it is laid down unrun, no attempt counted", async () => {
+    let ran = 0;
+    const counted = job({ type: "t", run: () => void ran++ });
+    const { hf, clock, job: read } = await scene({ jobs: [counted] });
+    const died = hear(hf, "dead");
+    const { id } = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_000 });
+    const later = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_001 });
+    await clock.advance("1m");
+    hf.work();
+    await clock.settle();
+    expect(ran).toBe(1);
+    expect((await read(later.id)).state).toBe("completed");
+    expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, startedAt: null, error: { code: "EXPIRED" } });
+    expect(died).toMatchObject([{ id, error: { code: "EXPIRED" } }]);
+  });
+
+  it("A-34 tick, drain and claim do not hand it out either", async () => {
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const expiring = async (): Promise<string> => {
+      const { id } = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });
+      await clock.advance("1s");
+      return id;
+    };
+    const ids = [await expiring()];
+    expect(await hf.tick()).toBe(false);
+    ids.push(await expiring());
+    expect(await hf.drain()).toBe(0);
+    ids.push(await expiring());
+    expect(await hf.claim()).toEqual([]);
+    for (const id of ids) expect(await read(id)).toMatchObject({ state: "dead", attempt: 0 });
+  });
+
+  it("A-34 where nobody claims, maintenance lays it down within half a minute", async () => {
+    const short = job({ type: "short", expiresAfter: "10s", run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [short] });
+    const expired = hear(hf, "expired");
+    const { id } = await hf.enqueue(short, undefined, { queue: "nobody" });
+    hf.work({ queues: ["default"] });
+    await clock.advance("30s");
+    expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { code: "EXPIRED" } });
+    expect(expired).toEqual([{ id, type: "short", queue: "nobody" }]);
+  });
+});
+
+describe("retention", () => {
+  it("B-16 completed and cancelled jobs are deleted after 7 days, dead ones after 30; waiting and running never", async () => {
+    const gate = deferred();
+    const long = job({ type: "long", timeout: "300d", run: () => gate.promise });
+    const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
+    const { hf, clock } = await scene({ jobs: [type, long, bad] });
+    const purged = hear(hf, "purged");
+    const completed = await hf.enqueue(type);
+    const dead = await hf.enqueue(bad);
+    const running = await hf.enqueue(long);
+    hf.work({ concurrency: 1 });
+    await clock.advance("1s");
+    const cancelled = await hf.enqueue(type, undefined, { delay: "300d" });
+    await hf.cancel(cancelled.id);
+    const waiting = await hf.enqueue(type, undefined, { delay: "300d" });
+    const left = async (): Promise<string[]> => (await hf.list()).jobs.map(({ id }) => id).toSorted();
+    const sorted = (...jobs: { id: string }[]): string[] => jobs.map(({ id }) => id).toSorted();
+
+    // Days in a moment: the wall clock jumps, and the busy worker's next beat brings its lease after it.
+    const jump = async (days: number): Promise<void> => {
+      clock.setWall(clock.now() + days * DAY);
+      await clock.advance("61s");
+    };
+    await jump(6.9);
+    expect(await left()).toEqual(sorted(running, completed, dead, cancelled, waiting));
+    await jump(0.2);
+    expect(await left()).toEqual(sorted(running, dead, waiting));
+    await jump(24);
+    expect(await left()).toEqual(sorted(running, waiting));
+    expect(purged).toEqual([
+      { state: "completed", count: 1 },
+      { state: "cancelled", count: 1 },
+      { state: "dead", count: 1 },
+    ]);
+    gate.resolve();
+  });
+
+  it("B-16 retention goes by age, by count, by both, or is off, for each state by itself", async () => {
+    const { hf, clock } = await scene({
+      jobs: [type],
+      retention: { completed: { age: "1h", count: 3 }, cancelled: { count: 1 }, dead: false },
+    });
+    const purged = hear(hf, "purged");
+    for (let n = 0; n < 5; n++) {
+      await hf.enqueue(type);
+      await hf.tick();
+      await hf.cancel((await hf.enqueue(type)).id);
+      await clock.advance("1s");
+    }
+    const dead = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1 });
+    await clock.advance("1s");
+    await hf.tick();
+    const newest = (await hf.list({ state: "completed", limit: 3 })).jobs.map(({ id }) => id);
+
+    expect(await hf.purge()).toBe(6);
+    expect((await hf.list({ state: "completed" })).jobs.map(({ id }) => id)).toEqual(newest);
+    expect((await hf.stats()).states).toMatchObject({ completed: 3, cancelled: 1, dead: 1 });
+    expect(purged).toEqual([
+      { state: "completed", count: 2 },
+      { state: "cancelled", count: 4 },
+    ]);
+    await clock.advance("2h");
+    expect(await hf.purge()).toBe(3);
+    clock.setWall(clock.now() + 1_000 * DAY);
+    await hf.purge();
+    expect((await hf.get(dead.id))?.state).toBe("dead");
+  });
+
+  it("B-16 one state can be purged by hand, older than a time", async () => {
+    const { hf, clock } = await scene({ jobs: [type] });
+    await hf.enqueue(type);
+    await hf.tick();
+    await clock.advance("1h");
+    await hf.enqueue(type);
+    await hf.tick();
+    expect(await hf.purge({ state: "completed", olderThan: "30m" })).toBe(1);
+    expect(await hf.purge({ state: "completed", olderThan: "30m" })).toBe(0);
+    expect((await hf.stats()).states.completed).toBe(1);
+  });
+
+  it("B-16 a retention that makes no sense is refused with its name", async () => {
+    for (const [retention, field] of [
+      [{ completed: "never" }, "retention.completed"],
+      [{ dead: {} }, "retention.dead"],
+      [{ dead: { count: -1 } }, "retention.dead.count"],
+      [{ pending: "1d" }, "pending"],
+    ] as const) {
+      const opening = scene({ retention: retention as object });
+      await expect(opening).rejects.toThrow(InvalidOption);
+      await expect(opening).rejects.toThrow(new RegExp(`^${field}:`));
+    }
+  });
+});

@@ -1,0 +1,230 @@
+import { Emitter } from "#src/engine/events.js";
+import { Settler } from "#src/engine/settler.js";
+import type { Outcome, SettleAnswer, Store } from "#src/store.js";
+import { DiskFull, HoldfastError, job, StoreUnavailable } from "holdfast";
+import { fakeClock } from "holdfast/testing";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { deferred, hear, scene, type Deferred } from "./scene.js";
+
+const gone = new StoreUnavailable("the database is restarting");
+
+describe("an outage of the store", () => {
+  it("B-19 outcomes are kept and settled when the store is back; nothing runs twice", async () => {
+    const gates: Deferred<void>[] = [];
+    let runs = 0;
+    const type = job({
+      type: "t",
+      async run() {
+        runs++;
+        const gate = deferred();
+        gates.push(gate);
+        await gate.promise;
+        return { done: true };
+      },
+    });
+    const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
+    const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
+    hf.work();
+    const ids: string[] = [];
+    for (let n = 0; n < 4; n++) ids.push((await hf.enqueue(type)).id);
+    await clock.advance("1s");
+
+    const back = store.fail(gone, "settle", "claim", "extend");
+    for (const gate of gates) gate.resolve();
+    await clock.advance("9s");
+    expect(outages.map(({ doing }) => doing)).toContain("settle");
+    expect(lines.some((line) => line.level === "warn")).toBe(true);
+    for (const id of ids) expect((await read(id)).state).toBe("running");
+    back();
+    await clock.advance("2s");
+    for (const id of ids)
+      expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { done: true } });
+    expect(backs.map(({ doing }) => doing)).toContain("settle");
+    expect(runs).toBe(4);
+  });
+
+  it("B-19 claims stop while outcomes cannot be settled, and go on afterwards", async () => {
+    const ran: number[] = [];
+    const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    hf.work({ concurrency: 1 });
+    const back = store.fail(gone, "settle");
+    await hf.enqueue(type, { n: 1 });
+    await clock.settle();
+    expect(ran).toEqual([1]);
+    store.forget();
+    await hf.enqueue(type, { n: 2 });
+    await clock.advance("10s");
+    expect(store.count("claim")).toBe(0);
+    expect(ran).toEqual([1]);
+    back();
+    await clock.advance("3s");
+    expect(ran).toEqual([1, 2]);
+    expect((await hf.stats()).states.completed).toBe(2);
+  });
+
+  it("B-19 a store that fails claims is asked again with growing pauses, at least at every poll; one event tells of it", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    hf.work();
+    await clock.settle();
+    const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
+    const back = store.fail(gone, "claim");
+    store.forget();
+    await clock.advance("10s");
+    expect(store.count("claim")).toBeGreaterThanOrEqual(10);
+    expect(store.count("claim")).toBeLessThanOrEqual(20);
+    expect(outages).toEqual([{ doing: "claim", error: gone }]);
+    back();
+    await clock.advance("1s");
+    expect(backs).toEqual([{ doing: "claim" }]);
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    expect((await hf.get(id))?.state).toBe("completed");
+  });
+
+  it("B-19 a full disk is an outage too", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    hf.work();
+    const back = store.fail(new DiskFull(), "settle");
+    const { id } = await hf.enqueue(type);
+    await clock.advance("5s");
+    back();
+    await clock.advance("3s");
+    expect((await hf.get(id))?.state).toBe("completed");
+  });
+
+  it("C-02 an outcome that cannot be settled within its lease is given up for lost; the job runs again", async () => {
+    let runs = 0;
+    const type = job({ type: "t", run: () => void runs++ });
+    const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
+    const lost = hear(hf, "lost");
+    hf.work();
+    const back = store.fail(gone, "settle");
+    const { id } = await hf.enqueue(type);
+    await clock.advance("29s");
+    expect(lost).toEqual([]);
+    await clock.advance("3s");
+    expect(lost.map((event) => event.id)).toEqual([id]);
+    expect(lines.map((line) => line.message)).toContain("the lease ran out before the outcome was recorded");
+    back();
+    await clock.advance("5s");
+    expect(runs).toBe(2);
+    expect((await read(id)).state).toBe("completed");
+  });
+
+  it("B-19 at most 10,000 outcomes are kept; what comes after is lost at once", async () => {
+    const clock = fakeClock();
+    const settled: string[] = [];
+    let up = false;
+    const store = {
+      settle: (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> => {
+        if (!up) return Promise.reject(gone);
+        settled.push(...outcomes.map((outcome) => outcome.id));
+        return Promise.resolve(outcomes.map(() => "applied"));
+      },
+    } as unknown as Store;
+    const settler = new Settler(store, clock, new Emitter(() => {}));
+    const answers: unknown[] = [];
+    for (let n = 0; n < 10_005; n++) {
+      settler.add({ id: String(n) } as Outcome, 30_000, (answer) => void (answers[n] = answer));
+    }
+    await clock.advance("5s");
+    expect(settler.size).toBe(10_000);
+    expect(settler.healthy).toBe(false);
+    expect(answers.slice(10_000)).toEqual(["lost", "lost", "lost", "lost", "lost"]);
+    up = true;
+    await clock.advance("2s");
+    expect(settler.size).toBe(0);
+    expect(settler.healthy).toBe(true);
+    expect(settled).toEqual(Array.from({ length: 10_000 }, (_, n) => String(n)));
+  });
+
+  it("C-10 when batches under way fail one after the other, a flush still waits for all of them, in their order", async () => {
+    const clock = fakeClock();
+    const failures: (() => void)[] = [];
+    const settled: string[] = [];
+    let up = false;
+    const settle = (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> => {
+      if (!up) return new Promise((_resolve, reject) => failures.push(() => reject(gone)));
+      settled.push(...outcomes.map((outcome) => outcome.id));
+      return Promise.resolve(outcomes.map(() => "applied"));
+    };
+    const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
+    const add = async (id: string): Promise<void> => {
+      settler.add({ id } as Outcome, 30_000, () => {});
+      await clock.settle();
+    };
+    await add("first");
+    let flushed = false;
+    const flushing = settler.idle().then(() => (flushed = true));
+    await add("second");
+    await add("third");
+    for (const fail of failures) {
+      fail();
+      await clock.settle();
+    }
+    expect(flushed).toBe(false);
+    up = true;
+    await clock.advance("5s");
+    await flushing;
+    expect(settled).toEqual(["first", "second", "third"]);
+  });
+
+  it("A-17 one outcome the store refuses does not hurt its batch: that job alone is dead", async () => {
+    const gate = deferred();
+    const type = job({
+      type: "t",
+      input: z.object({ n: z.number() }),
+      run: ({ input }) => gate.promise.then(() => input),
+    });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    const poison = new Proxy(store.store, {
+      get(target, property) {
+        if (property !== "settle") return Reflect.get(target, property) as unknown;
+        return (outcomes: readonly Outcome[]) =>
+          outcomes.some((outcome) => outcome.output === '{"n":3}')
+            ? Promise.reject(new HoldfastError("STORE_ERROR", "value refused"))
+            : target.settle(outcomes);
+      },
+    });
+    const { holdfast } = await import("holdfast");
+    const client = await holdfast({ store: poison, jobs: [type], clock, logger: false });
+    client.work({ concurrency: 10 });
+    for (let n = 0; n < 6; n++) await client.enqueue(type, { n });
+    await clock.settle();
+    gate.resolve();
+    await clock.settle();
+    const { jobs } = await hf.list();
+    // The list is newest first.
+    expect(jobs.map(({ state }) => state).toReversed()).toEqual([
+      "completed",
+      "completed",
+      "completed",
+      "dead",
+      "completed",
+      "completed",
+    ]);
+    expect(jobs.find((found) => found.state === "dead")?.error).toMatchObject({ code: "STORE_ERROR" });
+    await client.close();
+  });
+
+  it("C-10 stop waits for the store to come back, and then everything is settled", async () => {
+    const type = job({ type: "t", run: () => ({ ok: true }) });
+    const { hf, clock, store, job: read } = await scene({ jobs: [type] });
+    const worker = hf.work();
+    const back = store.fail(gone, "settle");
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    let stopped = false;
+    const stopping = worker.stop().then(() => (stopped = true));
+    await clock.advance("5s");
+    expect(stopped).toBe(false);
+    back();
+    await clock.advance("3s");
+    await stopping;
+    expect((await read(id)).state).toBe("completed");
+  });
+});

@@ -1,0 +1,125 @@
+import { Closed, job, JobNotCompleted, JobNotFound, WaitTimeout } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { onFile, scene } from "./scene.js";
+
+const type = job({ type: "t", run: () => ({ answer: 42 }) });
+
+describe("results", () => {
+  it("A-26 a finished job's output is given at once", async () => {
+    const { hf } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    await hf.tick();
+    const output: { answer: number } = await hf.result(type, id);
+    expect(output).toEqual({ answer: 42 });
+    expect(await hf.result(id)).toEqual({ answer: 42 });
+  });
+
+  it("A-26 a wait ends when the job does, without a poll in between", async () => {
+    const { hf, clock } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const waiting = hf.result(type, id);
+    await clock.settle();
+    hf.work();
+    expect(await waiting).toEqual({ answer: 42 });
+  });
+
+  it("A-26 where no hint arrives the poll finds it", async () => {
+    const { clock, store } = await scene();
+    const deaf = new Proxy(store.store, {
+      get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
+    });
+    const { holdfast } = await import("holdfast");
+    const client = await holdfast({ store: deaf, jobs: [type], clock, logger: false });
+    const { id } = await client.enqueue(type);
+    let output: unknown;
+    const waiting = client.result(id).then((value) => (output = value));
+    await clock.settle();
+    await client.tick();
+    await clock.settle();
+    expect(output).toBeUndefined();
+    await clock.advance("1s");
+    expect(output).toEqual({ answer: 42 });
+    await waiting;
+    await client.close();
+  });
+
+  it("A-31 C-07 a job that ends dead or cancelled throws JobNotCompleted with the state and the reason", async () => {
+    const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
+    const { hf } = await scene({ jobs: [type, bad] });
+    const dead = await hf.enqueue(bad);
+    const waiting = hf.result(bad, dead.id);
+    await hf.tick();
+    await expect(waiting).rejects.toThrow(JobNotCompleted);
+    await expect(waiting).rejects.toMatchObject({
+      id: dead.id,
+      state: "dead",
+      message: expect.stringContaining("paper"),
+    });
+    const gone = await hf.enqueue(type);
+    const cancelled = hf.result(type, gone.id);
+    await hf.cancel(gone.id);
+    await expect(cancelled).rejects.toMatchObject({ state: "cancelled" });
+  });
+
+  it("A-26 a failed attempt does not end the wait: the retry's output counts", async () => {
+    let attempt = 0;
+    const flaky = job({
+      type: "flaky",
+      run: () => (++attempt === 1 ? Promise.reject(new Error("once")) : { attempt }),
+    });
+    const { hf, clock } = await scene({ jobs: [flaky] });
+    hf.work();
+    const { id } = await hf.enqueue(flaky);
+    const waiting = hf.result(id);
+    await clock.advance("31s");
+    expect(await waiting).toEqual({ attempt: 2 });
+  });
+
+  it("A-26 a wait gives up after its timeout, at a signal, for a job that does not exist, and when the client closes", async () => {
+    const { hf, clock } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const caught = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
+
+    const timed = caught(hf.result(id, { timeout: "10s" }));
+    await clock.advance("10s");
+    expect(await timed).toBeInstanceOf(WaitTimeout);
+
+    const controller = new AbortController();
+    const aborted = caught(hf.result(id, { signal: controller.signal }));
+    await clock.settle();
+    const reason = new Error("the user left");
+    controller.abort(reason);
+    expect(await aborted).toBe(reason);
+    expect(await caught(hf.result(id, { signal: controller.signal }))).toBe(reason);
+
+    expect(await caught(hf.result("00000000-0000-7000-8000-000000000000"))).toBeInstanceOf(JobNotFound);
+
+    const closed = caught(hf.result(id));
+    await clock.settle();
+    await hf.close();
+    expect(await closed).toBeInstanceOf(Closed);
+  });
+
+  it("B-13 the store is listened to and asked only while someone waits", async () => {
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const waiting = [hf.result(id), hf.result(id), hf.result(id)];
+    await clock.advance("5s");
+    expect(store.count("listen")).toBe(1);
+    expect(store.count("get")).toBeLessThanOrEqual(3 * 7);
+    await hf.tick();
+    expect(await Promise.all(waiting)).toEqual([{ answer: 42 }, { answer: 42 }, { answer: 42 }]);
+    store.forget();
+    await clock.advance("1m");
+    expect(store.total()).toBe(0);
+  });
+
+  it("A-26 on a file another process's result arrives too", async () => {
+    const { hf, file } = await onFile({ jobs: [type] });
+    const other = (await onFile({}, file)).hf;
+    const { id } = await other.enqueue(type);
+    const waiting = other.result(type, id);
+    hf.work();
+    expect(await waiting).toEqual({ answer: 42 });
+  });
+});

@@ -1,0 +1,233 @@
+import type { Core } from "#src/engine/core.js";
+import { Emitter } from "#src/engine/events.js";
+import { Settler } from "#src/engine/settler.js";
+import { readWorkOptions, Worker } from "#src/engine/worker.js";
+import type { Outcome, SettleAnswer, Store } from "#src/store.js";
+import { Closed, job, WorkerStopping, type AbortReason } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { deferred, hear, scene, untilAborted } from "./scene.js";
+
+describe("shutdown", () => {
+  it("C-10 B-14 stop waits for running handlers, and no new job begins meanwhile", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, job: read, store } = await scene({ jobs: [type] });
+    const worker = hf.work();
+    const first = await hf.enqueue(type);
+    await clock.settle();
+    store.forget();
+    let stopped = false;
+    const stopping = worker.stop().then(() => (stopped = true));
+    const second = await hf.enqueue(type);
+    await clock.advance("20s");
+    expect(stopped).toBe(false);
+    expect(store.count("claim")).toBe(0);
+    expect((await read(second.id)).state).toBe("pending");
+    // The lease is kept all the while.
+    expect((await read(first.id)).dueAt?.getTime()).toBeGreaterThan(clock.now() + 15_000);
+
+    gate.resolve();
+    await stopping;
+    expect((await read(first.id)).state).toBe("completed");
+    expect((await read(second.id)).state).toBe("pending");
+  });
+
+  it("C-10 after the grace time handlers are aborted with WorkerStopping, and their jobs go back uncounted", async () => {
+    let reason: AbortReason | undefined;
+    const type = job({
+      type: "t",
+      run: ({ signal }) =>
+        untilAborted(signal).catch((error: unknown) => {
+          reason = signal.reason;
+          throw error;
+        }),
+    });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const released = hear(hf, "released");
+    const worker = hf.work({ grace: "10s" });
+    const { id } = await hf.enqueue(type);
+    await clock.advance("1s");
+    const stopping = worker.stop();
+    await clock.advance(9_999);
+    expect(reason).toBeUndefined();
+    await clock.advance(1);
+    await stopping;
+    expect(reason).toBeInstanceOf(WorkerStopping);
+    const waiting = await read(id);
+    expect(waiting).toMatchObject({ state: "pending", attempt: 0, attempts: [], error: null });
+    expect(waiting.dueAt?.getTime()).toBeLessThanOrEqual(clock.now());
+    expect(released).toMatchObject([{ id, worker: worker.id }]);
+  });
+
+  it("C-10 a handler that ignores its signal is left behind and its job released; its late result is ignored", async () => {
+    const gate = deferred<{ late: boolean }>();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const worker = hf.work({ grace: 0 });
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    const stopping = worker.stop();
+    await clock.advance("1s");
+    await stopping;
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+    gate.resolve({ late: true });
+    await clock.settle();
+    expect(await read(id)).toMatchObject({ state: "pending", output: null });
+  });
+
+  it("C-10 a handler that completes after the abort is completed", async () => {
+    const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).catch(() => ({ saved: true })) });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const worker = hf.work({ grace: 0 });
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    await worker.stop();
+    expect(await read(id)).toMatchObject({ state: "completed", output: { saved: true } });
+  });
+
+  it("C-10 a release gives the attempt back at most three times", async () => {
+    const type = job({ type: "t", retry: { maxAttempts: 2 }, run: ({ signal }) => untilAborted(signal) });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const seen: unknown[] = [];
+    for (let round = 0; round < 5; round++) {
+      const worker = hf.work({ grace: 0 });
+      await clock.advance("1s");
+      await worker.stop();
+      const { state, attempt } = await read(id);
+      seen.push([state, attempt]);
+    }
+    expect(seen).toEqual([
+      ["pending", 0],
+      ["pending", 0],
+      ["pending", 0],
+      ["pending", 1],
+      ["dead", 2],
+    ]);
+  });
+
+  it("C-10 jobs claimed ahead and not begun are released at once, without counting an attempt", async () => {
+    const gate = deferred();
+    const quick = job({ type: "quick", run: () => {} });
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const { hf, clock, job: read } = await scene({ jobs: [quick, slow] });
+    for (let n = 0; n < 20; n++) await hf.enqueue(quick);
+    const worker = hf.work({ concurrency: 1 });
+    await clock.settle();
+    await hf.pause("default");
+    await hf.enqueue(slow);
+    const held: string[] = [];
+    for (let n = 0; n < 10; n++) held.push((await hf.enqueue(quick)).id);
+    await hf.resume("default");
+    await clock.advance("1s");
+    expect((await read(held[0] ?? "")).state).toBe("claimed");
+
+    const stopping = worker.stop();
+    await clock.settle();
+    for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+    expect(worker.running).toBe(1);
+    gate.resolve();
+    await stopping;
+    for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+  });
+
+  it("C-10 B-14 a double stop is one stop, and a stop before the start is fine", async () => {
+    const { hf, clock } = await scene();
+    const stopped = hear(hf, "workerStopped");
+    const worker = hf.work();
+    await clock.settle();
+    await Promise.all([worker.stop(), worker.stop()]);
+    await worker.stop();
+    expect(stopped).toHaveLength(1);
+
+    const core = { clock, events: new Emitter(() => {}) } as unknown as Core;
+    const unstarted = new Worker(core, readWorkOptions({}));
+    await unstarted.stop();
+    await unstarted.stop();
+    expect(() => unstarted.start()).toThrow(Closed);
+  });
+
+  it("C-10 close stops workers, flushes what is under way, closes the store; again it is the same close", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, store, another } = await scene({ jobs: [type] });
+    const reader = await another();
+    hf.work();
+    const running = await hf.enqueue(type);
+    await clock.settle();
+    store.forget();
+    const lastMoment = hf.enqueue(type, undefined, { delay: "1h" });
+    const closing = hf.close();
+    expect(hf.close()).toBe(closing);
+    gate.resolve();
+    await closing;
+    expect((await reader.get(running.id))?.state).toBe("completed");
+    expect((await reader.get((await lastMoment).id))?.state).toBe("pending");
+    expect(store.count("close")).toBe(1);
+    await expect(hf.enqueue(type)).rejects.toThrow(Closed);
+    await expect(hf.get(running.id)).rejects.toThrow(Closed);
+    await expect(hf.tick()).rejects.toThrow(Closed);
+    expect(() => hf.work()).toThrow(Closed);
+  });
+
+  it("C-10 a handler in its grace time can still use the client: what it enqueues is kept", async () => {
+    const gate = deferred();
+    const follow = job({ type: "follow", run: () => {} });
+    const type = job({
+      type: "t",
+      async run() {
+        await gate.promise;
+        return hf.enqueue(follow);
+      },
+    });
+    const { hf, clock, another } = await scene({ jobs: [type, follow] });
+    const reader = await another();
+    hf.work();
+    const { id } = await hf.enqueue(type);
+    await clock.settle();
+    const closing = hf.close();
+    await clock.advance("1s");
+    gate.resolve();
+    await closing;
+    expect(await reader.get(id)).toMatchObject({ state: "completed", error: null });
+    expect((await reader.list({ type: follow, state: "pending" })).jobs).toHaveLength(1);
+  });
+
+  it("C-10 the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
+    const { clock } = await scene();
+    const answers: (() => void)[] = [];
+    const settle = (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> =>
+      new Promise((resolve) => answers.push(() => resolve(outcomes.map(() => "applied"))));
+    const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
+    const add = (): void => settler.add({} as Outcome, 30_000, () => {});
+    add();
+    await clock.settle();
+    let flushed = false;
+    const flushing = settler.idle().then(() => (flushed = true));
+    add();
+    await clock.settle();
+    expect(flushed).toBe(false);
+    answers.shift()?.();
+    // The next is under way already, and will be for ever.
+    await clock.settle();
+    expect(settler.size + answers.length).toBeGreaterThan(0);
+    expect(flushed).toBe(true);
+    await flushing;
+  });
+
+  it("C-10 closing in the middle of a drain ends it: the rest stays for others", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, another } = await scene({ jobs: [type] });
+    const reader = await another();
+    for (let n = 0; n < 150; n++) await hf.enqueue(type);
+    const draining = hf.drain();
+    await clock.settle();
+    const closing = hf.close();
+    await clock.settle();
+    gate.resolve();
+    await closing;
+    expect(await draining).toBe(4);
+    expect((await reader.stats()).states).toMatchObject({ completed: 4, pending: 146, claimed: 0, running: 0 });
+  });
+});

@@ -1,0 +1,127 @@
+import { job, StoreUnavailable } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { scene } from "./scene.js";
+
+describe("tick and drain", () => {
+  it("E-02 tick runs one job to its end, and answers false when none is due", async () => {
+    const ran: number[] = [];
+    const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
+    const { hf, clock } = await scene({ jobs: [type] });
+    expect(await hf.tick()).toBe(false);
+    await hf.enqueue(type, { n: 1 });
+    await hf.enqueue(type, { n: 2 });
+    await hf.enqueue(type, { n: 3 }, { delay: "1m" });
+    expect(await hf.tick()).toBe(true);
+    expect(ran).toEqual([1]);
+    expect(await hf.tick()).toBe(true);
+    expect(await hf.tick()).toBe(false);
+    expect(ran).toEqual([1, 2]);
+    await clock.advance("1m");
+    expect(await hf.tick()).toBe(true);
+    expect((await hf.stats()).states.completed).toBe(3);
+  });
+
+  it("E-02 a job that fails was run all the same, and what must not run does not count", async () => {
+    const bad = job({ type: "bad", run: () => Promise.reject(new Error("no")) });
+    const { hf, clock, job: read } = await scene({ jobs: [bad] });
+    const { id } = await hf.enqueue(bad);
+    expect(await hf.tick()).toBe(true);
+    expect((await read(id)).state).toBe("failed");
+    await hf.enqueue(bad, undefined, { expiresAt: clock.now() + 1 });
+    const alive = await hf.enqueue(bad);
+    await clock.advance(1);
+    expect(await hf.tick()).toBe(true);
+    expect((await read(alive.id)).state).toBe("failed");
+  });
+
+  it("E-02 E-12 A-29 ticks at once each take another job", async () => {
+    const ran: string[] = [];
+    const type = job({ type: "t", run: ({ job: own }) => void ran.push(own.id) });
+    const { hf } = await scene({ jobs: [type] });
+    for (let n = 0; n < 3; n++) await hf.enqueue(type);
+    expect(await Promise.all([hf.tick(), hf.tick(), hf.tick(), hf.tick()])).toEqual([true, true, true, false]);
+    expect(new Set(ran).size).toBe(3);
+  });
+
+  it("E-02 start and stop: work() begins at once and stop() ends it", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const worker = hf.work();
+    const first = await hf.enqueue(type);
+    await clock.settle();
+    expect((await read(first.id)).state).toBe("completed");
+    await worker.stop();
+    const second = await hf.enqueue(type);
+    await clock.advance("1m");
+    expect((await read(second.id)).state).toBe("pending");
+  });
+
+  it("E-02 drain runs everything due and what that enqueues, and answers how many ran", async () => {
+    const step = job({
+      type: "step",
+      input: z.object({ left: z.number() }),
+      async run({ input }): Promise<void> {
+        if (input.left > 0) await hf.enqueue(step, { left: input.left - 1 });
+      },
+    });
+    const { hf } = await scene({ jobs: [step] });
+    await hf.enqueue(step, { left: 9 });
+    await hf.enqueue(step, { left: 0 }, { delay: "1m" });
+    expect(await hf.drain()).toBe(10);
+    expect(await hf.drain()).toBe(0);
+    expect((await hf.stats()).states).toMatchObject({ completed: 10, pending: 1 });
+  });
+
+  it("E-02 drain keeps to its concurrency, its queues and its types", async () => {
+    let now = 0;
+    let most = 0;
+    const a = job({
+      type: "a",
+      async run() {
+        most = Math.max(most, ++now);
+        await new Promise((resolve) => setImmediate(resolve));
+        now--;
+      },
+    });
+    const b = job({ type: "b", run: () => {} });
+    const { hf } = await scene({ jobs: [a, b] });
+    await hf.enqueueMany(a, Array.from({ length: 250 }));
+    await hf.enqueue(a, undefined, { queue: "other" });
+    await hf.enqueue(b);
+    expect(await hf.drain({ concurrency: 3, queues: ["default"], types: [a] })).toBe(250);
+    expect(most).toBe(3);
+    expect(await hf.drain({ queues: ["other"] })).toBe(1);
+    expect(await hf.drain()).toBe(1);
+  });
+
+  it("E-02 a long tick keeps its lease as a worker would", async () => {
+    const type = job({ type: "t", run: () => new Promise<void>((resolve) => void clock.after(120_000, resolve)) });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const ticking = hf.tick();
+    await clock.advance("2m");
+    expect(await ticking).toBe(true);
+    expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
+  });
+
+  it("E-02 tick leaves nothing behind: no timer, no listener, and no worker in the list", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    await hf.enqueue(type);
+    await hf.tick();
+    expect(store.count("listen")).toBe(0);
+    expect(await hf.workers()).toEqual([]);
+    store.forget();
+    await clock.advance("5m");
+    expect(store.total()).toBe(0);
+  });
+
+  it("E-02 a store that does not answer is the caller's to hear of", async () => {
+    const { hf, store } = await scene();
+    const gone = new StoreUnavailable("gone");
+    store.fail(gone, "claim");
+    await expect(hf.tick()).rejects.toBe(gone);
+    await expect(hf.drain()).rejects.toBe(gone);
+  });
+});

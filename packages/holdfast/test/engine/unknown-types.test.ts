@@ -1,0 +1,135 @@
+import { job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { hear, scene } from "./scene.js";
+
+const ghost = job({ type: "ghost", run: () => ({ ran: true }) });
+const MESSAGE = "No handler registered for job_type: ghost";
+
+describe("types without a handler", () => {
+  it('A-15 C-09 with unknownType "dead" the job fails at once, with the exact message and no retry', async () => {
+    const { hf, clock, lines, job: read } = await scene();
+    const died = hear(hf, "dead");
+    hf.work({ unknownType: "dead" });
+    const { id } = await hf.enqueue(ghost);
+    await clock.settle();
+
+    expect(await read(id)).toMatchObject({
+      state: "dead",
+      attempt: 0,
+      error: { message: MESSAGE, code: "NO_HANDLER" },
+      attempts: [{ error: { message: MESSAGE } }],
+    });
+    expect(died).toMatchObject([{ id, error: { message: MESSAGE } }]);
+    expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
+  });
+
+  it("A-15 C-09 by default it is laid aside with a delay and no attempt counted, and the worker goes on", async () => {
+    const fine = job({ type: "fine", run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [fine] });
+    hf.work({ concurrency: 1 });
+    const { id } = await hf.enqueue(ghost);
+    const other = await hf.enqueue(fine);
+    await clock.settle();
+
+    expect((await read(other.id)).state).toBe("completed");
+    const aside = await read(id);
+    expect(aside).toMatchObject({ state: "pending", attempt: 0, error: { message: MESSAGE } });
+    expect(aside.runAt.getTime() - clock.now()).toBe(15_000);
+  });
+
+  it("A-15 it runs once a worker that knows the type comes, with all its attempts", async () => {
+    const { hf, clock, another, job: read } = await scene();
+    const old = hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("5m");
+    await old.stop();
+    (await another({ jobs: [ghost] })).work();
+    await clock.advance("15s");
+    expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { ran: true } });
+  });
+
+  it("A-15 it is dead when no worker has listed the type for 10 minutes, and not a moment before", async () => {
+    const { hf, clock, job: read } = await scene();
+    hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("9m 59s");
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+    await clock.advance("16s");
+    expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { message: MESSAGE } });
+  });
+
+  it("A-15 it stays while another live worker lists the type, and for 10 minutes after that one is gone", async () => {
+    const { hf, clock, another, job: read } = await scene();
+    // The one that knows the type works on another queue only.
+    const knowing = (await another({ jobs: [ghost] })).work({ queues: ["elsewhere"] });
+    hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("30m");
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+    await knowing.stop();
+    await clock.advance("9m");
+    expect((await read(id)).state).toBe("pending");
+    await clock.advance("2m");
+    expect((await read(id)).state).toBe("dead");
+  });
+
+  it("A-15 a worker that asks for a type it has no handler for does not count as one that lists it", async () => {
+    const { hf, clock, job: read } = await scene();
+    hf.work({ types: ["ghost"] });
+    await clock.settle();
+    expect(await hf.workers()).toMatchObject([{ types: [] }]);
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("11m");
+    expect((await read(id)).state).toBe("dead");
+  });
+
+  it("A-15 a worker of some types lists these only", async () => {
+    const fine = job({ type: "fine", run: () => {} });
+    const { hf, clock } = await scene({ jobs: [ghost, fine] });
+    hf.work({ types: [fine] });
+    await clock.settle();
+    expect(await hf.workers()).toMatchObject([{ types: ["fine"] }]);
+  });
+
+  it("A-15 when the workers cannot be asked for, no job dies of it", async () => {
+    const { hf, clock, store, job: read } = await scene();
+    hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("1s");
+    const answer = store.fail(new Error("no answer"), "workers");
+    await clock.advance("15m");
+    expect((await read(id)).state).toBe("pending");
+    answer();
+    await clock.advance("1m");
+    expect((await read(id)).state).toBe("dead");
+  });
+
+  it("A-15 tick and drain do not count it as run, and lay it aside before they answer", async () => {
+    const fine = job({ type: "fine", run: () => {} });
+    const { hf, job: read } = await scene({ jobs: [fine] });
+    const { id } = await hf.enqueue(ghost);
+    await hf.enqueue(fine);
+    expect(await hf.tick()).toBe(true);
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0, error: { message: MESSAGE } });
+    expect(await hf.tick()).toBe(false);
+
+    const dying = await hf.enqueue(ghost);
+    expect(await hf.drain({ unknownType: "dead" })).toBe(0);
+    expect((await read(dying.id)).state).toBe("dead");
+  });
+
+  it("A-15 a worker that stops while it lays a job aside finishes that first", async () => {
+    const { hf, clock, store, job: read } = await scene();
+    const letGo = store.hold("workers");
+    const worker = hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.settle();
+    let stopped = false;
+    const stopping = worker.stop().then(() => (stopped = true));
+    await clock.advance("5s");
+    expect(stopped).toBe(false);
+    letGo();
+    await stopping;
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+  });
+});
