@@ -124,6 +124,9 @@ export class Holdfast {
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
     this.#maintenance = maintenance;
+    core.events.on("workerStopped", ({ worker }) => {
+      for (const known of this.#workers) if (known.id === worker) this.#workers.delete(known);
+    });
   }
 
   // Handlers in their grace time still enqueue and look; only when they have ended is the client shut.

@@ -2,10 +2,7 @@ import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs } from "../duration.js";
 import {
   describeError,
-  InvalidInput,
-  InvalidOutput,
   NotRetryable,
-  PayloadTooLarge,
   RetryAfter,
   type ErrorRecord,
 } from "../errors.js";
@@ -74,10 +71,9 @@ export function failed(
   });
 }
 
-/** Inputs and outputs that are wrong now will be wrong next time. */
 function isFinal(thrown: unknown): boolean {
   try {
-    return [NotRetryable, InvalidInput, InvalidOutput, PayloadTooLarge].some((kind) => thrown instanceof kind);
+    return thrown instanceof NotRetryable;
   } catch {
     // A proxy can throw even at `instanceof`; what it hides is not one of ours.
     return false;

@@ -262,17 +262,21 @@ export class Worker {
   async #run(run: Run): Promise<void> {
     const { lease, type } = run;
     let outcome: Outcome | null;
+    // An input or output that is wrong now will be wrong next time; what the handler throws may not be.
+    let inHandler = false;
     try {
       // After any loss the start is written first: otherwise a job that kills its worker would look unbegun for ever.
       if (lease.job.losses > 0 && !(await this.#markNow(run))) return;
       const input = decodeInput(type, lease.job.input);
       run.input = input instanceof Promise ? await input : input;
       this.#markSoon(run);
+      inHandler = true;
       const output = type.run(run as RunContext<unknown> as RunContext<never>);
       const value = isThenable(output) ? await output : output;
+      inHandler = false;
       outcome = completed(lease, encodeOutput(type.type, value));
     } catch (error) {
-      outcome = this.#afterThrow(run, error);
+      outcome = this.#afterThrow(run, error, inHandler);
     }
     if (run.over) return;
     const note = run.takeNote();
@@ -336,6 +340,11 @@ export class Worker {
       }
     } catch (error) {
       this.#report("start", error);
+      // Unmarked, a job whose worker dies would get its attempt back as if its handler had never begun.
+      for (const run of runs) {
+        run.marked = false;
+        if (!run.over) this.#markSoon(run);
+      }
     }
   }
 
@@ -352,11 +361,11 @@ export class Worker {
   }
 
   /** What a throw means depends on whether the handler was asked to stop. */
-  #afterThrow(run: Run, error: unknown): Outcome | null {
+  #afterThrow(run: Run, error: unknown, retry: boolean): Outcome | null {
     const { reason } = run;
     if (reason instanceof JobCancelled || reason instanceof LeaseLost || reason instanceof WorkerStopping)
       return this.#afterAbort(run);
-    return this.#failed(run, reason instanceof JobTimeout ? reason : error);
+    return reason instanceof JobTimeout ? this.#failed(run, reason) : this.#failed(run, error, retry);
   }
 
   #afterAbort(run: Run): Outcome | null {
@@ -366,9 +375,9 @@ export class Worker {
     return this.#failed(run, run.reason);
   }
 
-  #failed(run: Run, error: unknown): Outcome {
+  #failed(run: Run, error: unknown, retry = true): Outcome {
     const { clock, random } = this.#core;
-    return failed(run.lease, error, { backoff: run.type.backoff, random, now: clock.now() });
+    return failed(run.lease, error, { backoff: run.type.backoff, random, now: clock.now(), retry });
   }
 
   #lost(run: Run): void {

@@ -128,7 +128,7 @@ describe("cancellation", () => {
     await hf.enqueue(slow);
     const held = await hf.enqueue(quick);
     await hf.resume("default");
-    await clock.advance("1s");
+    await clock.settle();
     expect(worker.running).toBe(1);
     expect((await read(held.id)).state).toBe("claimed");
 

@@ -23,7 +23,7 @@ async function heldBehindSlow(
   const held: string[] = [];
   for (let n = 0; n < 5; n++) held.push((await hf.enqueue(quick)).id);
   await hf.resume("default");
-  await clock.advance("1s");
+  await clock.settle();
   return { held };
 }
 

@@ -119,7 +119,7 @@ describe("shutdown", () => {
     const held: string[] = [];
     for (let n = 0; n < 10; n++) held.push((await hf.enqueue(quick)).id);
     await hf.resume("default");
-    await clock.advance("1s");
+    await clock.settle();
     expect((await read(held[0] ?? "")).state).toBe("claimed");
 
     const stopping = worker.stop();

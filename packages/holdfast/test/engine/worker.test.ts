@@ -256,7 +256,7 @@ describe("worker", () => {
     await clock.advance("10s");
     expect(begun).toHaveLength(0);
     await hf.resume("default");
-    await clock.advance("1s");
+    await clock.settle();
     expect(begun).toHaveLength(1);
   });
 

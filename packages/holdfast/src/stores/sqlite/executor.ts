@@ -132,11 +132,11 @@ export function createExecutor(options: ConnectionOptions): Executor {
     },
 
     look() {
-      const { cancelRequested } = prepared();
+      const known = prepared();
       const version = dataVersion(open());
       if (version === seenVersion) return [];
       seenVersion = version;
-      const ids = cancelRequested();
+      const ids = known.cancelRequested();
       const hints: Hint[] = [{ kind: "work", inMs: 0 }, { kind: "finished" }];
       return ids.length === 0 ? hints : [...hints, { kind: "cancel", ids }];
     },

@@ -16,8 +16,8 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
     }
   };
   for (const [index, call] of calls.entries()) {
-    const value = answers[index]?.[1];
-    if (value === undefined) continue;
+    const [, value, error] = answers[index] ?? [call.n, undefined, null];
+    if (error !== undefined) continue;
     switch (call.op) {
       case "insert":
         for (const [at, job] of (call.args[0] as NewJob[]).entries()) {

@@ -41,10 +41,8 @@ export function keyStatements(db: Database): Keys {
       `SELECT k.job, k.scope, k.until, k.fence AS takenAtFence, j.state, j.fence FROM holdfast_keys k
        LEFT JOIN holdfast_jobs j ON j.id = k.job WHERE k.key = ?`,
     )
-    // A caller's own connection may be set to give bigints; the fence must compare with 0.
+    // The connection may be a caller's, set to answer with BigInts.
     .safeIntegers(false);
-  // The connection may be a caller's, set to answer with BigInts.
-  holder.safeIntegers(false);
   const take = db.prepare(
     `INSERT INTO holdfast_keys (key, job, scope, until, fence) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until, fence = excluded.fence`,
