@@ -243,3 +243,35 @@ describe("retention", () => {
     }
   });
 });
+
+describe("maintain", () => {
+  it("does every duty at once, for those who run no worker", async () => {
+    const { hf, clock, store } = await scene({ jobs: [type], retention: { completed: "1h" } });
+    await hf.enqueue(type);
+    await hf.drain();
+    await clock.advance("2h");
+    await hf.enqueue(type);
+    await hf.claim();
+    await hf.enqueue(type, undefined, { queue: "other", expiresAt: clock.now() + 1_000 });
+    await clock.advance("1m");
+    expect(await hf.maintain()).toEqual({ stale: 1, expired: 1, purged: 1 });
+    expect(store.count("upkeep")).toBe(1);
+    expect(await hf.maintain()).toEqual({ stale: 0, expired: 0, purged: 0 });
+  });
+
+  it("tells of every death, by a lost lease and by expiry alike", async () => {
+    const { hf, clock, lines } = await scene({ jobs: [type] });
+    const dead = hear(hf, "dead");
+    const stale = await hf.enqueue(type, undefined, { maxAttempts: 1 });
+    for (const lease of await hf.claim()) await lease.start();
+    const late = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });
+    await clock.advance("1m");
+    await hf.maintain();
+    expect(dead.map(({ id, error }) => [id, error.code])).toEqual([
+      [stale.id, "STALE_CLAIM"],
+      [late.id, "EXPIRED"],
+    ]);
+    // To expire is what such a job was asked to do: no alarm.
+    expect(lines.filter(({ level }) => level === "error").map(({ fields }) => fields["job"])).toEqual([stale.id]);
+  });
+});

@@ -227,4 +227,19 @@ describe("an outage of the store", () => {
     await stopping;
     expect((await read(id)).state).toBe("completed");
   });
+
+  it("A-10 a start mark that the store refused is written once it answers again", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, store, job: read } = await scene({ jobs: [type] });
+    hf.work();
+    const back = store.fail(gone, "start");
+    const { id } = await hf.enqueue(type);
+    await clock.advance("1s");
+    expect((await read(id)).state).toBe("claimed");
+    back();
+    await clock.advance("1s");
+    expect((await read(id)).state).toBe("running");
+    gate.resolve();
+  });
 });

@@ -1,5 +1,6 @@
 import { job, NotRetryable, RetryAfter, type JobType, type NoInput, type RetryOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { hear, scene, type Scene } from "./scene.js";
 
 function failing(error: unknown = new Error("the mail server is down"), retry?: RetryOptions): JobType<NoInput, never> {
@@ -231,5 +232,22 @@ describe("retries", () => {
     expect(attempts.at(-1)?.worker).toMatch(/:\d+:/);
     expect(attempts.at(-1)?.error.message).toBe("the mail server is down");
     expect(attempts.at(-1)?.error.stack).toContain("retries.test");
+  });
+
+  it("A-12 an input refused by an enqueue inside a handler is a failure like any other, and is retried", async () => {
+    const inner = job({ type: "inner", input: z.object({ n: z.number() }), run: () => {} });
+    const outer = job({
+      type: "outer",
+      async run({ job: { attempt } }) {
+        await hf.enqueue(inner, { n: (attempt === 1 ? "one" : attempt) as number });
+      },
+    });
+    const { hf, clock, job: read } = await scene({ jobs: [inner, outer] });
+    const { id } = await hf.enqueue(outer);
+    await hf.drain();
+    expect(await read(id)).toMatchObject({ state: "failed", error: { code: "INVALID_INPUT" } });
+    await clock.advance("30s");
+    await hf.drain();
+    expect((await read(id)).state).toBe("completed");
   });
 });
