@@ -1,0 +1,97 @@
+import { holdfast, InvalidOption, job, UnknownStore } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, double, errorOf, expectRefusal } from "./scene.js";
+
+const run = (): void => {};
+const define = job as (definition: unknown) => unknown;
+const make = holdfast as (options: unknown) => Promise<unknown>;
+
+describe("job() refuses by name", () => {
+  it.each<[string, unknown, string, RegExp]>([
+    ["an empty type", { type: "", run }, "type", /not empty/],
+    ["no type", { run }, "type", /must be a text/],
+    ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; at most 200/],
+    ["a type with control characters", { type: "a\u0000b", run }, "type", /control characters/],
+    ["a type with a lone surrogate", { type: "a\ud800", run }, "type", /broken Unicode/],
+    ["no run", { type: "x" }, "run", /x needs a run function/],
+    ["a run that is no function", { type: "x", run: "now" }, "run", /needs a run function/],
+    ["an input that is no schema", { type: "x", run, input: { to: "string" } }, "input", /Standard Schema; use zod/],
+    ["a timeout of nothing", { type: "x", run, timeout: 0 }, "timeout", /longer than 0/],
+    ["a timeout in words", { type: "x", run, timeout: "a minute" }, "timeout", /is not a duration/],
+    ["an expiry of nothing", { type: "x", run, expiresAfter: 0 }, "expiresAfter", /longer than 0/],
+    ["an empty queue", { type: "x", run, queue: "" }, "queue", /not empty/],
+    ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
+    ["tags that are no list", { type: "x", run, tags: "a" }, "tags", /must be a list/],
+    [
+      "retry that is no object",
+      { type: "x", run, retry: 3 },
+      "retry",
+      /3 is not an object of options; known: maxAttempts/,
+    ],
+    ["no attempts", { type: "x", run, retry: { maxAttempts: 0 } }, "retry.maxAttempts", /1 to 1000/],
+    ["attempts as text", { type: "x", run, retry: { maxAttempts: "3" } }, "retry.maxAttempts", /1 to 1000/],
+    [
+      "a backoff by name",
+      { type: "x", run, retry: { backoff: "exponential" } },
+      "retry.backoff",
+      /known: base, factor/,
+    ],
+    [
+      "a shrinking backoff",
+      { type: "x", run, retry: { backoff: { factor: 0.5 } } },
+      "retry.backoff.factor",
+      /at least 1/,
+    ],
+    ["a base in words", { type: "x", run, retry: { backoff: { base: "soon" } } }, "retry.backoff.base", /duration/],
+    ["jitter over one", { type: "x", run, retry: { backoff: { jitter: 2 } } }, "retry.backoff.jitter", /0 to 1/],
+    ["a misspelt option", { type: "x", run, timout: "1m" }, "timout", /not an option of job; known: .*timeout/],
+    ["a misspelt retry option", { type: "x", run, retry: { attempts: 3 } }, "attempts", /known: maxAttempts, backoff/],
+    ["a misspelt backoff option", { type: "x", run, retry: { backoff: { cap: "1m" } } }, "cap", /known: .*max/],
+    ["nothing at all", undefined, "job", /is not an object/],
+  ])("%s", async (_name, definition, field, says) => {
+    await expectRefusal(() => define(definition), { is: InvalidOption, code: "INVALID_OPTION", field, says });
+  });
+
+  it("a type of 200 characters is taken", () => {
+    expect(job({ type: "x".repeat(200), run }).type).toHaveLength(200);
+  });
+
+  it("a job type cannot be changed afterwards", () => {
+    expect(Object.isFrozen(double)).toBe(true);
+  });
+});
+
+describe("holdfast() refuses by name", () => {
+  const twin = job({ type: "double", input: z.object({}), run });
+
+  it.each<[string, unknown, string, RegExp]>([
+    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is there twice/],
+    ["what is not a job type", { jobs: [double, { type: "x" }] }, "jobs.1", /make it with job/],
+    ["a job type forgotten", { jobs: [undefined] }, "jobs.0", /is not a job type/],
+    ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
+    ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retention/],
+    ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
+    ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
+    ["an unknown state in retention", { retention: { running: "1d" } }, "running", /known: completed, dead, cancelled/],
+    ["a retention that says nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
+    ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
+    ["options that are no object", "sqlite::memory:", "holdfast", /is not an object of options/],
+  ])("%s", async (_name, options, field, says) => {
+    await expectRefusal(make(options), { is: InvalidOption, code: "INVALID_OPTION", field, says });
+  });
+
+  it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
+    "the store %j is unknown, and the forms that are known are named",
+    async (store) => {
+      const says = /no store for .*; use "sqlite:<file>"/;
+      await expectRefusal(holdfast({ store }), { is: UnknownStore, code: "UNKNOWN_STORE", says });
+    },
+  );
+
+  it("a password in a mistyped URL does not reach the error", async () => {
+    const error = await errorOf(holdfast({ store: "postgress://app:s3cret@db.example:5432/jobs" }));
+    expect((error as Error).message).toContain("postgress://…@db.example:5432/jobs");
+    expect((error as Error).message).not.toContain("s3cret");
+  });
+});

@@ -1,0 +1,185 @@
+import { job, STATE_NAMES, type Holdfast, type Lease } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, double, jobCount, jobOf, open, stateOf } from "./scene.js";
+
+const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
+
+/** One job in each state, by the name of the state. */
+async function oneOfEach(): Promise<{ hf: Holdfast; ids: Record<string, string>; running: Lease }> {
+  const { hf } = await open();
+  const ids: Record<string, string> = {};
+  const add = async (state: string): Promise<Lease> => {
+    ids[state] = (await hf.enqueue(cleanup, {}, { priority: 9, tags: [state] })).id;
+    const [lease] = await hf.claim();
+    expect(lease?.id).toBe(ids[state]);
+    return lease!;
+  };
+  await (await add("completed")).complete();
+  await (await add("dead")).fail("broken", { retry: false });
+  await (await add("failed")).fail("broken");
+  await add("claimed");
+  const running = await add("running");
+  await running.start();
+  for (const state of ["cancelled", "pending"]) ids[state] = (await hf.enqueue(cleanup, {}, { tags: [state] })).id;
+  await hf.cancel(ids["cancelled"]!);
+  for (const [state, id] of Object.entries(ids)) expect(await stateOf(hf, id)).toBe(state);
+  return { hf, ids, running };
+}
+
+describe("cancel", () => {
+  it.each([
+    ["pending", "cancelled", "cancelled"],
+    ["failed", "cancelled", "cancelled"],
+    ["claimed", "requested", "claimed"],
+    ["running", "requested", "running"],
+    ["completed", "finished", "completed"],
+    ["dead", "finished", "dead"],
+    ["cancelled", "finished", "cancelled"],
+  ])("C-07 a %s job: %s", async (state, answer, after) => {
+    const { hf, ids } = await oneOfEach();
+    expect(await hf.cancel(ids[state]!)).toBe(answer);
+    const found = await jobOf(hf, ids[state]!);
+    expect(found.state).toBe(after);
+    if (answer === "finished" && state !== "cancelled") expect(found.cancelRequestedAt).toBeNull();
+    if (answer !== "finished") expect(found.cancelRequestedAt).toBeInstanceOf(Date);
+    if (answer === "cancelled") expect(found).toMatchObject({ dueAt: null, finishedAt: expect.any(Date) });
+  });
+
+  it("a job that is not there: missing", async () => {
+    const { hf } = await open();
+    expect(await hf.cancel(missing)).toBe("missing");
+  });
+
+  it("by filter answers how many were cancelled or asked to stop", async () => {
+    const { hf, ids } = await oneOfEach();
+    expect(await hf.cancel({ state: ["dead", "completed"] })).toBe(0);
+    expect(await hf.cancel({ tag: "running" })).toBe(1);
+    expect(await hf.cancel({ state: STATE_NAMES })).toBe(4);
+    expect(await stateOf(hf, ids["pending"]!)).toBe("cancelled");
+  });
+
+  it("by filter goes through more than one page", async () => {
+    const { hf } = await open();
+    await hf.enqueueMany(
+      double,
+      Array.from({ length: 650 }, (_, n) => ({ n })),
+    );
+    await hf.enqueue(cleanup);
+    expect(await hf.cancel({ type: double })).toBe(650);
+    expect((await hf.stats()).states).toMatchObject({ cancelled: 650, pending: 1 });
+  });
+
+  it("C-07 a requested cancellation is confirmed by the lease's holder; only completing beats it", async () => {
+    const { hf, ids, running } = await oneOfEach();
+    await hf.cancel(ids["running"]!);
+    expect(await running.extend()).toEqual({ cancelRequested: true });
+    await running.complete({ done: true });
+    expect(await jobOf(hf, ids["running"]!)).toMatchObject({ state: "completed", output: { done: true } });
+  });
+
+  it("tells listeners", async () => {
+    const { hf, ids } = await oneOfEach();
+    const heard: string[] = [];
+    hf.on("cancelled", ({ id }) => heard.push(id));
+    await hf.cancel(ids["pending"]!);
+    await hf.cancel(ids["dead"]!);
+    expect(heard).toEqual([ids["pending"]]);
+  });
+});
+
+describe("retry", () => {
+  it.each([
+    ["dead", "retried"],
+    ["cancelled", "retried"],
+    ["failed", "retried"],
+    ["pending", "not retryable"],
+    ["claimed", "not retryable"],
+    ["running", "not retryable"],
+    ["completed", "not retryable"],
+  ])("C-08 a %s job: %s", async (state, answer) => {
+    const { hf, ids } = await oneOfEach();
+    const before = await jobOf(hf, ids[state]!);
+    expect(await hf.retry(ids[state]!)).toBe(answer);
+    if (answer === "not retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
+  });
+
+  it("E-03 C-08 a dead job waits again, due now, with fresh attempts and a fence that goes on", async () => {
+    const { hf, clock } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { maxAttempts: 1 });
+    const [lease] = await hf.claim();
+    await lease?.fail("broken");
+    await clock.advance("1h");
+    expect(await hf.retry(id)).toBe("retried");
+    const now = new Date(clock.now());
+    const fresh = { state: "pending", attempt: 0, fence: 1, runAt: now, dueAt: now, finishedAt: null };
+    expect(await jobOf(hf, id)).toMatchObject(fresh);
+    const [again] = await hf.claim();
+    expect(again).toMatchObject({ id, attempt: 1, fence: 2 });
+  });
+
+  it("C-08 a failed job need not wait for its backoff", async () => {
+    const { hf, ids } = await oneOfEach();
+    await hf.pause("elsewhere");
+    expect(await hf.retry(ids["failed"]!)).toBe("retried");
+    expect((await hf.claim())[0]).toMatchObject({ id: ids["failed"], attempt: 2 });
+  });
+
+  it("by filter answers how many, and tells listeners of each", async () => {
+    const { hf, ids } = await oneOfEach();
+    const heard: string[] = [];
+    hf.on("retried", ({ id }) => heard.push(id));
+    expect(await hf.retry({ state: ["dead", "completed"] })).toBe(1);
+    expect(await hf.retry({ state: STATE_NAMES })).toBe(2);
+    expect(heard.toSorted()).toEqual([ids["dead"]!, ids["cancelled"]!, ids["failed"]!].toSorted());
+    expect(await hf.retry(missing)).toBe("missing");
+  });
+});
+
+describe("remove", () => {
+  it("deletes what is not leased, with its tags and its key", async () => {
+    const { hf, ids } = await oneOfEach();
+    const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "k", scope: "ever" }, tags: ["t"] });
+    expect(await hf.remove(id)).toBe("removed");
+    expect(await hf.get(id)).toBeNull();
+    expect((await hf.list({ tag: "t" })).jobs).toEqual([]);
+    expect((await hf.enqueue(cleanup, {}, { unique: "k" })).duplicate).toBe(false);
+    for (const state of ["claimed", "running"]) expect(await hf.remove(ids[state]!)).toBe("leased");
+    expect(await hf.remove(id)).toBe("missing");
+  });
+
+  it("by filter answers how many, and leaves leased jobs alone", async () => {
+    const { hf, ids } = await oneOfEach();
+    const heard: string[] = [];
+    hf.on("removed", (event) => heard.push(event.id));
+    expect(await hf.remove({ state: "completed" })).toBe(1);
+    expect(heard).toEqual([ids["completed"]]);
+    expect(await hf.remove({ state: STATE_NAMES })).toBe(4);
+    expect(await jobCount(hf)).toBe(2);
+  });
+});
+
+describe("rerun", () => {
+  it.each(["completed", "dead", "pending", "running"])("a %s job is copied, and itself left alone", async (state) => {
+    const { hf, ids } = await oneOfEach();
+    const before = await jobOf(hf, ids[state]!);
+    const heard: string[] = [];
+    hf.on("enqueued", ({ id }) => heard.push(id));
+    const { id, duplicate } = await hf.rerun(before.id);
+    expect({ duplicate, heard }).toEqual({ duplicate: false, heard: [id] });
+    const { type, queue, priority, user, input, maxAttempts, tags } = before;
+    const fresh = { state: "pending", attempt: 0, fence: 0, key: null, error: null, output: null, expiresAt: null };
+    expect(await jobOf(hf, id)).toMatchObject({ type, queue, priority, user, input, maxAttempts, tags, ...fresh });
+    expect(await jobOf(hf, before.id)).toEqual(before);
+  });
+
+  it("a large input goes along, and the key stays with the first", async () => {
+    const { hf } = await open();
+    const text = job({ type: "text", input: z.object({ text: z.string() }), run: () => {} });
+    const input = { text: "x".repeat(5_000) };
+    const first = await hf.enqueue(text, input, { unique: "k", user: "ada" });
+    const copy = await hf.rerun(first.id);
+    expect(await jobOf(hf, copy.id)).toMatchObject({ input, key: null, user: "ada" });
+    expect((await hf.enqueue(text, { text: "" }, { unique: "k" })).id).toBe(first.id);
+  });
+});

@@ -1,0 +1,184 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { DuplicateJob, holdfast, InvalidInput, InvalidOption, job, type EnqueueManyAnswer } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open, untyped } from "./scene.js";
+
+const inputs = (count: number): { n: number }[] => Array.from({ length: count }, (_, n) => ({ n }));
+
+describe("each job has its own answer", () => {
+  it("in the order of the inputs, with ids that lead to the jobs", async () => {
+    const { hf } = await open();
+    const answers = await hf.enqueueMany(double, inputs(1_234));
+    expect(answers).toHaveLength(1_234);
+    for (const n of [0, 499, 500, 1_233]) expect((await jobOf(hf, answers[n]!.id!)).input).toEqual({ n });
+    expect(new Set(answers.map((answer) => answer.id)).size).toBe(1_234);
+    expect(answers.every((answer) => answer.error === null && !answer.duplicate)).toBe(true);
+  });
+
+  it("a bad one does not spoil the rest", async () => {
+    const { hf } = await open();
+    const mixed = [{ n: 1 }, { n: "two" }, { n: 3 }, { n: Number.NaN }, null, { n: 6 }] as { n: number }[];
+    const answers = await hf.enqueueMany(double, mixed);
+    expect(answers.map((answer) => answer.error?.code ?? "stored")).toEqual([
+      "stored",
+      "INVALID_INPUT",
+      "stored",
+      "INVALID_INPUT",
+      "INVALID_INPUT",
+      "stored",
+    ]);
+    expect(answers[1]).toEqual({ id: null, error: expect.any(InvalidInput) });
+    expect(answers[1]?.error?.message).toMatch(/^input of double: n: /);
+    expect(await jobCount(hf)).toBe(3);
+  });
+
+  it("none at all is fine", async () => {
+    const { hf } = await open();
+    expect(await hf.enqueueMany(double, [])).toEqual([]);
+  });
+
+  it("`each` gives single jobs options of their own, over the common ones", async () => {
+    const { hf } = await open();
+    const answers = await hf.enqueueMany(double, inputs(3), {
+      queue: "bulk",
+      priority: 1,
+      each: ({ n }, index) => ({ priority: index * 10, unique: `n:${n % 2}` }),
+    });
+    expect(answers[2]).toMatchObject({ id: answers[0]?.id, duplicate: true });
+    const { jobs } = await hf.list({ queue: "bulk" });
+    expect(jobs.map((stored) => [stored.priority, stored.key])).toEqual([
+      [10, "n:1"],
+      [0, "n:0"],
+    ]);
+  });
+
+  it("a bad option of one job, or a key it is refused for, is that job's answer", async () => {
+    const { hf } = await open();
+    const unique = { key: "one", onConflict: "reject" } as const;
+    const answers = await hf.enqueueMany(double, inputs(4), {
+      each: ({ n }) => (n === 1 ? { delay: "soon" } : n === 3 ? { tx: {} } : { unique }),
+    });
+    const errors = answers.map((answer) => answer.error);
+    expect(errors).toEqual([null, expect.any(InvalidOption), expect.any(DuplicateJob), expect.any(InvalidOption)]);
+    expect(await jobCount(hf)).toBe(1);
+  });
+
+  it.each<[string, object, string]>([
+    ["a bad option", { priority: 1_000 }, "priority"],
+    ["a misspelt option", { eech: () => ({}) }, "eech"],
+    ["one id for all", { id: "018f4d2e-7b3a-7c11-8a55-0123456789ab" }, "id"],
+  ])("%s common to all is refused at once", async (_name, options, field) => {
+    const { hf } = await open();
+    const refused = untyped(hf).enqueueMany(double, inputs(3), options);
+    await expectRefusal(refused, { is: InvalidOption, code: "INVALID_OPTION", field });
+    expect(await jobCount(hf)).toBe(0);
+  });
+
+  it.each([undefined, null, 5, { n: 1 }])("%j in place of a list or stream is refused", async (given) => {
+    const { hf } = await open();
+    const refused = untyped(hf).enqueueMany(double, given);
+    await expectRefusal(refused, {
+      is: InvalidOption,
+      code: "INVALID_OPTION",
+      field: "inputs",
+      says: /list or a stream/,
+    });
+  });
+});
+
+describe("streams", () => {
+  it("generators, sets and asynchronous streams are taken as they come", async () => {
+    const { hf } = await open();
+    function* counting(): Generator<{ n: number }> {
+      yield* inputs(3);
+    }
+    async function* slowly(): AsyncGenerator<{ n: number }> {
+      for (const input of inputs(3)) yield await Promise.resolve(input);
+    }
+    for (const source of [counting(), new Set(inputs(3)), slowly()]) {
+      expect(await hf.enqueueMany(double, source)).toHaveLength(3);
+    }
+    expect(await jobCount(hf)).toBe(9);
+  });
+
+  it("with onAnswer nothing is gathered", async () => {
+    const { hf } = await open();
+    const seen: [number, string | null][] = [];
+    const answers = await hf.enqueueMany(double, inputs(3), { onAnswer: (answer, n) => seen.push([n, answer.id]) });
+    expect(answers).toEqual([]);
+    expect(seen.map(([n]) => n)).toEqual([0, 1, 2]);
+    for (const [n, id] of seen) expect((await jobOf(hf, id!)).input).toEqual({ n });
+  });
+
+  it("a stream that breaks midway: its error reaches the caller, and what was answered is stored", async () => {
+    const { hf } = await open();
+    const broken = new Error("the file ended early");
+    async function* breaking(): AsyncGenerator<{ n: number }> {
+      for (const input of inputs(1_700)) yield await Promise.resolve(input);
+      throw broken;
+    }
+    const answers: EnqueueManyAnswer[] = [];
+    expect(await errorOf(hf.enqueueMany(double, breaking(), { onAnswer: (answer) => answers.push(answer) }))).toBe(
+      broken,
+    );
+    expect(answers.length).toBeGreaterThanOrEqual(1_000);
+    expect(await jobCount(hf)).toBe(answers.length);
+    expect(await hf.get(answers.at(-1)!.id!)).not.toBeNull();
+  });
+
+  it("when a stream breaks, nothing is still being written behind the caller's back", async () => {
+    const hf = await holdfast({ store: await fileStore() });
+    function* breaking(): Generator<{ n: number }> {
+      yield* inputs(500);
+      throw new Error("broken");
+    }
+    let answered = 0;
+    await expect(hf.enqueueMany(double, breaking(), { onAnswer: () => answered++ })).rejects.toThrow("broken");
+    expect(answered).toBe(500);
+    expect(await jobCount(hf)).toBe(500);
+    await hf.close();
+  });
+
+  it("an `each` that throws ends the stream and closes it", async () => {
+    const { hf } = await open();
+    let closed = false;
+    function* watched(): Generator<{ n: number }> {
+      try {
+        yield* inputs(10);
+      } finally {
+        closed = true;
+      }
+    }
+    const each = ({ n }: { n: number }): object => {
+      if (n === 5) throw new Error("no options for 5");
+      return {};
+    };
+    await expect(hf.enqueueMany(double, watched(), { each })).rejects.toThrow("no options for 5");
+    expect(closed).toBe(true);
+  });
+
+  it("large inputs go in several writes and are all there", async () => {
+    const { hf } = await open();
+    const large = job({ type: "large", input: z.string(), run: () => {} });
+    const answers = await hf.enqueueMany(
+      large,
+      Array.from({ length: 12 }, (_, n) => `${n}`.repeat(120_000)),
+    );
+    expect(answers.every((answer) => answer.error === null)).toBe(true);
+    expect((await jobOf(hf, answers[11]!.id!)).input).toBe("11".repeat(120_000));
+  });
+
+  it("120,000 jobs from a stream fit into 64 MB of memory", async () => {
+    const store = await fileStore();
+    const script = fileURLToPath(new URL("stream.mjs", import.meta.url));
+    const args = ["--max-old-space-size=64", script, store, "120000"];
+    const { stdout } = await promisify(execFile)(process.execPath, args);
+    expect(JSON.parse(stdout)).toEqual({ answered: 120_000, inOrder: true, gathered: 0, pending: 120_000 });
+    const hf = await holdfast({ store });
+    expect((await hf.stats()).types).toMatchObject({ line: { pending: 120_000 } });
+    await hf.close();
+  }, 120_000);
+});

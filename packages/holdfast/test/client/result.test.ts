@@ -1,0 +1,143 @@
+import { Closed, holdfast, job, JobNotCompleted, JobNotFound, WaitTimeout, type Holdfast, type Lease } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, double, errorOf, expectRefusal, fileStore, open } from "./scene.js";
+
+const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
+
+async function leased(hf: Holdfast): Promise<Lease> {
+  await hf.enqueue(double, { n: 1 });
+  const [lease] = await hf.claim();
+  return lease!;
+}
+
+describe("result", () => {
+  it("of a job that has completed is there at once, by id or by type and id", async () => {
+    const { hf } = await open({ jobs: [double] });
+    const { id } = await hf.enqueue(double, { n: 21 });
+    await hf.tick();
+    expect(await hf.result(id)).toEqual({ twice: 42 });
+    const { twice } = await hf.result(double, id);
+    expect(twice).toBe(42);
+  });
+
+  it("waits for the job to end, and any number may wait", async () => {
+    const { hf, clock } = await open();
+    const lease = await leased(hf);
+    const waiting = [hf.result(lease.id), hf.result(double, lease.id), hf.result(lease.id, { timeout: "1h" })];
+    await clock.advance("10m");
+    await lease.complete({ twice: 2 });
+    expect(await Promise.all(waiting)).toEqual([{ twice: 2 }, { twice: 2 }, { twice: 2 }]);
+  });
+
+  it("A-33 of a handler that returned nothing is {}, and null stays null", async () => {
+    const find = job({
+      type: "find",
+      input: z.string(),
+      run: ({ input }) => (input === "x" ? { found: input } : null),
+    });
+    const { hf } = await open({ jobs: [cleanup, find] });
+    const nothing = await hf.enqueue(cleanup);
+    const none = await hf.enqueue(find, "y");
+    await hf.drain();
+    expect(await hf.result(cleanup, nothing.id)).toEqual({});
+    expect(await hf.result(find, none.id)).toBeNull();
+  });
+
+  it("of a job that goes dead throws its state and why", async () => {
+    const { hf } = await open();
+    const lease = await leased(hf);
+    const waiting = errorOf(hf.result(lease.id));
+    await lease.fail(new Error("the printer is on fire"), { retry: false });
+    expect(await waiting).toBeInstanceOf(JobNotCompleted);
+    expect(await waiting).toMatchObject({ code: "JOB_NOT_COMPLETED", id: lease.id, state: "dead" });
+    expect(((await waiting) as Error).message).toBe(`job ${lease.id} ended dead: the printer is on fire`);
+  });
+
+  it("of a job that is cancelled throws its state", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 });
+    const waiting = errorOf(hf.result(id));
+    await hf.cancel(id);
+    expect(await waiting).toMatchObject({ code: "JOB_NOT_COMPLETED", id, state: "cancelled" });
+  });
+
+  it("goes on waiting through a failed attempt", async () => {
+    const { hf, clock } = await open();
+    const lease = await leased(hf);
+    const waiting = hf.result(lease.id);
+    await lease.fail("not yet");
+    await clock.advance("30s");
+    const [second] = await hf.claim();
+    await second?.complete({ at: "last" });
+    expect(await waiting).toEqual({ at: "last" });
+  });
+
+  it("of a job that is not there, or is removed meanwhile, says so", async () => {
+    const { hf, clock } = await open();
+    await expectRefusal(hf.result(missing), { is: JobNotFound, code: "JOB_NOT_FOUND" });
+    const { id } = await hf.enqueue(double, { n: 1 });
+    const waiting = errorOf(hf.result(id));
+    await clock.advance(10);
+    await hf.remove(id);
+    await clock.advance("1s");
+    expect(await waiting).toBeInstanceOf(JobNotFound);
+  });
+
+  it("gives up after its timeout, and not before", async () => {
+    const { hf, clock } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 });
+    let ended = false;
+    const waiting = errorOf(hf.result(id, { timeout: "5s" })).finally(() => (ended = true));
+    await clock.advance(4_999);
+    expect(ended).toBe(false);
+    await clock.advance(1);
+    expect(await waiting).toBeInstanceOf(WaitTimeout);
+    expect(await waiting).toMatchObject({
+      code: "WAIT_TIMEOUT",
+      message: `the end of job ${id} did not happen within 5000 ms`,
+    });
+  });
+
+  it("ends with the reason of an aborted signal, at once if it was aborted before", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 });
+    const reason = new Error("the visitor left");
+    const controller = new AbortController();
+    const waiting = errorOf(hf.result(id, { signal: controller.signal }));
+    controller.abort(reason);
+    expect(await waiting).toBe(reason);
+    expect(await errorOf(hf.result(id, { signal: controller.signal }))).toBe(reason);
+  });
+
+  it("one that gives up leaves the others waiting", async () => {
+    const { hf, clock } = await open();
+    const lease = await leased(hf);
+    const patient = hf.result(lease.id);
+    const hasty = errorOf(hf.result(lease.id, { timeout: "1s" }));
+    await clock.advance("1s");
+    expect(await hasty).toBeInstanceOf(WaitTimeout);
+    await lease.complete({ ok: true });
+    expect(await patient).toEqual({ ok: true });
+  });
+
+  it("ends when the client is closed meanwhile", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 });
+    const waiting = errorOf(hf.result(id));
+    await hf.close();
+    expect(await waiting).toBeInstanceOf(Closed);
+    expect(((await waiting) as Error).message).toMatch(/closed while waiting for a result; ask again/);
+  });
+
+  it("comes from another process's worker through the file", async () => {
+    const store = await fileStore();
+    const web = await holdfast({ store });
+    const workers = await holdfast({ store, jobs: [double], logger: false });
+    const { id } = await web.enqueue(double, { n: 4 });
+    const waiting = web.result(double, id, { timeout: "20s" });
+    workers.work();
+    expect(await waiting).toEqual({ twice: 8 });
+    await Promise.all([web.close(), workers.close()]);
+  });
+});

@@ -1,0 +1,190 @@
+import { AssertionError } from "node:assert";
+import { InvalidOption, job } from "holdfast";
+import { expectEnqueued, expectNotEnqueued, fakeClock } from "holdfast/testing";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, errorOf, open, START } from "./scene.js";
+
+const mail = job({
+  type: "mail",
+  input: z.object({ to: z.string(), subject: z.string().default(""), at: z.coerce.date().optional() }),
+  run: () => {},
+});
+
+describe("fakeClock", () => {
+  it("stands still until it is told to move", async () => {
+    const clock = fakeClock(new Date(START));
+    let fired = false;
+    clock.after(1, () => (fired = true));
+    await clock.settle();
+    expect([clock.now(), clock.monotonic(), fired]).toEqual([START, 0, false]);
+  });
+
+  it("begins at the start of 2026 unless told otherwise", () => {
+    expect(fakeClock().now()).toBe(Date.UTC(2026, 0, 1));
+    expect(fakeClock(1_000).now()).toBe(1_000);
+  });
+
+  it("fires what falls due in order of time, then in the order it was set, each at its own time", async () => {
+    const clock = fakeClock(0);
+    const fired: string[] = [];
+    const note = (name: string) => (): void => void fired.push(`${name}@${clock.now()}`);
+    clock.after(30, note("c"));
+    clock.after(10, note("a"));
+    clock.after(30, note("d"));
+    clock.after(20, note("b"));
+    clock.after(41, note("late"));
+    await clock.advance(40);
+    expect(fired).toEqual(["a@10", "b@20", "c@30", "d@30"]);
+    expect(clock.now()).toBe(40);
+    await clock.advance("1ms");
+    expect(fired.at(-1)).toBe("late@41");
+  });
+
+  it("fires timers that timers set, if they fall within the advance", async () => {
+    const clock = fakeClock(0);
+    const ticks: number[] = [];
+    const tick = (): void => {
+      ticks.push(clock.now());
+      clock.after(10, tick);
+    };
+    clock.after(10, tick);
+    await clock.advance(35);
+    expect(ticks).toEqual([10, 20, 30]);
+  });
+
+  it("lets promises that a timer starts settle before the next one fires", async () => {
+    const clock = fakeClock(0);
+    const order: string[] = [];
+    clock.after(1, () => void Promise.resolve().then(() => order.push("promise")));
+    clock.after(1, () => order.push("second timer"));
+    await clock.advance(1);
+    expect(order).toEqual(["promise", "second timer"]);
+  });
+
+  it("does not fire a timer that was cancelled, not even by one that fires at the same time", async () => {
+    const clock = fakeClock(0);
+    const fired: string[] = [];
+    clock.after(5, () => fired.push("no")).cancel();
+    clock.after(10, () => {
+      fired.push("yes");
+      other.cancel();
+    });
+    const other = clock.after(10, () => fired.push("no"));
+    await clock.advance(20);
+    other.cancel();
+    expect(fired).toEqual(["yes"]);
+  });
+
+  it("setWall moves the wall clock and nothing else", async () => {
+    const clock = fakeClock(START);
+    const fired: number[] = [];
+    clock.after(100, () => fired.push(clock.now()));
+    await clock.advance(50);
+    clock.setWall(START - 1_000_000);
+    expect([clock.now(), clock.monotonic()]).toEqual([START - 1_000_000, 50]);
+    await clock.advance(49);
+    expect(fired).toEqual([]);
+    await clock.advance(1);
+    expect(fired).toEqual([START - 1_000_000 + 50]);
+  });
+
+  it("shows whole milliseconds, also inside a timer set for a fraction", async () => {
+    const clock = fakeClock(0);
+    const seen: number[] = [];
+    clock.after(100 / 3, () => seen.push(clock.now()));
+    await clock.advance(100);
+    expect(seen).toEqual([33]);
+  });
+
+  it("refuses to go back", async () => {
+    expect(await errorOf(fakeClock().advance(-1))).toBeInstanceOf(InvalidOption);
+  });
+
+  it("drives engine and store alike", async () => {
+    const { hf, clock } = await open({ jobs: [cleanup] });
+    const { id } = await hf.enqueue(cleanup, {}, { delay: "1h" });
+    hf.work();
+    await clock.advance("59m");
+    expect((await hf.get(id))?.state).toBe("pending");
+    await clock.advance("1m");
+    expect((await hf.get(id))?.state).toBe("completed");
+  });
+});
+
+describe("expectEnqueued", () => {
+  it("gives back the newest job that contains what was asked for", async () => {
+    const { hf } = await open();
+    await hf.enqueue(mail, { to: "ada", subject: "old" });
+    const { id } = await hf.enqueue(mail, { to: "ada", subject: "new" });
+    await hf.enqueue(mail, { to: "bob" });
+    expect((await expectEnqueued(hf, mail, { to: "ada" })).id).toBe(id);
+    expect((await expectEnqueued(hf, mail, { subject: "old" })).input.to).toBe("ada");
+    expect((await expectEnqueued(hf, mail)).input.to).toBe("bob");
+  });
+
+  it("compares dates as they were stored", async () => {
+    const { hf } = await open();
+    const at = new Date(START);
+    await hf.enqueue(mail, { to: "ada", at });
+    await expectEnqueued(hf, mail, { at });
+    await expectNotEnqueued(hf, mail, { at: new Date(0) });
+  });
+
+  it("looks only where the filter says", async () => {
+    const { hf } = await open();
+    await hf.enqueue(mail, { to: "ada" }, { queue: "slow", user: "ada" });
+    await expectEnqueued(hf, mail, { to: "ada" }, { queue: "slow", state: "pending" });
+    await expectNotEnqueued(hf, mail, { to: "ada" }, { user: "bob" });
+    await expectEnqueued(hf.forUser("ada"), mail);
+  });
+
+  it("says what it looked for when there is none of that type", async () => {
+    const { hf } = await open();
+    await hf.enqueue(cleanup);
+    const error = await errorOf(expectEnqueued(hf, mail, { to: "ada" }));
+    expect(error).toBeInstanceOf(AssertionError);
+    expect((error as Error).message).toBe('no mail job was enqueued with {"to":"ada"}; there is none of that type');
+    expect(((await errorOf(expectEnqueued(hf, mail))) as Error).message).toMatch(
+      /^no mail job was enqueued with any input; /,
+    );
+  });
+
+  it("shows what it found instead, at most five", async () => {
+    const { hf } = await open();
+    for (const to of ["a", "b", "c", "d", "e", "f", "g"]) await hf.enqueue(mail, { to });
+    const error = (await errorOf(expectEnqueued(hf, mail, { to: "ada" }))) as AssertionError;
+    expect(error.message).toBe(
+      'no mail job was enqueued with {"to":"ada"}; found: {"to":"g"}, {"to":"f"}, {"to":"e"}, {"to":"d"}, {"to":"c"}',
+    );
+    expect(error.expected).toEqual({ to: "ada" });
+  });
+
+  it("looks through every page", async () => {
+    const { hf } = await open();
+    await hf.enqueue(mail, { to: "first" });
+    await hf.enqueueMany(
+      mail,
+      Array.from({ length: 700 }, () => ({ to: "later" })),
+    );
+    await expectEnqueued(hf, mail, { to: "first" });
+  });
+});
+
+describe("expectNotEnqueued", () => {
+  it("is content when there is no such job", async () => {
+    const { hf } = await open();
+    await hf.enqueue(mail, { to: "bob" });
+    await expectNotEnqueued(hf, mail, { to: "ada" });
+    await expectNotEnqueued(hf, cleanup);
+  });
+
+  it("names the job that should not be there", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(mail, { to: "ada" });
+    const error = await errorOf(expectNotEnqueued(hf, mail, { to: "ada" }));
+    expect(error).toBeInstanceOf(AssertionError);
+    expect((error as Error).message).toBe(`a mail job was enqueued with {"to":"ada"} (job ${id}, pending)`);
+    expect(await errorOf(expectNotEnqueued(hf, mail))).toBeInstanceOf(AssertionError);
+  });
+});

@@ -1,0 +1,202 @@
+import {
+  holdfast,
+  job,
+  type AbortReason,
+  type EnqueueAnswer,
+  type EnqueueOptions,
+  type Job,
+  type JobType,
+  type NoInput,
+  type RunContext,
+  type UserJobs,
+} from "holdfast";
+import { expectEnqueued } from "holdfast/testing";
+import * as v from "valibot";
+import { describe, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { cleanup, open } from "./scene.js";
+
+// Checked by the compiler: each @ts-expect-error fails the build if the line below it compiles.
+
+const welcome = job({
+  type: "welcome",
+  input: z.object({ to: z.string(), copies: z.number().optional() }),
+  run: async ({ input }) => Promise.resolve({ messageId: input.to.length }),
+});
+const remind = job({
+  type: "remind",
+  input: z.object({ at: z.iso.datetime().transform((text) => new Date(text)), times: z.number().default(1) }),
+  run({ input }) {
+    expectTypeOf(input).toEqualTypeOf<{ at: Date; times: number }>();
+    return input.times;
+  },
+});
+const convert = job({
+  type: "convert",
+  input: v.object({ file: v.string(), width: v.optional(v.number(), 100) }),
+  run({ input }) {
+    expectTypeOf(input).toEqualTypeOf<{ file: string; width: number }>();
+    return [input.file];
+  },
+});
+
+/** Never called: its body is for the compiler. */
+const neverRun = (_body: () => unknown): void => {};
+
+describe("types run end to end", () => {
+  it("a job type carries what goes in and what comes out", () => {
+    expectTypeOf(welcome).toEqualTypeOf<JobType<{ to: string; copies?: number | undefined }, { messageId: number }>>();
+    expectTypeOf(remind).toEqualTypeOf<JobType<{ at: string; times?: number | undefined }, number>>();
+    expectTypeOf(convert).toEqualTypeOf<JobType<{ file: string; width?: number | undefined }, string[]>>();
+    expectTypeOf(cleanup).toEqualTypeOf<JobType<NoInput, void>>();
+  });
+
+  it("enqueue takes the schema's input, not its output", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueAnswer>>();
+      await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
+      await hf.enqueue(convert, { file: "a.png" });
+      // @ts-expect-error the input is a text; the handler gets the Date
+      await hf.enqueue(remind, { at: new Date() });
+      // @ts-expect-error a wrong type
+      await hf.enqueue(welcome, { to: 5 });
+      // @ts-expect-error a missing property
+      await hf.enqueue(welcome, {});
+      // @ts-expect-error a property too many
+      await hf.enqueue(welcome, { to: "ada", cc: "bob" });
+      // @ts-expect-error no input
+      await hf.enqueue(welcome);
+      // @ts-expect-error something of which nothing is known
+      await hf.enqueue(welcome, JSON.parse("{}") as unknown);
+      // @ts-expect-error something of a wider type
+      await hf.enqueue(welcome, {} as { to?: string });
+      // @ts-expect-error valibot is as strict
+      await hf.enqueue(convert, { file: "a.png", width: "wide" });
+      // @ts-expect-error a name is no job type
+      await hf.enqueue("welcome", { to: "ada" });
+    });
+  });
+
+  it("a job without input needs none", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      const counting = job({ type: "counting", run: () => 5 });
+      for (const type of [cleanup, counting]) await hf.enqueue(type);
+      await hf.enqueue(cleanup);
+      await hf.enqueue(cleanup, undefined, { delay: "5m" });
+      await hf.enqueue(cleanup, {}, { delay: "5m" });
+      // @ts-expect-error there is nothing to give it
+      await hf.enqueue(cleanup, { to: "ada" });
+    });
+  });
+
+  it("enqueueMany takes lists and streams of the input", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      async function* stream(): AsyncGenerator<{ to: string }> {
+        yield await Promise.resolve({ to: "ada" });
+      }
+      await hf.enqueueMany(welcome, stream(), { each: ({ to }, index) => ({ unique: `${to}:${index}` }) });
+      await hf.enqueueMany(welcome, new Set([{ to: "ada" }]));
+      // @ts-expect-error a wrong input among them
+      await hf.enqueueMany(welcome, [{ to: "ada" }, { to: 5 }]);
+      // @ts-expect-error one id cannot be several jobs'
+      await hf.enqueueMany(welcome, [{ to: "ada" }], { id: "x" });
+    });
+  });
+
+  it("misspelt and impossible options do not compile", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      // @ts-expect-error dealy
+      await hf.enqueue(welcome, { to: "ada" }, { dealy: "5m" });
+      // @ts-expect-error no such scope
+      await hf.enqueue(welcome, { to: "ada" }, { unique: { key: "k", scope: "week" } });
+      // @ts-expect-error no such state
+      await hf.list({ state: "queued" });
+      // @ts-expect-error concurency
+      hf.work({ concurency: 2 });
+      // @ts-expect-error jobs wait and are not purged
+      await hf.purge({ state: "pending", olderThan: "1d" });
+      // @ts-expect-error job
+      await holdfast({ job: [welcome] });
+      // @ts-expect-error timout
+      job({ type: "x", timout: "1m", run: () => {} });
+      // @ts-expect-error no run
+      job({ type: "x" });
+      // @ts-expect-error no such event
+      hf.on("complete", () => {});
+    });
+  });
+
+  it("result has the handler's output type when the type is given", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      expectTypeOf(await hf.result(welcome, "id")).toEqualTypeOf<{ messageId: number }>();
+      expectTypeOf(await hf.result(remind, "id", { timeout: "1m" })).toEqualTypeOf<number>();
+      expectTypeOf(await hf.result("id")).toEqualTypeOf<unknown>();
+      expectTypeOf(await hf.forUser("ada").result(convert, "id")).toEqualTypeOf<string[]>();
+    });
+  });
+
+  it("holdfast takes job types of every kind in one list", () => {
+    neverRun(() => holdfast({ jobs: [welcome, remind, convert, cleanup] }));
+    expectTypeOf(welcome).toExtend<JobType>();
+    expectTypeOf(cleanup).toExtend<JobType>();
+  });
+
+  it("a handler knows its context", () => {
+    job({
+      type: "context",
+      input: z.string(),
+      run(context) {
+        expectTypeOf(context).toEqualTypeOf<RunContext<string>>();
+        expectTypeOf(context.signal.reason).toEqualTypeOf<AbortReason | undefined>();
+        expectTypeOf(context.job.attempt).toEqualTypeOf<number>();
+        expectTypeOf(context.job.user).toEqualTypeOf<string | null>();
+        expectTypeOf(context.token).toEqualTypeOf<string>();
+        expectTypeOf(context.log).parameters.toEqualTypeOf<[line: string]>();
+        expectTypeOf(context.progress).parameters.toEqualTypeOf<[fraction: number, note?: string | undefined]>();
+      },
+    });
+    job({ type: "none", run: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, never>>() });
+  });
+
+  it("a user's view has no user option, and the same payload types", () => {
+    type Options = NonNullable<Parameters<UserJobs["enqueue"]>[2]>;
+    expectTypeOf<Options>().toEqualTypeOf<Omit<EnqueueOptions, "user">>();
+    neverRun(async () => {
+      const ada = (await open()).hf.forUser("ada");
+      await ada.enqueue(welcome, { to: "ada" }, { delay: "1m" });
+      await ada.enqueue(cleanup);
+      // @ts-expect-error the user is given
+      await ada.enqueue(welcome, { to: "ada" }, { user: "bob" });
+      // @ts-expect-error nor can a list name another
+      await ada.list({ user: "bob" });
+      // @ts-expect-error a wrong payload
+      await ada.enqueue(welcome, { to: 5 });
+      // @ts-expect-error something of which nothing is known
+      await ada.enqueue(welcome, {} as unknown);
+    });
+  });
+
+  it("expectEnqueued takes part of the input and gives the typed job", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      expectTypeOf(await expectEnqueued(hf, welcome, { copies: 2 })).toEqualTypeOf<
+        Job<{ to: string; copies?: number | undefined }, { messageId: number }>
+      >();
+      // @ts-expect-error a wrong part
+      await expectEnqueued(hf, welcome, { to: 5 });
+    });
+  });
+
+  it("events carry their own shape", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      hf.on("failed", (event) => expectTypeOf(event.retryInMs).toEqualTypeOf<number>());
+      hf.on("cancelled", (event) => expectTypeOf(event).toEqualTypeOf<{ id: string; type: string; queue: string }>());
+    });
+  });
+});

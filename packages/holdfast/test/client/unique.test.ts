@@ -1,0 +1,167 @@
+import { DuplicateJob, type EnqueueAnswer, type Holdfast, type UniqueOptions } from "holdfast";
+import type { FakeClock } from "holdfast/testing";
+import { describe, expect, it } from "vitest";
+import { double, errorOf, expectRefusal, jobCount, jobOf, open } from "./scene.js";
+
+type Scope = NonNullable<UniqueOptions["scope"]>;
+type Stage = "waits" | "runs" | "has failed and waits" | "completed" | "is dead" | "was cancelled" | "was removed";
+
+const STAGES: readonly Stage[] = [
+  "waits",
+  "runs",
+  "has failed and waits",
+  "completed",
+  "is dead",
+  "was cancelled",
+  "was removed",
+];
+const WAITING: readonly Stage[] = ["waits", "has failed and waits"];
+
+/** Brings a waiting job to a stage, through the public API. */
+async function bring(hf: Holdfast, id: string, stage: Stage): Promise<void> {
+  if (stage === "waits") return;
+  if (stage === "was cancelled") return void (await hf.cancel(id));
+  if (stage === "was removed") return void (await hf.remove(id));
+  const [lease] = await hf.claim();
+  expect(lease?.id).toBe(id);
+  await lease?.start();
+  if (stage === "completed") await lease?.complete();
+  if (stage === "is dead") await lease?.fail("broken", { retry: false });
+  if (stage === "has failed and waits") await lease?.fail("broken");
+}
+
+async function first(
+  unique: UniqueOptions,
+  stage: Stage,
+): Promise<{
+  hf: Holdfast;
+  clock: FakeClock;
+  id: string;
+  second: (over?: Partial<UniqueOptions>) => Promise<EnqueueAnswer>;
+}> {
+  const { hf, clock } = await open();
+  const { id } = await hf.enqueue(double, { n: 1 }, { unique });
+  await bring(hf, id, stage);
+  const second = (over = {}): Promise<EnqueueAnswer> =>
+    hf.enqueue(double, { n: 2 }, { unique: { ...unique, ...over } });
+  return { hf, clock, id, second };
+}
+
+/** In which stages of the first job its key is held. */
+const HELD: [string, Scope, readonly Stage[]][] = [
+  ["waiting", "waiting", ["waits"]],
+  ["live", "live", ["waits", "runs", "has failed and waits"]],
+  ["{ period }", { period: "1h" }, STAGES.filter((stage) => stage !== "was removed")],
+  ["ever", "ever", STAGES.filter((stage) => stage !== "was removed")],
+];
+
+describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
+  describe.each(STAGES)("while the first job %s", (stage) => {
+    const held = heldIn.includes(stage);
+
+    it(`keep ${held ? "answers the first job" : "finds the key free"}`, async () => {
+      const { hf, id, second } = await first({ key: "k", scope, onConflict: "keep" }, stage);
+      const answer = await second();
+      if (!held) return expectFree(hf, id, answer);
+      expect(answer).toEqual({ id, duplicate: true, replaced: false });
+      expect((await jobOf(hf, id)).input).toEqual({ n: 1 });
+    });
+
+    it(`reject ${held ? "throws and names the holder" : "finds the key free"}`, async () => {
+      const { hf, id, second } = await first({ key: "k", scope, onConflict: "reject" }, stage);
+      if (!held) return expectFree(hf, id, await second());
+      const before = await jobCount(hf);
+      await expectRefusal(second(), {
+        is: DuplicateJob,
+        code: "DUPLICATE_JOB",
+        says: new RegExp(`"k" is held by job ${id}`),
+      });
+      expect(await errorOf(second())).toMatchObject({ key: "k", holder: id });
+      expect(await jobCount(hf)).toBe(before);
+    });
+
+    const replaces = held && WAITING.includes(stage);
+    it(`replace ${replaces ? "rewrites it" : held ? "leaves it as it is" : "finds the key free"}`, async () => {
+      const { hf, id, second } = await first({ key: "k", scope, onConflict: "replace" }, stage);
+      const answer = await second();
+      if (!held) return expectFree(hf, id, answer);
+      expect(answer).toEqual({ id, duplicate: true, replaced: replaces });
+      expect((await jobOf(hf, id)).input).toEqual({ n: replaces ? 2 : 1 });
+      if (replaces) expect(await jobOf(hf, id)).toMatchObject({ state: "pending", attempt: 0, error: null });
+    });
+  });
+});
+
+async function expectFree(hf: Holdfast, id: string, answer: EnqueueAnswer): Promise<void> {
+  expect(answer).toMatchObject({ duplicate: false, replaced: false });
+  expect(answer.id).not.toBe(id);
+  expect((await jobOf(hf, answer.id)).input).toEqual({ n: 2 });
+}
+
+describe("keys", () => {
+  it("D-02 a period ends when its time has passed, and not before", async () => {
+    const { clock, id, second } = await first({ key: "k", scope: { period: "1h" } }, "completed");
+    await clock.advance(3_599_999);
+    expect((await second()).id).toBe(id);
+    await clock.advance(1);
+    const fresh = await second();
+    expect(fresh.duplicate).toBe(false);
+    await clock.advance("59m");
+    expect((await second()).id).toBe(fresh.id);
+  });
+
+  it("C-04 a key for ever outlives the retention of its job", async () => {
+    const { hf, clock, id, second } = await first({ key: "k", scope: "ever" }, "completed");
+    await clock.advance("8d");
+    expect(await hf.purge()).toBe(1);
+    expect(await hf.get(id)).toBeNull();
+    expect(await second()).toEqual({ id, duplicate: true, replaced: false });
+    await expectRefusal(second({ onConflict: "reject" }), { is: DuplicateJob, code: "DUPLICATE_JOB" });
+  });
+
+  it("the scope of the job that holds the key decides, not that of the newcomer", async () => {
+    const { id, second } = await first({ key: "k", scope: "waiting" }, "runs");
+    const taken = await second({ scope: "ever" });
+    expect(taken.id).not.toBe(id);
+    expect((await second({ scope: "waiting" })).id).toBe(taken.id);
+  });
+
+  it("a text is short for the scope live and onConflict keep", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 }, { unique: "k" });
+    expect(await hf.enqueue(double, { n: 2 }, { unique: "k" })).toEqual({ id, duplicate: true, replaced: false });
+    await bring(hf, id, "completed");
+    expect((await hf.enqueue(double, { n: 3 }, { unique: "k" })).duplicate).toBe(false);
+  });
+
+  it("replace takes over everything the newcomer says, under the first id", async () => {
+    const { hf, clock } = await open();
+    const key = { key: "k", onConflict: "replace" } as const;
+    const { id } = await hf.enqueue(double, { n: 1 }, { unique: key, tags: ["old"], user: "ada", priority: 5 });
+    await clock.advance(50);
+    const options = { queue: "other", tags: ["new"], user: "bob", priority: 1, delay: 1_000, maxAttempts: 9 };
+    await hf.enqueue(double, { n: 2 }, { ...options, unique: key });
+    const { delay: _delay, ...same } = options;
+    expect(await hf.get(id)).toMatchObject({ ...same, input: { n: 2 }, runAt: new Date(clock.now() + 1_000) });
+    expect((await hf.list({ tag: "old" })).jobs).toEqual([]);
+    expect((await hf.stats()).queues).toMatchObject({ other: { pending: 1 } });
+    expect(await jobCount(hf)).toBe(1);
+  });
+
+  it("B-11 fifty enqueues at once with one key make one job, and all know it", async () => {
+    const { hf } = await open();
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }, { unique: "k" })));
+    expect(new Set(answers.map((answer) => answer.id)).size).toBe(1);
+    expect(answers.filter((answer) => !answer.duplicate)).toHaveLength(1);
+    expect(await jobCount(hf)).toBe(1);
+  });
+
+  it("a retry takes a live key again, or says who has it", async () => {
+    const { hf, id, second } = await first({ key: "k" }, "is dead");
+    const other = await second();
+    expect(await hf.retry(id)).toBe("key held");
+    await hf.cancel(other.id);
+    expect(await hf.retry(id)).toBe("retried");
+    expect((await second()).id).toBe(id);
+  });
+});

@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { durationMs, instantMs } from "#src/duration.js";
+import { InvalidOption } from "holdfast";
+
+function refusal(read: () => unknown): InvalidOption {
+  try {
+    read();
+  } catch (error) {
+    expect(error).toBeInstanceOf(InvalidOption);
+    return error as InvalidOption;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("durations", () => {
+  it.each<[number | string, number]>([
+    [0, 0],
+    [1_500, 1_500],
+    [1.6, 2],
+    ["250ms", 250],
+    ["30s", 30_000],
+    ["10m", 600_000],
+    ["2h", 7_200_000],
+    ["7d", 604_800_000],
+    ["1w", 604_800_000],
+    ["1h 30m", 5_400_000],
+    ["1h30m", 5_400_000],
+    ["1.5s", 1_500],
+    ["  5 s ", 5_000],
+  ])("%j is %d ms", (given, ms) => {
+    expect(durationMs(given, "delay")).toBe(ms);
+  });
+
+  const notDurations: unknown[] = [
+    "10 minutes",
+    "",
+    " ",
+    "1x",
+    "-5s",
+    "s",
+    "1,5s",
+    "5",
+    "1e3s",
+    "Infinitys",
+    Number.POSITIVE_INFINITY,
+    Number.NaN,
+    -1,
+    "4000w",
+    null,
+    undefined,
+    {},
+    10n,
+    Symbol("s"),
+    () => 5,
+    new Date(0),
+    true,
+  ];
+  it.each(notDurations)("%s is refused with the field and what would be right", (given) => {
+    const error = refusal(() => durationMs(given as string, "delay"));
+    expect(error.code).toBe("INVALID_OPTION");
+    expect(error.field).toBe("delay");
+    expect(error.message).toMatch(/^delay: .*(use milliseconds or a text like|use 0 or more|finite|ten years)/);
+  });
+
+  it.each([
+    `${"1".repeat(50_000)}s`,
+    `${"1 ".repeat(50_000)}x`,
+    `${"1s".repeat(50_000)}!`,
+    " ".repeat(100_000),
+    `${"1s ".repeat(33)}!`,
+  ])("a text made to keep a regular expression busy is refused at once, and not repeated in full", (text) => {
+    const started = performance.now();
+    const error = refusal(() => durationMs(text, "delay"));
+    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(error.message.length).toBeLessThan(300);
+  });
+
+  it("any whole numbers with units add up", () => {
+    const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
+    const part = fc.tuple(fc.nat(100), fc.constantFrom(...(Object.keys(units) as (keyof typeof units)[])));
+    fc.assert(
+      fc.property(fc.array(part, { minLength: 1, maxLength: 5 }), fc.constantFrom("", " "), (parts, space) => {
+        const text = parts.map(([amount, unit]) => `${amount}${unit}`).join(space);
+        const sum = parts.reduce((total, [amount, unit]) => total + amount * units[unit], 0);
+        expect(durationMs(text, "x")).toBe(sum);
+      }),
+    );
+  });
+
+  it("any text is either a whole number of milliseconds from 0 to ten years or refused by name", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.double(), fc.stringMatching(/^[0-9. smhdw]*$/)), (given) => {
+        let ms: number;
+        try {
+          ms = durationMs(given, "x");
+        } catch (error) {
+          expect(error).toBeInstanceOf(InvalidOption);
+          return;
+        }
+        expect(Number.isSafeInteger(ms) && ms >= 0 && ms <= 315_360_000_000).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("instants", () => {
+  const noon = Date.UTC(2026, 0, 1, 12);
+  it.each<[Date | number | string]>([
+    [new Date(noon)],
+    [noon],
+    ["2026-01-01T12:00:00Z"],
+    ["2026-01-01T12:00:00.000Z"],
+    ["2026-01-01T13:00+01:00"],
+  ])("%s is a point in time", (given) => {
+    expect(instantMs(given, "runAt")).toBe(noon);
+  });
+
+  it.each<unknown>([
+    new Date("x"),
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    9e15,
+    "tomorrow",
+    "in 5",
+    "1",
+    "",
+    "2026-13-01",
+    "01/02/2026",
+    null,
+    {},
+    5n,
+    true,
+  ])("%s is refused, and the forms that are right are named", (given) => {
+    const error = refusal(() => instantMs(given as string, "runAt"));
+    expect(error.message).toBe(
+      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text",
+    );
+  });
+
+  it("every instant a Date can have is read back from its ISO text", () => {
+    fc.assert(
+      fc.property(fc.date({ noInvalidDate: true }), (date) => {
+        expect(instantMs(date.toISOString(), "x")).toBe(date.getTime());
+        expect(instantMs(date, "x")).toBe(date.getTime());
+      }),
+    );
+  });
+});

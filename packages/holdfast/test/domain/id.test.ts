@@ -1,0 +1,61 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { newId, readId } from "#src/id.js";
+import { InvalidOption } from "holdfast";
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+// The generator never goes back, so each test takes times after those of the tests before it.
+let epoch = Date.UTC(2030, 0, 1);
+const later = (): number => (epoch += 1_000_000);
+
+describe("new ids", () => {
+  it("100,000 in one millisecond are valid UUIDv7, all different, and sort as they were made", () => {
+    const now = later();
+    const ids = Array.from({ length: 100_000 }, () => newId(now));
+    expect(ids.find((id) => !UUID_V7.test(id))).toBeUndefined();
+    expect(new Set(ids).size).toBe(ids.length);
+    // Not toEqual on the whole: showing the difference of two lists this long takes minutes.
+    expect(ids.findIndex((id, index) => index > 0 && id <= ids[index - 1]!)).toBe(-1);
+  });
+
+  it("carry the time they were made", () => {
+    const now = later();
+    expect(Number.parseInt(newId(now).replaceAll("-", "").slice(0, 12), 16)).toBe(now);
+  });
+
+  it("stay in order whatever the clock does", () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -5_000, max: 5_000 }), { minLength: 2, maxLength: 50 }), (jumps) => {
+        let now = later();
+        const ids = jumps.map((jump) => newId((now += jump)));
+        expect(ids.toSorted()).toEqual(ids);
+        expect(new Set(ids).size).toBe(ids.length);
+        for (const id of ids) expect(id).toMatch(UUID_V7);
+      }),
+    );
+  });
+});
+
+describe("ids from outside", () => {
+  it("any UUID is taken, in lower case", () => {
+    fc.assert(fc.property(fc.uuid(), (id) => readId(id.toUpperCase()) === id));
+  });
+
+  it.each<unknown>([
+    "",
+    "5",
+    "018f4d2e7b3a7c118a550123456789ab",
+    "018f4d2e-7b3a-7c11-8a55-0123456789ag",
+    " 018f4d2e-7b3a-7c11-8a55-0123456789ab",
+    5,
+    null,
+    undefined,
+    {},
+    5n,
+    "x".repeat(100_000),
+  ])("%s is refused, and a right one is shown", (given) => {
+    const read = (): string => readId(given, "id");
+    expect(read).toThrow(InvalidOption);
+    expect(read).toThrow(/^id: .{1,80} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"$/);
+  });
+});

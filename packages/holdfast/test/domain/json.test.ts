@@ -1,0 +1,139 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fromJson, jsonBytes, NotJson, toJson } from "#src/json.js";
+
+function issueOf(value: unknown): { path: string; message: string } {
+  try {
+    toJson(value);
+  } catch (error) {
+    expect(error).toBeInstanceOf(NotJson);
+    return (error as NotJson).issue;
+  }
+  throw new Error("the value was accepted");
+}
+
+describe("what JSON would lose in silence is refused with its path", () => {
+  const cycle: { name: string; self?: unknown } = { name: "x" };
+  cycle.self = cycle;
+  const shared = { x: 1 };
+
+  it.each<[string, unknown, string, RegExp]>([
+    ["a BigInt", { amount: 10n }, "amount", /BigInt.*string/],
+    ["a cycle", cycle, "self", /contains itself/],
+    ["undefined in a list", { list: [1, undefined] }, "list.1", /undefined.*null/],
+    ["a hole in a list", { list: Array.from({ length: 2 }).fill(1, 0, 1) }, "list.1", /undefined/],
+    ["NaN", { a: { b: Number.NaN } }, "a.b", /NaN is not a JSON number/],
+    ["Infinity", [Number.NEGATIVE_INFINITY], "0", /-Infinity/],
+    ["a function", { call: () => 1 }, "call", /function/],
+    ["a symbol", { mark: Symbol("s") }, "mark", /symbol/],
+    ["a Map", { map: new Map() }, "map", /a Map/],
+    ["a Set", { set: new Set([1]) }, "set", /a Set/],
+    ["a regular expression", { re: /x/ }, "re", /a RegExp/],
+    ["an Error", { error: new Error("x") }, "error", /an? Error/],
+    ["a promise", { later: Promise.resolve(1) }, "later", /a Promise/],
+    ["typed bytes", { bytes: new Uint8Array(2) }, "bytes", /a Uint8Array/],
+    ["an invalid date", { at: new Date("never") }, "at", /invalid date/],
+    ["a lone surrogate", { text: "a\ud800b" }, "text", /surrogate/],
+    ["a lone surrogate in a key", { in: { "\udc00": 1 } }, "in.\udc00", /surrogate/],
+    ["a __proto__ key", JSON.parse('{"__proto__": {"admin": true}}'), "__proto__", /__proto__/],
+    ["a nested __proto__ key", JSON.parse('{"a": [{"__proto__": 1}]}'), "a.0.__proto__", /__proto__/],
+    ["undefined itself", undefined, "", /undefined/],
+    ["a toJSON that throws", { toJSON: () => fail("no JSON of me") }, "", /no JSON of me/],
+    ["a getter that throws", Object.defineProperty({}, "x", { enumerable: true, get: () => fail("shut") }), "", /shut/],
+  ])("%s", (_name, value, path, message) => {
+    const issue = issueOf(value);
+    expect(issue.path).toBe(path);
+    expect(issue.message).toMatch(message);
+  });
+
+  it("nesting is refused before it could exhaust the stack", () => {
+    let deep: unknown = 1;
+    for (let level = 0; level < 100_000; level++) deep = [deep];
+    expect(issueOf(deep).message).toMatch(/deeper than 200/);
+  });
+
+  it("the same object twice is no cycle", () => {
+    expect(toJson([shared, { shared }])).toBe('[{"x":1},{"shared":{"x":1}}]');
+  });
+
+  it("dates and class instances are written as JSON writes them, undefined properties are left out", () => {
+    class Money {
+      amount = 5;
+      currency = undefined;
+    }
+    expect(toJson({ at: new Date(0), price: new Money() })).toBe(
+      '{"at":"1970-01-01T00:00:00.000Z","price":{"amount":5}}',
+    );
+  });
+});
+
+describe("properties", () => {
+  const withoutProto = fc
+    .jsonValue({ noUnicodeString: false })
+    .filter((value) => !JSON.stringify(value).includes("__proto__"));
+
+  it("what is accepted is written exactly as JSON writes it, and comes back equal", () => {
+    fc.assert(
+      fc.property(withoutProto, (value) => {
+        // JSON knows no negative zero and no lone surrogates.
+        fc.pre(JSON.stringify(value).isWellFormed() && !/\\ud[89a-f]/.test(JSON.stringify(value)));
+        expect(toJson(value)).toBe(JSON.stringify(value));
+        expect(fromJson(toJson(value))).toEqual(JSON.parse(JSON.stringify(value)));
+      }),
+    );
+  });
+
+  it("whatever it is given, it throws NotJson or nothing", () => {
+    const anything = fc.anything({
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+      withSet: true,
+      withSparseArray: true,
+      withTypedArray: true,
+      withNullPrototype: true,
+      withObjectString: true,
+      withBoxedValues: true,
+    });
+    fc.assert(
+      fc.property(anything, (value) => {
+        let text: string;
+        try {
+          text = toJson(value);
+        } catch (error) {
+          expect(error).toBeInstanceOf(NotJson);
+          return;
+        }
+        expect(text).toBe(JSON.stringify(value));
+        expect(text.isWellFormed()).toBe(true);
+        expect(toJson(fromJson(text))).toBe(toJson(JSON.parse(text)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("sizes are counted in UTF-8 bytes", () => {
+    fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => jsonBytes(text) === Buffer.from(text).length));
+    expect(jsonBytes('"€😀"')).toBe(2 + 3 + 4);
+  });
+});
+
+describe("reading", () => {
+  it.each([
+    '{"a":{"__proto__":{"x":1},"b":2}}',
+    '{"a":{"\\u005f_proto__":{"x":1},"b":2}}',
+    '{"a":{"__\\u0070roto__":1,"b":2}}',
+  ])("an own __proto__ key does not come through: %s", (text) => {
+    const value = fromJson(text) as { a: object };
+    expect(Object.keys(value.a)).toEqual(["b"]);
+    expect(({} as { x?: unknown }).x).toBeUndefined();
+  });
+
+  it("a text that only mentions __proto__ stays as it is", () => {
+    expect(fromJson('{"note":"__proto__","tab":"\\u0009"}')).toEqual({ note: "__proto__", tab: "\t" });
+  });
+});
+
+function fail(message: string): never {
+  throw new Error(message);
+}
