@@ -38,15 +38,19 @@ function parse(text: unknown, field: string): number {
   return total;
 }
 
-const ISO = /^(?:\d{4}|[+-]\d{6})-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?$/;
+const ISO = /^(?:\d{4}|[+-]\d{6})-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/;
 
 /** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 text. */
 export function instantMs(value: Date | number | string, field: string): number {
-  // Date.parse makes a date of almost anything ("in 5" is a day in 2001): only ISO 8601 goes in.
+  // Date.parse makes a date of almost anything ("in 5" is a day in 2001), and reads a time without a zone in this
+  // process's own: only ISO 8601 with a zone goes in.
   const text = typeof value === "string" && ISO.test(value) ? Date.parse(value) : Number.NaN;
   const ms = value instanceof Date ? value.getTime() : typeof value === "number" ? value : text;
   if (!Number.isFinite(ms) || Math.abs(ms) > 8.64e15) {
-    throw new InvalidOption(field, "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text");
+    throw new InvalidOption(
+      field,
+      "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text with its zone (2026-05-01T08:00:00Z)",
+    );
   }
   return Math.round(ms);
 }

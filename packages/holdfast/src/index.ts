@@ -21,6 +21,7 @@ export type { Filter, ListOptions } from "./engine/filter.js";
 export type { Lease } from "./engine/lease.js";
 export type { Logger } from "./engine/logger.js";
 export type { Maintained, Retention, RetentionOptions } from "./engine/maintenance.js";
+export type { ListedWorker } from "./engine/records.js";
 export type { ResultOptions } from "./engine/results.js";
 export type { Stats } from "./engine/stats.js";
 export type { UserJobs } from "./engine/user-jobs.js";
@@ -30,7 +31,7 @@ export type { FinishedState, State, StateKind } from "./state.js";
 export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
-export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SeenWorker, Store } from "./store.js";
+export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Store } from "./store.js";
 export {
   Closed,
   DiskFull,

@@ -59,7 +59,7 @@ export interface JobOptions {
   queue?: string;
   /** −100 to 100, higher first. Default 0. */
   priority?: number;
-  /** A job not begun this long after its enqueue goes dead instead. Default: never. */
+  /** A job not begun this long after it may run goes dead instead. Default: never. */
   expiresAfter?: Duration;
   tags?: readonly string[];
 }

@@ -283,6 +283,8 @@ export interface LaidDown {
   id: string;
   type: string;
   queue: string;
+  /** Attempts it has used. */
+  attempt: number;
   to: State;
 }
 

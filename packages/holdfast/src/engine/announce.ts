@@ -32,7 +32,7 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
       events.emit("failed", { ...leaseEvent(lease), error: errorOf(outcome), retryInMs: outcome.delayMs });
       return;
     case "dead":
-      announceDeath(core, lease.job, errorOf(outcome));
+      announceDeath(core, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome));
       return;
     case "cancelled":
       events.emit("cancelled", jobEvent(lease.job));
@@ -46,18 +46,18 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
 export function announceLaidDown(core: Core, job: LaidDown, error: ErrorEvent): void {
   const { events, logger } = core;
   if (error.code === STALE_ERROR.code) {
-    events.emit("recovered", job);
+    events.emit("recovered", { ...jobEvent(job), to: job.to });
     logger.warn({ job: job.id, type: job.type, to: job.to }, error.message);
   }
   if (job.to === "dead") announceDeath(core, job, error);
   if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
 }
 
-function announceDeath({ events, logger }: Core, job: JobEvent, error: ErrorEvent): void {
+function announceDeath({ events, logger }: Core, job: JobEvent & { attempt: number }, error: ErrorEvent): void {
   const expired = error.code === EXPIRED_ERROR.code;
   if (expired) events.emit("expired", jobEvent(job));
-  events.emit("dead", { ...jobEvent(job), error });
-  const fields = { job: job.id, type: job.type, error: error.message };
+  events.emit("dead", { ...jobEvent(job), attempt: job.attempt, error });
+  const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
   // To expire is what such a job was asked to do; thousands at once are no alarm.
   if (expired) logger.info(fields, "job expired");
   else logger.error(fields, "job is dead");

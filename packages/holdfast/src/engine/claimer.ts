@@ -195,6 +195,8 @@ export class Claimer {
       const laidDown = triage(lease, claim.at);
       if (laidDown === null) this.#ready.push(lease);
       else {
+        // What is laid down takes no time: a head of expired jobs is worth large claims.
+        this.#prefetch.ran(0);
         this.#core.settler.add(laidDown, deadline, (answer) => {
           if (!(answer instanceof Error)) announce(this.#core, lease, laidDown, answer);
         });

@@ -5,7 +5,7 @@ import { encodeInput, type JobType } from "../job.js";
 import type { InsertAnswer, NewJob } from "../store.js";
 import { Batcher } from "./batcher.js";
 import type { Core } from "./core.js";
-import { readNewJob, type EnqueueOptions } from "./new-job.js";
+import { givenKey, readNewJob, type EnqueueOptions } from "./new-job.js";
 
 export interface EnqueueAnswer {
   /** The new job, or the one that was there already. */
@@ -187,7 +187,7 @@ export class Enqueuer {
 function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
   if (inserted === undefined) throw new HoldfastError("STORE_ERROR", "the store gave no answer");
   if (inserted.status === "refused") {
-    if (inserted.reason === "key held") throw new DuplicateJob(job.unique?.key ?? "", inserted.of);
+    if (inserted.reason === "key held") throw new DuplicateJob(givenKey(job.unique?.key ?? ""), inserted.of);
     throw new HoldfastError("NOT_STORED", `the store refused the job: ${inserted.error}`);
   }
   const duplicate = inserted.status === "duplicate";

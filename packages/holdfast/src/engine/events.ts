@@ -24,7 +24,7 @@ export interface Events {
   /** An attempt failed and will be tried again. */
   failed: LeaseEvent & { error: ErrorEvent; retryInMs: number };
   /** A job was given up: attempts used, told not to retry, expired, or no handler. */
-  dead: JobEvent & { error: ErrorEvent };
+  dead: JobEvent & { attempt: number; error: ErrorEvent };
   cancelled: JobEvent;
   /** Handed back for another worker. */
   released: LeaseEvent;

@@ -6,16 +6,7 @@ import { newId, readId } from "../id.js";
 import type { Job, JobType, NoInput } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
-import type {
-  CancelAnswer,
-  JobFilter,
-  QueueRecord,
-  RemoveAnswer,
-  RetryAnswer,
-  Scope,
-  SeenWorker,
-  Store,
-} from "../store.js";
+import type { CancelAnswer, JobFilter, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
@@ -27,8 +18,8 @@ import { Maintenance, readRetention, type Maintained, type RetentionOptions } fr
 import type { EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
-import { readJob } from "./records.js";
-import { Results, type ResultOptions } from "./results.js";
+import { readJob, readWorker, type ListedWorker } from "./records.js";
+import { readResultCall, Results, type ResultOptions } from "./results.js";
 import { Settler } from "./settler.js";
 import { readStats, type Stats } from "./stats.js";
 import { UserJobs } from "./user-jobs.js";
@@ -206,9 +197,8 @@ export class Holdfast {
   result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
   async result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
     this.#open();
-    const [id, options] =
-      typeof first === "string" ? [first, second as ResultOptions | undefined] : [second as string, third];
-    return this.#results.wait(readId(id), {}, options ?? {});
+    const { id, type, options } = readResultCall(first, second, third);
+    return this.#results.wait(readId(id), {}, options, type);
   }
 
   /** Cancels by id (waiting: at once; running: its signal is aborted), or all that match a filter. */
@@ -309,8 +299,8 @@ export class Holdfast {
     return this.#open().store.queues();
   }
   /** Workers heard of in the last hour, in every process. */
-  async workers(): Promise<SeenWorker[]> {
-    return this.#open().store.workers();
+  async workers(): Promise<ListedWorker[]> {
+    return (await this.#open().store.workers()).map(readWorker);
   }
 
   /** A view that sees and touches only this user's jobs. */
@@ -324,9 +314,9 @@ export class Holdfast {
         ),
       retry: (target) =>
         this.#change(scoped(target, name), { user: name }, ["retried"], (ids, scope) => this.#retryIds(ids, scope)),
-      result: async (id, options) => {
+      result: async ({ id, type, options }) => {
         this.#open();
-        return this.#results.wait(readId(id), { user: name }, options);
+        return this.#results.wait(readId(id), { user: name }, options, type);
       },
     });
   }

@@ -15,7 +15,10 @@ export interface EnqueueOptions {
   /** −100 to 100, higher first. */
   priority?: number;
   queue?: string;
-  /** A key that at most one job has, in a scope (default `live`: until that job is finished). */
+  /**
+   * A key that at most one job has, in a scope (default `live`: until that job is finished). With `user` the key is that
+   * user's own: another user's job may have the same.
+   */
   unique?: string | UniqueOptions;
   /** The user the job belongs to; see `hf.forUser`. */
   user?: string;
@@ -86,21 +89,38 @@ export function readNewJob(
     maxAttempts: options.maxAttempts === undefined ? defaults.maxAttempts : readMaxAttempts(options.maxAttempts),
     runAt,
     delayMs,
-    expiresAt: readExpiry(defaults, options, now),
+    expiresAt: readExpiry(defaults, options, now, (runAt ?? now) + delayMs),
     tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
-    unique: options.unique === undefined ? null : readUnique(options.unique),
+    unique: options.unique === undefined ? null : readUnique(options.unique, options.user),
   };
 }
 
-function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number): number | null {
-  if (options.expiresAt === undefined) return defaults.expiresAfterMs === null ? null : now + defaults.expiresAfterMs;
+// Names hold no control characters, so this cannot be part of a user's name or of a key.
+const OF_USER = "\u001f";
+
+/** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
+function storedKey(key: string, user: string | undefined): string {
+  return user === undefined ? key : `${user}${OF_USER}${key}`;
+}
+
+/** The key as its enqueue gave it. */
+export function givenKey(stored: string): string {
+  return stored.slice(stored.indexOf(OF_USER) + 1);
+}
+
+function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number, dueAt: number): number | null {
+  // Counted from when the job may run: a delay must not eat up its time.
+  if (options.expiresAt === undefined) {
+    return defaults.expiresAfterMs === null ? null : Math.max(now, dueAt) + defaults.expiresAfterMs;
+  }
   const expiresAt = instantMs(options.expiresAt, "expiresAt");
   if (expiresAt <= now)
     throw new InvalidOption("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
+  if (expiresAt <= dueAt) throw new InvalidOption("expiresAt", "is before the job may run; it could never do so");
   return expiresAt;
 }
 
-function readUnique(unique: string | UniqueOptions): UniqueKey {
+function readUnique(unique: string | UniqueOptions, user: string | undefined): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
   refuseUnknown(options, UNIQUE_FIELDS, "unique");
   const scope = options.scope ?? "live";
@@ -108,7 +128,8 @@ function readUnique(unique: string | UniqueOptions): UniqueKey {
   if (!["keep", "replace", "reject"].includes(onConflict)) {
     throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
   }
-  const key = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
+  const given = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
+  const key = storedKey(given, user);
   if (typeof scope === "object" && scope !== null) {
     const periodMs = durationMs(scope.period, "unique.scope.period");
     if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");

@@ -1,11 +1,6 @@
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs } from "../duration.js";
-import {
-  describeError,
-  NotRetryable,
-  RetryAfter,
-  type ErrorRecord,
-} from "../errors.js";
+import { describeError, NotRetryable, RetryAfter, type ErrorRecord } from "../errors.js";
 import type { Backoff } from "../retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { ClaimedJob, Outcome } from "../store.js";

@@ -1,6 +1,7 @@
 import type { Job } from "../job.js";
 import { fromJson } from "../json.js";
-import type { StoredJob } from "../store.js";
+import type { SeenWorker, StoredJob } from "../store.js";
+import { givenKey } from "./new-job.js";
 
 const date = (ms: number): Date => new Date(ms);
 const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
@@ -30,7 +31,7 @@ export function readJob(stored: StoredJob): Job {
     finishedAt: dateOrNull(stored.finishedAt),
     cancelRequestedAt: dateOrNull(stored.cancelRequestedAt),
     worker: stored.worker,
-    key: stored.key,
+    key: stored.key === null ? null : givenKey(stored.key),
     tags: stored.tags,
     progress: stored.progress,
     attempts: stored.attempts.map((attempt) => ({
@@ -41,4 +42,15 @@ export function readJob(stored: StoredJob): Job {
     })),
     log: stored.log.map(({ at, line }) => ({ at: date(at), line })),
   };
+}
+
+/** A worker as people read it. */
+export interface ListedWorker extends Omit<SeenWorker, "startedAt" | "seenAt"> {
+  startedAt: Date;
+  /** When it was last heard of. */
+  seenAt: Date;
+}
+
+export function readWorker(seen: SeenWorker): ListedWorker {
+  return { ...seen, startedAt: date(seen.startedAt), seenAt: date(seen.seenAt) };
 }

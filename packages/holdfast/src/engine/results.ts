@@ -1,7 +1,8 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
-import { Closed, JobNotCompleted, JobNotFound, WaitTimeout } from "../errors.js";
+import { Closed, InvalidOption, JobNotCompleted, JobNotFound, WaitTimeout } from "../errors.js";
+import type { JobType } from "../job.js";
 import { fromJson } from "../json.js";
 import { isFinished } from "../state.js";
 import type { Scope, StoredJob } from "../store.js";
@@ -13,8 +14,25 @@ export interface ResultOptions {
   signal?: AbortSignal;
 }
 
+export interface ResultCall {
+  id: string;
+  type: string | null;
+  options: ResultOptions;
+}
+
+/** `result(id, options)` or `result(type, id, options)`. */
+export function readResultCall(
+  first: string | JobType,
+  second?: string | ResultOptions,
+  third?: ResultOptions,
+): ResultCall {
+  if (typeof first === "string") return { id: first, type: null, options: (second as ResultOptions | undefined) ?? {} };
+  return { id: second as string, type: first.type, options: third ?? {} };
+}
+
 interface Waiter {
   id: string;
+  type: string | null;
   scope: Scope;
   resolve(output: unknown): void;
   reject(error: unknown): void;
@@ -37,7 +55,8 @@ export class Results {
     this.#core = core;
   }
 
-  async wait(id: string, scope: Scope, options: ResultOptions): Promise<unknown> {
+  /** With `type` given, a job of another type is refused: its output would pass for what it is not. */
+  async wait(id: string, scope: Scope, options: ResultOptions, type: string | null): Promise<unknown> {
     options.signal?.throwIfAborted();
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "timeout");
     let timer: Timer | null = null;
@@ -45,7 +64,7 @@ export class Results {
     let waiter: Waiter | null = null;
     try {
       return await new Promise((resolve, reject) => {
-        waiter = { id, scope, resolve, reject };
+        waiter = { id, type, scope, resolve, reject };
         if (timeoutMs !== null) {
           timer = this.#core.clock.after(timeoutMs, () => reject(new WaitTimeout(`the end of job ${id}`, timeoutMs)));
         }
@@ -123,7 +142,9 @@ export class Results {
     try {
       const job = await this.#core.store.get(waiter.id, waiter.scope);
       if (job === null) waiter.reject(new JobNotFound(waiter.id));
-      else if (isFinished(job.state)) conclude(waiter, job);
+      else if (waiter.type !== null && waiter.type !== job.type) {
+        waiter.reject(new InvalidOption("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
+      } else if (isFinished(job.state)) conclude(waiter, job);
     } catch (error) {
       if (error instanceof Closed) waiter.reject(error);
       else this.#core.events.emit("outage", { doing: "result", error });

@@ -4,7 +4,7 @@ import type { EnqueueAnswer } from "./enqueuer.js";
 import type { Filter, ListOptions } from "./filter.js";
 import type { Holdfast } from "./holdfast.js";
 import type { EnqueueOptions } from "./new-job.js";
-import type { ResultOptions } from "./results.js";
+import { readResultCall, type ResultCall, type ResultOptions } from "./results.js";
 
 type UserOptions = Omit<EnqueueOptions, "user">;
 type UserFilter = Omit<Filter, "user">;
@@ -14,7 +14,7 @@ interface ScopedCalls {
   get(id: string): Promise<Job | null>;
   cancel(target: string | Filter): Promise<CancelAnswer | number>;
   retry(target: string | Filter): Promise<RetryAnswer | number>;
-  result(id: string, options: ResultOptions): Promise<unknown>;
+  result(call: ResultCall): Promise<unknown>;
 }
 
 /** One user's jobs, and no others: another user's job is as good as missing. Made by `hf.forUser`. */
@@ -55,8 +55,6 @@ export class UserJobs {
   result(id: string, options?: ResultOptions): Promise<unknown>;
   result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
   result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
-    const [id, options] =
-      typeof first === "string" ? [first, second as ResultOptions | undefined] : [second as string, third];
-    return this.#calls.result(id, options ?? {});
+    return this.#calls.result(readResultCall(first, second, third));
   }
 }

@@ -86,7 +86,7 @@ export function readWorkOptions(options: WorkOptions): WorkerSettings {
     concurrency: readCount(options.concurrency ?? DEFAULTS.concurrency, "concurrency", 1, LIMITS.concurrency),
     queues: names(options.queues, "queues", LIMITS.queueLength),
     types: names(
-      options.types?.map((type) => (typeof type === "object" ? type.type : type)),
+      Array.isArray(options.types) ? options.types.map(typeName) : (options.types as undefined),
       "types",
       LIMITS.typeLength,
     ),
@@ -433,6 +433,10 @@ export class Worker {
   #report(doing: string, error: unknown): void {
     this.#core.events.emit("outage", { doing, error });
   }
+}
+
+function typeName(type: string | JobType | null): string {
+  return typeof type === "object" && type !== null ? type.type : (type as string);
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -86,8 +86,8 @@ export function heldKey(job: string, unique: UniqueKey, now: number): HeldKey {
 }
 
 /** What laying down answers. */
-export function laidDown({ id, type, queue, state }: ModelJob): LaidDown {
-  return { id, type, queue, to: state };
+export function laidDown({ id, type, queue, attempt, state }: ModelJob): LaidDown {
+  return { id, type, queue, attempt, to: state };
 }
 
 /** The name under which `StoreModel.counts` counts. */

@@ -180,6 +180,6 @@ describe("rerun", () => {
     const first = await hf.enqueue(text, input, { unique: "k", user: "ada" });
     const copy = await hf.rerun(first.id);
     expect(await jobOf(hf, copy.id)).toMatchObject({ input, key: null, user: "ada" });
-    expect((await hf.enqueue(text, { text: "" }, { unique: "k" })).id).toBe(first.id);
+    expect((await hf.enqueue(text, { text: "" }, { unique: "k", user: "ada" })).id).toBe(first.id);
   });
 });

@@ -1,4 +1,14 @@
-import { Closed, holdfast, job, JobNotCompleted, JobNotFound, WaitTimeout, type Holdfast, type Lease } from "holdfast";
+import {
+  Closed,
+  holdfast,
+  InvalidOption,
+  job,
+  JobNotCompleted,
+  JobNotFound,
+  WaitTimeout,
+  type Holdfast,
+  type Lease,
+} from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, double, errorOf, expectRefusal, fileStore, open } from "./scene.js";
@@ -19,6 +29,18 @@ describe("result", () => {
     expect(await hf.result(id)).toEqual({ twice: 42 });
     const { twice } = await hf.result(double, id);
     expect(twice).toBe(42);
+  });
+
+  it("of a job of another type is refused, for its output is not what the type says", async () => {
+    const { hf } = await open({ jobs: [double, cleanup] });
+    const { id } = await hf.enqueue(double, { n: 21 });
+    await hf.tick();
+    await expectRefusal(hf.result(cleanup, id), {
+      is: InvalidOption,
+      code: "INVALID_OPTION",
+      field: "type",
+      says: /is of type double/,
+    });
   });
 
   it("waits for the job to end, and any number may wait", async () => {

@@ -153,7 +153,7 @@ describe("workers", () => {
     await clock.settle();
     const expected = { id: worker.id, types: ["double", "cleanup"], queues: ["default", "mail"], concurrency: 3 };
     expect(await hf.workers()).toMatchObject([
-      { ...expected, running: 0, pid: process.pid, left: false, seenAt: clock.now() },
+      { ...expected, running: 0, pid: process.pid, left: false, seenAt: new Date(clock.now()) },
     ]);
     await worker.stop();
     expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);

@@ -139,13 +139,28 @@ describe("keys", () => {
     const key = { key: "k", onConflict: "replace" } as const;
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: key, tags: ["old"], user: "ada", priority: 5 });
     await clock.advance(50);
-    const options = { queue: "other", tags: ["new"], user: "bob", priority: 1, delay: 1_000, maxAttempts: 9 };
+    const options = { queue: "other", tags: ["new"], user: "ada", priority: 1, delay: 1_000, maxAttempts: 9 };
     await hf.enqueue(double, { n: 2 }, { ...options, unique: key });
     const { delay: _delay, ...same } = options;
     expect(await hf.get(id)).toMatchObject({ ...same, input: { n: 2 }, runAt: new Date(clock.now() + 1_000) });
     expect((await hf.list({ tag: "old" })).jobs).toEqual([]);
     expect((await hf.stats()).queues).toMatchObject({ other: { pending: 1 } });
     expect(await jobCount(hf)).toBe(1);
+  });
+
+  it("A-06 with a user the key is that user's own, and is read back as it was given", async () => {
+    const { hf } = await open();
+    const answers = [
+      await hf.enqueue(double, { n: 1 }, { unique: "k" }),
+      await hf.enqueue(double, { n: 1 }, { unique: "k", user: "ada" }),
+      await hf.enqueue(double, { n: 1 }, { unique: "k", user: "bob" }),
+    ];
+    expect(answers.map(({ duplicate }) => duplicate)).toEqual([false, false, false]);
+    expect((await hf.enqueue(double, { n: 1 }, { unique: "k", user: "ada" })).id).toBe(answers[1]?.id);
+    for (const { id } of answers) expect((await hf.get(id))?.key).toBe("k");
+    await expect(
+      hf.enqueue(double, { n: 1 }, { unique: { key: "k", onConflict: "reject" }, user: "bob" }),
+    ).rejects.toMatchObject({ code: "DUPLICATE_JOB", key: "k", holder: answers[2]?.id });
   });
 
   it("B-11 fifty enqueues at once with one key make one job, and all know it", async () => {

@@ -134,7 +134,7 @@ describe("instants", () => {
   ])("%s is refused, and the forms that are right are named", (given) => {
     const error = refusal(() => instantMs(given as string, "runAt"));
     expect(error.message).toBe(
-      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text",
+      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text with its zone (2026-05-01T08:00:00Z)",
     );
   });
 

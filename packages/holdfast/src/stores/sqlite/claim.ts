@@ -1,6 +1,7 @@
 import type { Database, Statement } from "better-sqlite3";
 import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../state.js";
 import type { ClaimedJob, ClaimRequest } from "../../store.js";
+import { fromColumns, toColumns, type Columns } from "./columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
@@ -194,27 +195,36 @@ function byPriority(lanes: readonly Lane[]): Lane[][] {
   return levels;
 }
 
-export function readClaimed(row: ClaimedRow): ClaimedJob {
-  const error = row[15];
-  return {
-    id: row[0],
-    fence: row[1],
-    type: row[2],
-    queue: row[3],
-    priority: row[4],
-    user: row[5],
-    input: row[6] ?? "{}",
-    attempt: row[7],
-    maxAttempts: row[8],
-    losses: row[9],
-    releases: row[10],
-    runAt: row[11],
-    expiresAt: row[12],
-    createdAt: row[13],
-    cancelRequested: row[14] !== null,
-    error: error === null ? null : { message: error, code: row[16], at: row[17] ?? 0 },
-    tags: row[18] === null ? NO_TAGS : readTagText(row[18]),
-    previous: { state: row[19], attempt: row[21] ?? 0, exhausted: row[22] === true },
-  };
+const CLAIMED_WIDTH = Array.from({ length: 23 }, (_, column) => column as keyof ClaimedRow & number);
+
+export function packClaimed(rows: readonly ClaimedRow[]): Columns {
+  return toColumns(rows, CLAIMED_WIDTH);
+}
+
+export function unpackClaimed(columns: Columns): ClaimedJob[] {
+  return fromColumns(columns, (at) => {
+    const error = at(15) as string | null;
+    const tags = at(18) as string | null;
+    return {
+      id: at(0) as string,
+      fence: at(1) as number,
+      type: at(2) as string,
+      queue: at(3) as string,
+      priority: at(4) as number,
+      user: at(5) as string | null,
+      input: at(6) as string,
+      attempt: at(7) as number,
+      maxAttempts: at(8) as number,
+      losses: at(9) as number,
+      releases: at(10) as number,
+      runAt: at(11) as number,
+      expiresAt: at(12) as number | null,
+      createdAt: at(13) as number,
+      cancelRequested: at(14) !== null,
+      error: error === null ? null : { message: error, code: at(16) as string | null, at: at(17) as number },
+      tags: tags === null ? NO_TAGS : readTagText(tags),
+      previous: { state: at(19) as State, attempt: at(21) as number, exhausted: at(22) as boolean },
+    };
+  });
 }
 const NO_TAGS: readonly string[] = [];

@@ -6,7 +6,9 @@ import { isFinished, type State } from "../../state.js";
  * dashboard. Changes gather in memory during a transaction and are written once at its end.
  */
 export class Counts {
-  readonly #changes = new Map<string, { queue: string; type: string; state: State; n: number }>();
+  readonly #tallies = new Map<string, Tally>();
+  /** Jobs of one batch are mostly of one type: looking up the same tally twice is spared. */
+  #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
   readonly #add;
   readonly #pace;
@@ -24,27 +26,39 @@ export class Counts {
   /** A job came to be in `to` (from nowhere: null), or left `from` (to nowhere: null). */
   move(queue: string, type: string, from: State | null, to: State | null): void {
     if (from === to) return;
-    if (from !== null) this.#change(queue, type, from, -1);
+    const { changes } = this.#tally(queue, type);
+    if (from !== null) changes[from] = (changes[from] ?? 0) - 1;
     if (to === null) return;
-    this.#change(queue, type, to, 1);
+    changes[to] = (changes[to] ?? 0) + 1;
     if (from !== null && isFinished(to)) this.#finished.set(to, (this.#finished.get(to) ?? 0) + 1);
   }
 
-  #change(queue: string, type: string, state: State, by: number): void {
-    const key = `${queue}\n${type}\n${state}`;
-    const change = this.#changes.get(key);
-    if (change === undefined) this.#changes.set(key, { queue, type, state, n: by });
-    else change.n += by;
+  #tally(queue: string, type: string): Tally {
+    if (this.#last?.queue === queue && this.#last.type === type) return this.#last;
+    const key = `${queue}\n${type}`;
+    let tally = this.#tallies.get(key);
+    if (tally === undefined) this.#tallies.set(key, (tally = { queue, type, changes: {} }));
+    this.#last = tally;
+    return tally;
   }
 
   write(now: number): void {
-    for (const { queue, type, state, n } of this.#changes.values()) if (n !== 0) this.#add.run(queue, type, state, n);
+    for (const { queue, type, changes } of this.#tallies.values()) {
+      for (const [state, n] of Object.entries(changes)) if (n !== 0) this.#add.run(queue, type, state, n);
+    }
     for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
     this.discard();
   }
 
   discard(): void {
-    if (this.#changes.size > 0) this.#changes.clear();
+    this.#last = undefined;
+    if (this.#tallies.size > 0) this.#tallies.clear();
     if (this.#finished.size > 0) this.#finished.clear();
   }
+}
+
+interface Tally {
+  queue: string;
+  type: string;
+  changes: Partial<Record<State, number>>;
 }

@@ -1,5 +1,7 @@
-import type { Hint, InsertAnswer, LaidDown, Outcome, RetryAnswer, CancelAnswer, NewJob } from "../../store.js";
+import type { Hint, InsertAnswer, LaidDown, RetryAnswer, CancelAnswer, NewJob } from "../../store.js";
+import type { Columns } from "./columns.js";
 import type { Answer, Call } from "./executor.js";
+import { outcomesDue } from "./leases.js";
 
 /** What the calls just carried out may mean to whoever listens on this handle. */
 export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hint[] {
@@ -26,7 +28,7 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
         }
         break;
       case "settle":
-        for (const outcome of call.args[0] as Outcome[]) {
+        for (const outcome of outcomesDue(call.args[0] as Columns)) {
           if (outcome.to === "pending" || outcome.to === "failed") work(outcome.delayMs);
           else finished = true;
         }

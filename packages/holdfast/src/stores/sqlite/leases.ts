@@ -1,6 +1,7 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
+import { fromColumns, toColumns, type Columns } from "./columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import type { LeasedRows } from "./leased.js";
@@ -134,4 +135,46 @@ function settledBefore(outcome: Outcome, state: State): SettleAnswer {
   if (state === outcome.to) return "applied";
   // A completion is never turned into a cancellation: someone else laid the lease down.
   return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
+}
+
+const OUTCOME_KEYS: readonly (keyof Outcome)[] = [
+  "id",
+  "fence",
+  "to",
+  "output",
+  "delayMs",
+  "attempt",
+  "releases",
+  "error",
+  "startedAt",
+  "attemptRecord",
+];
+
+export function packOutcomes(outcomes: readonly Outcome[]): Columns {
+  return toColumns(outcomes, OUTCOME_KEYS);
+}
+
+/** What hints need of outcomes; a batch of completions, the usual one, is told by a single row. */
+export function outcomesDue(packed: Columns): { to: Outcome["to"]; delayMs: number }[] {
+  const [to] = packed.columns.slice(2);
+  const same = to !== undefined && "all" in to && to.all === "completed";
+  return fromColumns(same ? { ...packed, length: 1 } : packed, (at) => ({
+    to: at(2) as Outcome["to"],
+    delayMs: at(4) as number,
+  }));
+}
+
+export function unpackOutcomes(columns: Columns): Outcome[] {
+  return fromColumns(columns, (at) => ({
+    id: at(0) as string,
+    fence: at(1) as number,
+    to: at(2) as Outcome["to"],
+    output: at(3) as string | null,
+    delayMs: at(4) as number,
+    attempt: at(5) as number,
+    releases: at(6) as number,
+    error: at(7) as Outcome["error"],
+    startedAt: at(8) as number | null,
+    attemptRecord: at(9) as Outcome["attemptRecord"],
+  }));
 }

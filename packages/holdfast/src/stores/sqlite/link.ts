@@ -29,6 +29,8 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     const started = new Worker(new URL("./thread.js", import.meta.url), {
       workerData: options,
       name: "holdfast-sqlite",
+      // Messages come and go: a larger young generation would only be memory (30 MB) that is never given back.
+      resourceLimits: { maxYoungGenerationSizeMb: 8 },
     });
     started.on("message", ({ answers, hints }: { answers: Answer[]; hints: Hint[] }) => {
       for (const answer of answers) settle(answer);

@@ -6,9 +6,10 @@ import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
-import { readClaimed } from "./claim.js";
+import { unpackClaimed } from "./claim.js";
 import type { Durability } from "./connection.js";
 import type { Call } from "./executor.js";
+import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
 import { insertOn, type OperationName, type Operations } from "./operations.js";
 import type { StaleWalk } from "./upkeep.js";
@@ -82,15 +83,20 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
 
     async claim(request) {
       const { at, rows, nextDueAt } = await ask("claim", request);
-      return { at, jobs: rows.map(readClaimed), nextDueAt };
+      return { at, jobs: unpackClaimed(rows), nextDueAt };
     },
     start: async (marks) => (marks.length === 0 ? [] : ask("start", marks)),
     extend: async (leases, leaseMs) => (leases.length === 0 ? [] : ask("extend", leases, leaseMs)),
-    settle: async (outcomes) => (outcomes.length === 0 ? [] : ask("settle", outcomes)),
+    settle: async (outcomes) => (outcomes.length === 0 ? [] : ask("settle", packOutcomes(outcomes))),
     note: async (notes) => (notes.length === 0 ? undefined : ask("note", notes)),
 
     get: (id, scope) => ask("get", id, scope ?? {}),
-    list: (filter, page) => ask("list", filter, page),
+    async list(filter, page) {
+      if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
+        throw new InvalidOption("cursor", "is not a cursor that list gave");
+      }
+      return ask("list", filter, page);
+    },
     cancel: (ids, scope) => ask("cancel", ids, scope ?? {}),
     retry: (ids, scope) => ask("retry", ids, scope ?? {}),
     remove: (ids, scope) => ask("remove", ids, scope ?? {}),

@@ -1,14 +1,15 @@
 import type { Database } from "better-sqlite3";
 import type * as S from "../../store.js";
 import { changeOperations } from "./changes.js";
-import { claimOperation, type ClaimedRow } from "./claim.js";
+import { claimOperation, packClaimed } from "./claim.js";
+import type { Columns } from "./columns.js";
 import { Counts } from "./counts.js";
 import { historyStatements } from "./history.js";
 import { insertOperation } from "./insert.js";
 import { keyStatements } from "./keys.js";
 import { laneStatements } from "./lanes.js";
 import { LeasedRows } from "./leased.js";
-import { leaseOperations } from "./leases.js";
+import { leaseOperations, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { upkeepOperations, type StaleWalk } from "./upkeep.js";
 
@@ -18,7 +19,7 @@ export interface Operations {
   claim(now: number, request: S.ClaimRequest): ClaimedRows;
   start(now: number, marks: readonly S.StartMark[]): S.LeaseAnswer[];
   extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseAnswer[];
-  settle(now: number, outcomes: readonly S.Outcome[]): S.SettleAnswer[];
+  settle(now: number, outcomes: Columns): S.SettleAnswer[];
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: { limit: number; cursor: string | null }): S.JobPage;
@@ -39,7 +40,7 @@ export interface Operations {
 }
 export interface ClaimedRows {
   at: number;
-  rows: ClaimedRow[];
+  rows: Columns;
   nextDueAt: number | null;
 }
 export type OperationName = keyof Operations;
@@ -91,17 +92,20 @@ export function operationsOn(db: Database): Room {
   return {
     counts,
     emptyClaim: (request, now) =>
-      claim.anythingDue(request, now) ? null : { at: now, rows: [], nextDueAt: claim.nextDueAt(request, now) },
+      claim.anythingDue(request, now)
+        ? null
+        : { at: now, rows: packClaimed([]), nextDueAt: claim.nextDueAt(request, now) },
     cancelRequested: () => cancelRequested.all() as string[],
     operations: {
       insert: (now, jobs) => insert(jobs, now),
       claim(now, request) {
         const rows = claim.claim(request, now);
-        return { at: now, rows, nextDueAt: rows.length < request.limit ? claim.nextDueAt(request, now) : null };
+        const nextDueAt = rows.length < request.limit ? claim.nextDueAt(request, now) : null;
+        return { at: now, rows: packClaimed(rows), nextDueAt };
       },
       start: (now, marks) => leases.start(marks, now),
       extend: (now, refs, leaseMs) => leases.extend(refs, leaseMs, now),
-      settle: (now, outcomes) => leases.settle(outcomes, now),
+      settle: (now, outcomes) => leases.settle(unpackOutcomes(outcomes), now),
       note: (now, notes) => leases.note(notes, now),
       get: (_now, id, scope) => queries.get(id, scope),
       list: (_now, filter, page) => queries.list(filter, page),

@@ -80,7 +80,7 @@ export function upkeepOperations(
     setError.run(STALE_ERROR.message, STALE_ERROR.code, now, row.seq);
     history.appendAttempt(row.seq, lostAttempt(row, now));
     counts.move(row.queue, row.type, row.state, to);
-    return { id: row.id, type: row.type, queue: row.queue, to };
+    return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
   }
 
   return {
@@ -110,7 +110,7 @@ export function upkeepOperations(
         layDown.run("dead", null, null, now, now, row.attempt, 0, row.seq);
         setError.run(EXPIRED_ERROR.message, EXPIRED_ERROR.code, now, row.seq);
         counts.move(row.queue, row.type, row.state, "dead");
-        return { id: row.id, type: row.type, queue: row.queue, to: "dead" as const };
+        return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
       }),
 
     purge(request, now) {

@@ -112,7 +112,7 @@ export function upkeepCases(test: DefineCase): void {
     await clock.advance(MINUTE - 1);
     assert.deepEqual(await store.expireWaiting(10), []);
     await clock.advance(1);
-    assert.deepEqual(await store.expireWaiting(10), [{ id, type: "mail", queue: "default", to: "dead" }]);
+    assert.deepEqual(await store.expireWaiting(10), [{ id, type: "mail", queue: "default", attempt: 0, to: "dead" }]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 0, null, clock.now()]);
     assert.deepEqual(record.error, { ...EXPIRED_ERROR, at: clock.now() });

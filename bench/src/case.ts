@@ -1,0 +1,102 @@
+import type { Bed } from "./bed.js";
+
+/** One measured run. Cases share trials by name: what several of them compare against is measured once a round. */
+export interface Trial<Sample = unknown> {
+  name: string;
+  about: string;
+  /** How often it runs; every round by default. */
+  rounds?: number;
+  run(progress: (fraction: number) => void): Promise<Sample>;
+}
+
+/** A question and how to answer it from trials. */
+export interface Case {
+  name: string;
+  trials: readonly Trial[];
+  read(samples: Samples): Row[];
+}
+
+export interface Bench {
+  bed: Bed;
+  scale: Scale;
+}
+export type MakeCase = (bench: Bench) => Case;
+
+/** How much each case does; all of it follows from the number of jobs of a drain. */
+export interface Scale {
+  jobs: number;
+  rounds: number;
+  /** Finished jobs kept while others drain. */
+  finished: number;
+  /** Jobs drained by the process whose memory is watched. */
+  memory: number;
+  large: number;
+  largeBytes: number;
+  /** Enqueues of one caller, and of all callers together. */
+  singly: number;
+  atOnce: number;
+  callers: number;
+  /** Latency samples of one round. */
+  samples: number;
+  starts: number;
+}
+
+export function scaleOf(jobs: number, rounds: number): Scale {
+  const within = (least: number, value: number, most: number): number =>
+    Math.round(Math.min(most, Math.max(least, value)));
+  return {
+    jobs,
+    rounds,
+    finished: jobs * 5,
+    memory: jobs * 10,
+    large: Math.round(jobs / 5),
+    largeBytes: 8_192,
+    singly: within(50, jobs / 100, 1_000),
+    atOnce: within(500, jobs / 10, 10_000),
+    callers: 50,
+    samples: Math.ceil(within(30, jobs / 200, 500) / rounds),
+    starts: within(5, jobs / 1_000, 10),
+  };
+}
+
+/** What the trials of a run gave, by round. */
+export class Samples {
+  readonly #taken = new Map<string, unknown[]>();
+
+  add(trial: Trial, sample: unknown): void {
+    const known = this.#taken.get(trial.name);
+    if (known === undefined) this.#taken.set(trial.name, [sample]);
+    else known.push(sample);
+  }
+
+  of<Sample>(trial: Trial<Sample>): Sample[] {
+    return (this.#taken.get(trial.name) ?? []) as Sample[];
+  }
+}
+
+export type Unit = "jobs/s" | "ms" | "µs" | "MB" | "jobs";
+
+/** A measured quantity: what counts, and what each round gave. */
+export interface Figure {
+  value: number;
+  unit: Unit;
+  rounds: number[];
+}
+
+export interface Target {
+  of: "figure" | "comparison";
+  bound: "at least" | "at most" | "below";
+  limit: number;
+  met: boolean;
+}
+
+/** One line of the report. */
+export interface Row {
+  name: string;
+  label: string;
+  figure: Figure;
+  baseline: { label: string; figure: Figure } | null;
+  /** The figure over the baseline, or the figure less the baseline. */
+  comparison: { kind: "ratio" | "difference"; value: number } | null;
+  target: Target | null;
+}

@@ -1,0 +1,37 @@
+import type { Filling } from "../bed.js";
+import type { Bench, Case } from "../case.js";
+import { ratioRow } from "../figures.js";
+import { drainTrial, plainDrain, runRates } from "./draining.js";
+
+export const AT_LEAST = 0.8;
+
+interface Burdened {
+  name: string;
+  label: string;
+  burden: Filling;
+  types?: readonly string[];
+}
+
+/** The plain drain again, with jobs in the store that this drain does not run. */
+export function burdened(bench: Bench, { name, label, burden, types }: Burdened): Case {
+  const { jobs } = bench.scale;
+  const plain = plainDrain(bench);
+  const trial = drainTrial(bench, {
+    name,
+    about: `drain ${label}`,
+    filling: [burden, { kind: "due", count: jobs }],
+    runs: jobs,
+    ...(types === undefined ? {} : { types }),
+  });
+  return {
+    name,
+    trials: [plain, trial],
+    read: (samples) => [
+      ratioRow(
+        { name: "rate", label, figure: runRates(samples.of(trial)) },
+        { label: "plain drain", figure: runRates(samples.of(plain)) },
+        { atLeast: AT_LEAST },
+      ),
+    ],
+  };
+}

@@ -1,0 +1,12 @@
+import type { Bench, Case } from "../case.js";
+import { burdened } from "./burdened.js";
+
+/** Finished jobs that are kept must not slow down those that come after. */
+export function drainFinished(bench: Bench): Case {
+  const { finished } = bench.scale;
+  return burdened(bench, {
+    name: "drain-finished",
+    label: "beside five times as many finished jobs",
+    burden: { kind: "finished", count: finished },
+  });
+}

@@ -1,0 +1,27 @@
+import type { Bench, Case } from "../case.js";
+import { figure, plainRow } from "../figures.js";
+import { plainDrain } from "./draining.js";
+
+/** How long the worker's own thread is held up while it drains: what else lives in the process feels that. */
+export function eventLoop(bench: Bench): Case {
+  const plain = plainDrain(bench);
+  return {
+    name: "event-loop",
+    trials: [plain],
+    read(samples) {
+      const delays = samples.of(plain).map(({ loopDelay }) => loopDelay);
+      const longest = delays.map(({ maxMs }) => maxMs);
+      return [
+        plainRow({
+          name: "p99",
+          label: "event-loop delay while draining, p99",
+          figure: figure(
+            "ms",
+            delays.map(({ p99Ms }) => p99Ms),
+          ),
+        }),
+        plainRow({ name: "max", label: "the same, longest", figure: figure("ms", longest, Math.max(...longest)) }),
+      ];
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import type { MakeCase } from "../case.js";
+import { drainExpired } from "./drain-expired.js";
+import { drainFinished } from "./drain-finished.js";
+import { drainFuture } from "./drain-future.js";
+import { drainLarge } from "./drain-large.js";
+import { drainProcesses } from "./drain-processes.js";
+import { drainTypes } from "./drain-types.js";
+import { drain } from "./drain.js";
+import { enqueueAtOnce } from "./enqueue-at-once.js";
+import { enqueueMany } from "./enqueue-many.js";
+import { enqueue } from "./enqueue.js";
+import { eventLoop } from "./event-loop.js";
+import { latencyAcross } from "./latency-across.js";
+import { latency } from "./latency.js";
+import { memory } from "./memory.js";
+import { startup } from "./startup.js";
+
+/** Every case by its name, in the order of the report. None of them knows which store it measures. */
+export const CASES: Readonly<Record<string, MakeCase>> = {
+  drain,
+  "drain-future": drainFuture,
+  "drain-finished": drainFinished,
+  "drain-expired": drainExpired,
+  "drain-types": drainTypes,
+  "drain-processes": drainProcesses,
+  "drain-large": drainLarge,
+  "event-loop": eventLoop,
+  enqueue,
+  "enqueue-at-once": enqueueAtOnce,
+  "enqueue-many": enqueueMany,
+  latency,
+  "latency-across": latencyAcross,
+  startup,
+  memory,
+};

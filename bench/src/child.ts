@@ -1,0 +1,39 @@
+// The entry of every process of a trial: plays the role it is told, and sends the result back.
+import { inspect } from "node:util";
+import { roles, type RoleName } from "./roles/index.js";
+import type { FromRole, Role, Stage, ToRole } from "./roles/role.js";
+
+function send(message: FromRole): void {
+  process.send?.(message);
+}
+
+let go: () => void = () => {};
+let stop: () => void = () => {};
+const begun = new Promise<void>((resolve) => (go = resolve));
+const stage: Stage = {
+  ready() {
+    send({ kind: "ready" });
+    return begun;
+  },
+  progress: (value) => send({ kind: "progress", value }),
+  stopped: new Promise<void>((resolve) => (stop = resolve)),
+};
+
+async function play(name: string, order: unknown): Promise<void> {
+  try {
+    const result = await (roles[name as RoleName] as Role<unknown, unknown>)(order, stage);
+    send({ kind: "result", result });
+  } catch (error) {
+    send({ kind: "error", error: inspect(error) });
+    process.exitCode = 1;
+  }
+  // A worker that failed would go on; the message is on its way once the channel has closed.
+  process.once("disconnect", () => process.exit());
+  process.disconnect();
+}
+
+process.on("message", (message: ToRole) => {
+  if (message.kind === "order") void play(message.role, message.order);
+  else if (message.kind === "go") go();
+  else stop();
+});

@@ -1,0 +1,76 @@
+import type { Figure, Row, Target, Unit } from "./case.js";
+
+/** The value below which a fraction of the values lies. */
+export function percentile(values: readonly number[], fraction: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = Math.ceil(sorted.length * fraction) - 1;
+  return sorted[Math.min(sorted.length - 1, Math.max(0, at))] ?? Number.NaN;
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  const upper = sorted[Math.floor(middle)] ?? Number.NaN;
+  return Number.isInteger(middle) ? ((sorted[middle - 1] ?? Number.NaN) + upper) / 2 : upper;
+}
+
+export function figure(unit: Unit, rounds: readonly number[], value: number = median(rounds)): Figure {
+  return { value, unit, rounds: [...rounds] };
+}
+
+export function rates(timed: readonly { seconds: number; count: number }[]): Figure {
+  return figure(
+    "jobs/s",
+    timed.map(({ seconds, count }) => count / seconds),
+  );
+}
+
+/** A percentile of all rounds' samples together, beside that of each round. */
+export function percentiles(rounds: readonly number[][], fraction: number): Figure {
+  return figure(
+    "ms",
+    rounds.map((samples) => percentile(samples, fraction)),
+    percentile(rounds.flat(), fraction),
+  );
+}
+
+interface Line {
+  name: string;
+  label: string;
+  figure: Figure;
+}
+
+/** A figure by itself, with a limit it must stay below, or without. */
+export function plainRow(line: Line, limits: { below?: number } = {}): Row {
+  const { below } = limits;
+  const target: Target | null =
+    below === undefined ? null : { of: "figure", bound: "below", limit: below, met: line.figure.value < below };
+  return { ...line, baseline: null, comparison: null, target };
+}
+
+/** A figure over its baseline. Each round has a ratio of its own, so that what slows the machine slows both sides. */
+export function ratioRow(
+  line: Line,
+  baseline: { label: string; figure: Figure },
+  limits: { atLeast?: number } = {},
+): Row {
+  const ratios = line.figure.rounds.map((value, round) => value / (baseline.figure.rounds[round] ?? Number.NaN));
+  const value = median(ratios);
+  const { atLeast } = limits;
+  const target: Target | null =
+    atLeast === undefined ? null : { of: "comparison", bound: "at least", limit: atLeast, met: value >= atLeast };
+  return { ...line, baseline, comparison: { kind: "ratio", value }, target };
+}
+
+/** A figure less its baseline. */
+export function differenceRow(
+  line: Line,
+  baseline: { label: string; figure: Figure },
+  limits: { atMost?: number } = {},
+): Row {
+  const value = line.figure.value - baseline.figure.value;
+  const { atMost } = limits;
+  const target: Target | null =
+    atMost === undefined ? null : { of: "comparison", bound: "at most", limit: atMost, met: value <= atMost };
+  return { ...line, baseline, comparison: { kind: "difference", value }, target };
+}

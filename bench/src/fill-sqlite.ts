@@ -1,0 +1,59 @@
+import Database from "better-sqlite3";
+import type { Filling } from "./bed.js";
+import { NOOP, orderedId, OTHER, payload } from "./jobs.js";
+
+const HOUR_MS = 3_600_000;
+// Inputs above this live in a table of their own; see the product's limits.
+const INLINE_BYTES = 512;
+
+/** Writes jobs straight into a file that Holdfast's migration has made: quick, and not durable until the end. */
+export function fillSqlite(file: string, fillings: readonly Filling[]): void {
+  const db = new Database(file);
+  db.pragma("synchronous = OFF");
+  db.pragma("cache_size = -200000");
+  const insertRow = db.prepare(
+    `INSERT INTO holdfast_jobs (id, type, queue, priority, state, input, output, attempt, max_attempts, losses, releases,
+       fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at, started_at, finished_at, worker)
+     VALUES (@id, @type, 'default', @priority, @state, @input, @output, @attempt, 4, 0, 0,
+       @attempt, @at, @dueAt, @expiresAt, @at, @at, @endedAt, @endedAt, @endedAt, @worker)`,
+  );
+  const insertInput = db.prepare("INSERT INTO holdfast_inputs (job, input) VALUES (?, ?)");
+  const addLane = db.prepare("INSERT OR IGNORE INTO holdfast_lanes (queue, priority, paused) VALUES ('default', ?, 0)");
+  const count = db.prepare(
+    "INSERT INTO holdfast_counts (queue, type, state, n) VALUES ('default', ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+  );
+
+  function fill(filling: Filling): void {
+    const { kind, count: jobs } = filling;
+    const text = JSON.stringify(payload(filling.inputBytes));
+    const large = text.length > INLINE_BYTES;
+    const now = Date.now();
+    // Due jobs are the youngest: everything else that is due stands before them.
+    const at = kind === "due" ? now - 1_000 : now - HOUR_MS;
+    const finished = kind === "finished";
+    const row = {
+      type: kind === "other" ? OTHER : NOOP,
+      priority: kind === "future" ? 10 : 0,
+      state: finished ? "completed" : "pending",
+      input: large ? null : text,
+      output: finished ? "{}" : null,
+      attempt: finished ? 1 : 0,
+      at,
+      dueAt: finished ? null : kind === "future" ? now + HOUR_MS : at,
+      expiresAt: kind === "expired" ? now - 1 : null,
+      worker: finished ? "bench:1:000000000000" : null,
+    };
+    addLane.run(row.priority);
+    for (let index = 0; index < jobs; index++) {
+      // Ends are spread over the hour, as retention's index would have them.
+      const endedAt = finished ? at + Math.floor((index / jobs) * HOUR_MS) : null;
+      const { lastInsertRowid } = insertRow.run({ ...row, id: orderedId(at), endedAt });
+      if (large) insertInput.run(lastInsertRowid, text);
+    }
+    count.run(row.type, row.state, jobs);
+  }
+
+  for (const filling of fillings) db.transaction(fill)(filling);
+  db.pragma("wal_checkpoint(TRUNCATE)");
+  db.close();
+}

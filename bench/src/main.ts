@@ -1,0 +1,46 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Bed, StoreName } from "./bed.js";
+import { scaleOf, type Bench, type MakeCase } from "./case.js";
+import { CASES } from "./cases/index.js";
+import { HELP, readOptions, UsageError, type Options } from "./options.js";
+import { stderrProgress } from "./progress.js";
+import { report } from "./report.js";
+import { runRounds } from "./rounds.js";
+import { table } from "./table.js";
+
+/** The bed of each store; loaded on demand, since each needs a driver of its own. */
+const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
+  sqlite: async (folder) => (await import("./bed-sqlite.js")).sqliteBed(folder),
+};
+
+/** A folder for this run, gone when the process is, however it ends. */
+function makeFolder(): string {
+  const base = resolve(process.env["HOLDFAST_BENCH_DIR"] ?? ".");
+  mkdirSync(base, { recursive: true });
+  const folder = mkdtempSync(join(base, "holdfast-bench-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+  process.once("SIGINT", () => process.exit(130));
+  process.once("SIGTERM", () => process.exit(143));
+  return folder;
+}
+
+async function run(options: Options): Promise<void> {
+  const begun = performance.now();
+  const bench: Bench = { bed: await BEDS[options.store](makeFolder()), scale: scaleOf(options.jobs, options.rounds) };
+  const cases = options.only.map((name) => (CASES[name] as MakeCase)(bench));
+  const samples = await runRounds(cases, options.rounds, stderrProgress());
+  const result = report(bench, cases, samples, (performance.now() - begun) / 1_000);
+  console.log(options.json ? JSON.stringify(result, null, 2) : table(result));
+  if (options.check && result.targets.missed > 0) process.exitCode = 1;
+}
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options === null) console.log(HELP);
+  else await run(options);
+} catch (error) {
+  const usage = error instanceof UsageError;
+  console.error(usage ? error.message : error);
+  process.exitCode = usage ? 2 : 1;
+}

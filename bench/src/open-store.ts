@@ -1,0 +1,14 @@
+import type { Store } from "holdfast";
+
+/** Opens a store as `holdfast({ store: url })` would, but hands it out, so that a trial can count its calls. */
+export async function openStore(url: string): Promise<Store> {
+  const colon = url.indexOf(":");
+  switch (url.slice(0, colon)) {
+    case "sqlite": {
+      const { sqlite } = await import("holdfast/sqlite");
+      return sqlite(url.slice(colon + 1));
+    }
+    default:
+      throw new Error(`the bench cannot open ${url}`);
+  }
+}

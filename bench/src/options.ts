@@ -1,0 +1,94 @@
+import { parseArgs } from "node:util";
+import type { StoreName } from "./bed.js";
+import { CASES } from "./cases/index.js";
+
+export interface Options {
+  store: StoreName;
+  json: boolean;
+  check: boolean;
+  only: readonly string[];
+  jobs: number;
+  rounds: number;
+}
+
+/** The command line is wrong; the message is one sentence that says how. */
+export class UsageError extends Error {}
+
+const STORES: readonly StoreName[] = ["sqlite"];
+const JOBS = { usual: 100_000, least: 1_000, most: 1_000_000 };
+const ROUNDS = { usual: 3, least: 1, most: 20 };
+
+export const HELP: string = `Measures Holdfast on a store, against the same writes by hand.
+
+  npm run bench -- <store> [options]
+
+  store            ${STORES.join(", ")}
+  --only a,b       only these cases
+  --jobs N         jobs a drain; the rest follows (default ${JOBS.usual}; 10000 for a quick look, at code that is still cold)
+  --rounds N       how often each trial runs; figures are medians (default ${ROUNDS.usual})
+  --json           one JSON document on stdout instead of the table
+  --check          exit code 1 if a target is missed
+  --help           this text
+
+Cases: ${Object.keys(CASES).join(", ")}.
+
+Trials of all cases take turns, each in a process of its own, so that noise hits both sides of a comparison. Files live in
+a folder below the current one, or below HOLDFAST_BENCH_DIR, and are removed afterwards: measure on the disk you mean.`;
+
+/** The options of a command line; null where only the help is wanted. */
+export function readOptions(args: readonly string[]): Options | null {
+  const { values, positionals } = parse(args);
+  if (values.help === true) return null;
+  const [store, ...more] = positionals;
+  if (store === undefined) throw new UsageError(`Name the store to measure: ${STORES.join(", ")}.`);
+  if (!STORES.includes(store as StoreName))
+    throw new UsageError(`There is no bench for ${store}, only for ${STORES.join(", ")}.`);
+  if (more.length > 0) throw new UsageError(`${more.join(" ")} is one argument too many: the bench takes one store.`);
+  return {
+    store: store as StoreName,
+    json: values.json === true,
+    check: values.check === true,
+    only: readOnly(values.only),
+    jobs: readNumber(values.jobs, "--jobs", JOBS),
+    rounds: readNumber(values.rounds, "--rounds", ROUNDS),
+  };
+}
+
+function parse(args: readonly string[]): {
+  values: { help?: boolean; json?: boolean; check?: boolean; only?: string; jobs?: string; rounds?: string };
+  positionals: string[];
+} {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        help: { type: "boolean", short: "h" },
+        json: { type: "boolean" },
+        check: { type: "boolean" },
+        only: { type: "string" },
+        jobs: { type: "string" },
+        rounds: { type: "string" },
+      },
+    });
+  } catch (error) {
+    // Node's message goes on with advice about `--`, which helps nobody here.
+    const [sentence = ""] = (error as Error).message.split(/\.\s/);
+    throw new UsageError(`${sentence.replace(/\.$/, "")}; --help lists the options.`);
+  }
+}
+
+function readOnly(text: string | undefined): readonly string[] {
+  if (text === undefined) return Object.keys(CASES);
+  const names = text.split(",").map((name) => name.trim());
+  const unknown = names.filter((name) => !Object.hasOwn(CASES, name));
+  if (unknown.length > 0) throw new UsageError(`There is no case ${unknown.join(", ")}; --help lists the cases.`);
+  return Object.keys(CASES).filter((name) => names.includes(name));
+}
+
+function readNumber(text: string | undefined, flag: string, { usual, least, most }: typeof JOBS): number {
+  if (text === undefined) return usual;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+  throw new UsageError(`${flag} takes a whole number from ${least} to ${most}, not ${text === "" ? "nothing" : text}.`);
+}

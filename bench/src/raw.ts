@@ -1,0 +1,22 @@
+/**
+ * What a program without Holdfast would do: the same writes by hand, in one straight loop. One call is one transaction.
+ * Synchronous where the driver is.
+ */
+export interface Raw<Lease = unknown> {
+  insert(count: number): void | Promise<void>;
+  claim(limit: number): readonly Lease[] | Promise<readonly Lease[]>;
+  settle(leases: readonly Lease[]): void | Promise<void>;
+  close(): void | Promise<void>;
+}
+
+export async function openRaw(url: string): Promise<Raw> {
+  const colon = url.indexOf(":");
+  switch (url.slice(0, colon)) {
+    case "sqlite": {
+      const { openRawSqlite } = await import("./raw-sqlite.js");
+      return openRawSqlite(url.slice(colon + 1));
+    }
+    default:
+      throw new Error(`there is no raw baseline for ${url}`);
+  }
+}

@@ -1,0 +1,22 @@
+import { drain } from "./drain.js";
+import { enqueue } from "./enqueue.js";
+import { latency, listen } from "./latency.js";
+import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
+import { startup } from "./startup.js";
+
+/** Every part that a process can play. */
+export const roles: Roles = { drain, enqueue, latency, listen, startup, rawDrain, rawInsert, rawTwoCommits };
+
+export interface Roles {
+  drain: typeof drain;
+  enqueue: typeof enqueue;
+  latency: typeof latency;
+  listen: typeof listen;
+  startup: typeof startup;
+  rawDrain: typeof rawDrain;
+  rawInsert: typeof rawInsert;
+  rawTwoCommits: typeof rawTwoCommits;
+}
+export type RoleName = keyof Roles;
+export type OrderOf<Name extends RoleName> = Parameters<Roles[Name]>[0];
+export type ResultOf<Name extends RoleName> = Awaited<ReturnType<Roles[Name]>>;

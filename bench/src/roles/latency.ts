@@ -1,0 +1,55 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { holdfast } from "holdfast";
+import { noop, payload } from "../jobs.js";
+import type { Stage } from "./role.js";
+import { stuck } from "./stuck.js";
+
+export interface LatencyOrder {
+  url: string;
+  samples: number;
+}
+
+const WARM_UP = 30;
+/** Long enough for the worker to be idle again. The raw baseline rests as long: a disk that idled answers differently. */
+export const REST_MS = 2;
+
+/** Enqueues in the process of the worker, one job at a time, and answers the milliseconds until each handler began. */
+export async function latency({ url, samples }: LatencyOrder, stage: Stage): Promise<number[]> {
+  let began: (at: number) => void = () => {};
+  let completed: () => void = () => {};
+  const type = noop(() => began(performance.now()));
+  const hf = await holdfast({ store: url, jobs: [type], logger: false });
+  hf.on("completed", () => completed());
+  const taken: number[] = [];
+  const stall = stuck(hf, () => taken.length);
+  await stage.ready();
+
+  const worker = hf.work({ concurrency: 10 });
+  for (let index = 0; index < WARM_UP + samples; index++) {
+    const start = new Promise<number>((resolve) => (began = resolve));
+    const end = new Promise<void>((resolve) => (completed = resolve));
+    const sentAt = performance.now();
+    const enqueued = hf.enqueue(type, payload());
+    const startedAt = await Promise.race([start, stall.failure]);
+    await Promise.race([Promise.all([enqueued, end]), stall.failure]);
+    if (index >= WARM_UP) taken.push(startedAt - sentAt);
+    await sleep(REST_MS);
+  }
+  stall.stop();
+  await worker.stop();
+  await hf.close();
+  return taken;
+}
+
+/** A worker that tells how long ago each of its jobs was enqueued, by whichever process. */
+export async function listen({ url }: { url: string }, stage: Stage): Promise<void> {
+  const type = noop(({ sentAt }) => {
+    const ns = process.hrtime.bigint() - BigInt(sentAt ?? 0);
+    stage.progress(Number(ns) / 1e6);
+  });
+  const hf = await holdfast({ store: url, jobs: [type], logger: false });
+  hf.work({ concurrency: 10 });
+  await stage.ready();
+  await stage.stopped;
+  await hf.close();
+}

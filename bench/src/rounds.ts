@@ -1,0 +1,23 @@
+import { Samples, type Case, type Trial } from "./case.js";
+import type { Progress } from "./progress.js";
+
+/**
+ * Runs every trial once a round, one after the other: whatever slows the machine for a while hits Holdfast and its
+ * baselines alike, and a ratio compares neighbours in time.
+ */
+export async function runRounds(cases: readonly Case[], rounds: number, progress: Progress): Promise<Samples> {
+  const trials = new Map<string, Trial>();
+  for (const { trials: wanted } of cases)
+    for (const trial of wanted) trials.set(trial.name, trials.get(trial.name) ?? trial);
+  const plan: { round: number; trial: Trial }[] = [];
+  for (let round = 1; round <= rounds; round++) {
+    for (const trial of trials.values()) if (round <= (trial.rounds ?? rounds)) plan.push({ round, trial });
+  }
+  const samples = new Samples();
+  for (const [index, { round, trial }] of plan.entries()) {
+    progress.step(`${index + 1}/${plan.length}  round ${round}: ${trial.about}`);
+    samples.add(trial, await trial.run((fraction) => progress.within(fraction)));
+  }
+  progress.end();
+  return samples;
+}

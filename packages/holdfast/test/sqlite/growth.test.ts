@@ -1,0 +1,217 @@
+import { statSync } from "node:fs";
+import type { Database } from "better-sqlite3";
+import { job } from "holdfast";
+import { fakeClock } from "holdfast/testing";
+import { describe, expect, it } from "vitest";
+import type { Store } from "#src/store.js";
+import {
+  addAll,
+  claim,
+  claimOne,
+  failureOf,
+  finish,
+  key,
+  newJob,
+  newJobs,
+  outcomeOf,
+} from "#src/testing/exercise-store/builders.js";
+import { connect, integrity, open, openStore, tempFile } from "./scene.js";
+
+const MB = 1024 * 1024;
+/** Where SQLite folds the log back by itself, and where upkeep cuts it. */
+const WAL_BYTES = 16 * MB;
+const LARGE = `"${"x".repeat(8_000)}"`;
+
+function walBytes(file: string): number {
+  return statSync(`${file}-wal`).size;
+}
+
+async function addMegabytes(store: Store, megabytes: number): Promise<void> {
+  for (let added = 0; added < megabytes; added++) await addAll(store, newJobs(125, { input: LARGE }));
+}
+
+function rows(db: Database, table: string): unknown {
+  return db.prepare(`SELECT count(*) FROM holdfast_${table}`).pluck().get();
+}
+
+describe("the write-ahead log", () => {
+  it("is folded back as it grows, so that it stays bounded however much is written", async () => {
+    const file = tempFile();
+    const store = await openStore(file, { durability: "normal" });
+    await addMegabytes(store, 40);
+    expect(statSync(file).size).toBeGreaterThan(WAL_BYTES);
+    expect(walBytes(file)).toBeLessThan(WAL_BYTES + 4 * MB);
+  });
+
+  it("grows only with what is written while someone reads for long, holds nobody up, and is cut when the reader is gone", async () => {
+    const file = tempFile();
+    const store = await openStore(file, { durability: "normal", busyTimeout: "10s" });
+    await addMegabytes(store, 1);
+    const reader = connect(file, { readonly: true });
+    reader.exec("BEGIN");
+    expect(rows(reader, "jobs")).toBe(125);
+
+    await addMegabytes(store, 20);
+    expect(walBytes(file)).toBeGreaterThan(WAL_BYTES);
+    expect(walBytes(file)).toBeLessThan(2 * 21 * MB);
+    const from = performance.now();
+    await store.upkeep();
+    await addAll(store, newJobs(1));
+    // A cut that waited for the reader would wait for as long as the busy timeout.
+    expect(performance.now() - from).toBeLessThan(5_000);
+    expect(rows(reader, "jobs")).toBe(125);
+
+    reader.exec("COMMIT");
+    await store.upkeep();
+    expect(walBytes(file)).toBe(0);
+    expect(integrity(file)).toBe("ok");
+  });
+});
+
+describe("retention", () => {
+  it("deletes in chunks of the size it is asked for, oldest first", async () => {
+    const file = tempFile();
+    const clock = fakeClock();
+    const store = await openStore(file, { clock });
+    const ids = await addAll(store, newJobs(250));
+    for (const claimed of await claim(store)) {
+      await clock.advance(1);
+      await finish(store, claimed);
+    }
+    const db = connect(file);
+    const left = (): unknown => db.prepare("SELECT id FROM holdfast_jobs ORDER BY seq").pluck().all();
+    const request = { state: "completed", before: null, keep: null, limit: 100 } as const;
+    expect(await store.purge(request)).toBe(100);
+    expect(left()).toEqual(ids.slice(100));
+    expect(await store.purge(request)).toBe(100);
+    expect(await store.purge(request)).toBe(50);
+    expect(await store.purge(request)).toBe(0);
+    expect(left()).toEqual([]);
+  });
+
+  it("lets the file neither grow from round to round nor keep what it no longer needs", async () => {
+    const file = tempFile();
+    const quick = job({ type: "quick", run: () => "y".repeat(2_000) });
+    const hf = await open(file, { jobs: [quick] });
+    const store = await openStore(file);
+    const db = connect(file);
+    const pages = (): number => db.pragma("page_count", { simple: true }) as number;
+    const sizes: number[] = [];
+    let full = 0;
+    for (let round = 0; round < 5; round++) {
+      await hf.enqueueMany(quick, Array(1_000).fill({}));
+      expect(await hf.drain()).toBe(1_000);
+      full = pages();
+      expect(await hf.purge({ state: "completed", olderThan: 0 })).toBe(1_000);
+      await store.upkeep();
+      sizes.push(pages());
+    }
+    expect(Math.max(...sizes.slice(2))).toBeLessThanOrEqual((sizes[1] ?? 0) * 1.1);
+    // A step gives back a few hundred pages; some steps give back all.
+    for (let step = 0; step < 10; step++) await store.upkeep();
+    expect(db.pragma("freelist_count", { simple: true })).toBe(0);
+    expect(pages()).toBeLessThan(full / 2);
+    expect(integrity(file)).toBe("ok");
+  });
+});
+
+describe("what belongs to a job goes with it", () => {
+  const SIDE_TABLES = ["jobs", "inputs", "keys", "tags", "attempts", "log"] as const;
+  const scopes = ["waiting", "live", "period", "ever"] as const;
+  const occupied = (db: Database): string[] => SIDE_TABLES.filter((table) => rows(db, table) !== 0);
+
+  /** One job of each scope of keys, each with a large input, tags, a failed attempt and log lines. */
+  async function furnish(store: Store): Promise<string[]> {
+    const jobs = scopes.map((scope) =>
+      newJob({ input: LARGE, tags: ["a", "b"], user: "ada", unique: key(scope, { scope, periodMs: 60_000 }) }),
+    );
+    const ids = await addAll(store, jobs);
+    for (const claimed of await claim(store)) {
+      await store.note([{ ...claimed, progress: { fraction: 0.5, note: "half" }, log: [{ at: 0, line: "hello" }] }]);
+      await store.settle([failureOf(claimed, "once")]);
+    }
+    for (const claimed of await claim(store)) await finish(store, claimed);
+    return ids;
+  }
+
+  it("large inputs live beside the row, small ones in it", async () => {
+    const file = tempFile();
+    const store = await openStore(file);
+    const db = connect(file);
+    const edge = [`"${"x".repeat(510)}"`, `"${"x".repeat(511)}"`];
+    const ids = await addAll(
+      store,
+      edge.map((input) => newJob({ input })),
+    );
+    expect(db.prepare("SELECT input FROM holdfast_jobs ORDER BY seq").pluck().all()).toEqual([edge[0], null]);
+    expect(db.prepare("SELECT input FROM holdfast_inputs").pluck().all()).toEqual([edge[1]]);
+    expect(await Promise.all(ids.map(async (id) => (await store.get(id))?.input))).toEqual(edge);
+    expect((await claim(store)).map(({ input }) => input)).toEqual(edge);
+  });
+
+  it("remove leaves nothing of a job behind, its key of whatever scope included", async () => {
+    const file = tempFile();
+    const store = await openStore(file, { clock: fakeClock() });
+    const db = connect(file);
+    const ids = await furnish(store);
+    expect(occupied(db)).toEqual(SIDE_TABLES);
+    expect(await store.remove(ids)).toEqual(ids.map(() => "removed"));
+    expect(occupied(db)).toEqual([]);
+    expect((await store.stats()).counts).toEqual([]);
+  });
+
+  it("purge leaves only the keys that outlive their job, until their period is over", async () => {
+    const file = tempFile();
+    const clock = fakeClock();
+    const store = await openStore(file, { clock });
+    const db = connect(file);
+    const ids = await furnish(store);
+    await clock.advance(1_000);
+    expect(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 100 })).toBe(ids.length);
+    expect(occupied(db)).toEqual(["keys"]);
+    const keys = (): unknown => db.prepare("SELECT key FROM holdfast_keys ORDER BY key").pluck().all();
+    expect(keys()).toEqual(["ever", "period"]);
+    await clock.advance("1m");
+    await store.upkeep();
+    expect(keys()).toEqual(["ever"]);
+  });
+
+  it("a job that takes over a key keeps it when the one before is purged", async () => {
+    const file = tempFile();
+    const store = await openStore(file);
+    await addAll(store, [newJob({ unique: key("k") })]);
+    await finish(store, await claimOne(store));
+    const [second] = await addAll(store, [newJob({ unique: key("k") })]);
+    expect(await store.purge({ state: "completed", before: null, keep: 0, limit: 10 })).toBe(1);
+    const [answer] = await store.insert([newJob({ unique: key("k") })]);
+    expect(answer).toEqual({ status: "duplicate", of: second, replaced: false });
+  });
+
+  it("a replaced job keeps no input and no tag of the one before", async () => {
+    const file = tempFile();
+    const store = await openStore(file);
+    const db = connect(file);
+    await addAll(store, [newJob({ input: LARGE, tags: ["old", "both"], unique: key("k") })]);
+    await store.insert([newJob({ input: "{}", tags: ["both", "new"], unique: key("k", { onConflict: "replace" }) })]);
+    expect(rows(db, "inputs")).toBe(0);
+    expect(db.prepare("SELECT tag FROM holdfast_tags ORDER BY tag").pluck().all()).toEqual(["both", "new"]);
+  });
+
+  it("lanes and workers of the past are forgotten", async () => {
+    const file = tempFile();
+    const clock = fakeClock();
+    const store = await openStore(file, { clock });
+    const db = connect(file);
+    await addAll(
+      store,
+      Array.from({ length: 50 }, (_, n) => newJob({ queue: `tenant ${n}` })),
+    );
+    for (const claimed of await claim(store)) await store.settle([outcomeOf(claimed, "completed")]);
+    expect(rows(db, "lanes")).toBe(50);
+    expect(rows(db, "pace")).toBeGreaterThan(0);
+    await clock.advance("5m");
+    await store.upkeep();
+    expect(rows(db, "lanes")).toBe(0);
+    expect(rows(db, "pace")).toBe(0);
+  });
+});

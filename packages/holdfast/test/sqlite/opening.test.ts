@@ -1,0 +1,182 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { holdfast } from "holdfast";
+import { sqlite } from "holdfast/sqlite";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
+
+async function refusal(store: string): Promise<{ name: string; code: string; message: string }> {
+  try {
+    const hf = await holdfast({ store, logger: false });
+    await hf.close();
+  } catch (error) {
+    const { name, code, message } = error as { name: string; code: string; message: string };
+    return { name, code, message };
+  }
+  throw new Error(`${store} was opened`);
+}
+
+describe("opening", () => {
+  it("makes the file and the folders on the way to it", async () => {
+    const file = join(tempFolder(), "a", "b", "jobs.db");
+    const hf = await open(file);
+    await hf.close();
+    expect(integrity(file)).toBe("ok");
+  });
+
+  it("takes the path after sqlite: or sqlite:// as it stands, spaces and percent signs included", async () => {
+    for (const prefix of ["sqlite:", "sqlite://"]) {
+      const file = join(tempFolder(), "my jobs %20?mode=ro#x.db");
+      const hf = await holdfast({ store: `${prefix}${file}`, logger: false });
+      await hf.close();
+      expect(integrity(file)).toBe("ok");
+    }
+  });
+
+  it("says of a file that is no database that it is none, and leaves it as it is", async () => {
+    const file = tempFile();
+    const text = "Dear diary, ".repeat(500);
+    writeFileSync(file, text);
+    expect(await refusal(`sqlite:${file}`)).toEqual({
+      name: "StoreUnreadable",
+      code: "STORE_UNREADABLE",
+      message: `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
+    });
+    expect(readFileSync(file, "utf8")).toBe(text);
+  });
+
+  it("says of a folder that it is one", async () => {
+    const folder = tempFolder();
+    expect(await refusal(`sqlite:${folder}`)).toEqual({
+      name: "StoreUnreadable",
+      code: "STORE_UNREADABLE",
+      message: `${folder} is a folder; name a file in it`,
+    });
+  });
+
+  // Root may read everything, so these fail for other reasons than permissions.
+  it("says of a path that cannot be opened what is wrong with it", async () => {
+    const folder = tempFolder();
+    writeFileSync(join(folder, "file"), "");
+    symlinkSync(join(folder, "loop"), join(folder, "loop"));
+    const cases: [path: string, says: RegExp][] = [
+      [join(folder, "file", "jobs.db"), /^the folder .*file cannot be made: /],
+      [join(folder, "loop"), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
+      [join(folder, "x".repeat(300)), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
+    ];
+    for (const [path, says] of cases) {
+      const { code, message } = await refusal(`sqlite:${path}`);
+      expect(code).toBe("STORE_UNREADABLE");
+      expect(message).toMatch(says);
+    }
+  });
+
+  it("refuses an empty path and says how one looks", async () => {
+    for (const store of ["sqlite:", "sqlite://"]) {
+      expect(await refusal(store)).toEqual({
+        name: "InvalidOption",
+        code: "INVALID_OPTION",
+        message: 'store: names no file; use "sqlite:jobs.db" or "sqlite::memory:"',
+      });
+    }
+  });
+
+  it("refuses a URL that names no store and lists what there is", async () => {
+    for (const store of ["mysql://localhost/jobs", "jobs.db", "", ":memory:", "SQLITE:jobs.db"]) {
+      const { name, code, message } = await refusal(store);
+      expect({ name, code }).toEqual({ name: "UnknownStore", code: "UNKNOWN_STORE" });
+      expect(message).toContain(`no store for ${JSON.stringify(store)}; use "sqlite:<file>", "sqlite::memory:"`);
+    }
+  });
+
+  it("refuses options it does not understand", () => {
+    const file = tempFile();
+    expect(() => sqlite(file, { durability: "some" as "full" })).toThrow(
+      'durability: "some" is none of "full", "normal"',
+    );
+    expect(() => sqlite(file, { busyTimeout: "soon" as "5s" })).toThrow(
+      expect.objectContaining({ code: "INVALID_OPTION", field: "busyTimeout" }),
+    );
+  });
+
+  it("waits for another process that has the file for itself, and tells StoreUnavailable if it never lets go", async () => {
+    const file = tempFile();
+    const other = connect(file);
+    other.exec("PRAGMA locking_mode = EXCLUSIVE; CREATE TABLE own (x); BEGIN EXCLUSIVE");
+    const store = sqlite(file, { busyTimeout: "200ms" });
+    await expect(store.migrate()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    other.exec("ROLLBACK");
+    other.close();
+    await store.migrate();
+    await store.close();
+  });
+});
+
+describe("without its driver", () => {
+  it("the store says what to install", async ({ skip }) => {
+    // Somewhere above the system's temporary folder there may be a node_modules with the driver in it.
+    const base = [tmpdir(), "/var/tmp", "/dev/shm"].find((folder) => !driverResolvesIn(folder));
+    if (base === undefined) return skip("every temporary folder here sees a better-sqlite3");
+    const { name, code, message } = openIn(copyOfThePackage(base));
+    expect({ name, code, message }).toEqual({
+      name: "DriverMissing",
+      code: "DRIVER_MISSING",
+      message: "the better-sqlite3 package could not be loaded; install it with: npm install better-sqlite3",
+    });
+  });
+
+  it("the store says so too when the driver was built for another Node", () => {
+    const folder = copyOfThePackage(tmpdir());
+    const driver = join(folder, "node_modules", "better-sqlite3");
+    mkdirSync(driver, { recursive: true });
+    writeFileSync(join(driver, "package.json"), JSON.stringify({ name: "better-sqlite3", main: "index.js" }));
+    writeFileSync(
+      join(driver, "index.js"),
+      `module.exports = class {
+        constructor() {
+          const message = "The module was compiled against a different Node.js version using NODE_MODULE_VERSION 99.";
+          throw Object.assign(new Error(message), { code: "ERR_DLOPEN_FAILED" });
+        }
+      };`,
+    );
+    expect(openIn(folder).code).toBe("DRIVER_MISSING");
+  });
+});
+
+function driverResolvesIn(folder: string): boolean {
+  try {
+    createRequire(join(folder, "x", "y.js")).resolve("better-sqlite3");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The built package alone, as a fresh install without optional peers leaves it. */
+function copyOfThePackage(base: string): string {
+  const folder = mkdtempSync(join(base, "holdfast-driver-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  cpSync(dirname(fileURLToPath(import.meta.resolve("holdfast"))), join(folder, "dist"), { recursive: true });
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  return folder;
+}
+
+/** What a program that only opens the store is told. */
+function openIn(folder: string): { name: string; code: string; message: string } {
+  writeFileSync(
+    join(folder, "main.js"),
+    `import { holdfast } from "./dist/index.js";
+    try {
+      await holdfast({ store: "sqlite:" + ${JSON.stringify(join(folder, "jobs.db"))} });
+    } catch ({ name, code, message }) {
+      console.log(JSON.stringify({ name, code, message }));
+    }`,
+  );
+  const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "main.js")], { encoding: "utf8" });
+  if (stdout === "") throw new Error(`no answer: ${stderr}`);
+  return JSON.parse(stdout) as ReturnType<typeof openIn>;
+}

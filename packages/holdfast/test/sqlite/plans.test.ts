@@ -1,0 +1,121 @@
+import Database from "better-sqlite3";
+import { beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "#src/stores/sqlite/migrations.js";
+import { operationsOn } from "#src/stores/sqlite/operations.js";
+import { claimRequest } from "#src/testing/exercise-store/builders.js";
+
+const MANY = 100_000;
+const NOW = 1_000_000;
+
+/** The statements the store really prepares, over a database where what is in the way is many. */
+describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
+  const db = new Database(":memory:");
+  const prepared = new Set<string>();
+  const prepare = db.prepare.bind(db);
+  let room: ReturnType<typeof operationsOn>;
+
+  beforeAll(() => {
+    migrate(db, NOW);
+    fill(db);
+    if (when === "after ANALYZE") db.exec("ANALYZE");
+    db.prepare = (sql: string) => {
+      prepared.add(sql);
+      return prepare(sql);
+    };
+    room = operationsOn(db);
+    return () => db.close();
+  });
+
+  function planOf(sql: string): string {
+    const parameters = Array(sql.split("?").length - 1).fill(1);
+    const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
+    const explain = prepare(`EXPLAIN QUERY PLAN ${sql}`);
+    const steps = (Object.keys(named).length > 0 ? explain.all(named) : explain.all(...parameters)) as {
+      detail: string;
+    }[];
+    return steps.map((step) => step.detail).join("; ");
+  }
+
+  /** Statements that pick jobs by queue, priority and due time. */
+  function claimStatements(ofType: boolean): string[] {
+    const walks = [...prepared].filter((sql) => /queue = \?.*priority = \? AND due_at <=? ?\?/s.test(sql));
+    return walks.filter((sql) => /\btype = \?/.test(sql) === ofType);
+  }
+
+  it("claims walk the index of due jobs, in its order, without a sort", () => {
+    const statements = claimStatements(false);
+    expect(statements.length).toBeGreaterThan(0);
+    for (const sql of statements) {
+      expect(planOf(sql)).toMatch(
+        /^SEARCH holdfast_jobs USING (COVERING )?INDEX holdfast_jobs_due \(queue=\? AND priority=\? AND due_at[<>]\?( AND due_at<\?)?\)$/,
+      );
+    }
+  });
+
+  it("claims of given types walk an index of their own, made when it is first needed", () => {
+    expect(claimStatements(true)).toEqual([]);
+    expect(indexes()).not.toContain("holdfast_jobs_due_type");
+    const { rows } = room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    expect(rows).toHaveLength(10);
+    expect(indexes()).toContain("holdfast_jobs_due_type");
+    const statements = claimStatements(true);
+    expect(statements.length).toBeGreaterThan(0);
+    for (const sql of statements) {
+      expect(planOf(sql)).toMatch(
+        /^SEARCH holdfast_jobs USING (COVERING )?INDEX holdfast_jobs_due_type \(queue=\? AND type=\? AND priority=\? AND due_at<\?\)$/,
+      );
+    }
+  });
+
+  it("that index is made again if the transaction that made it is rolled back", () => {
+    db.exec("DROP INDEX holdfast_jobs_due_type; BEGIN");
+    room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    db.exec("ROLLBACK");
+    expect(indexes()).not.toContain("holdfast_jobs_due_type");
+    expect(room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 })).rows).toHaveLength(10);
+    expect(indexes()).toContain("holdfast_jobs_due_type");
+  });
+
+  it("no statement that touches jobs walks them all, and none sorts them", () => {
+    const touching = [...prepared].filter((sql) => /holdfast_jobs/.test(sql) && !sql.startsWith("CREATE"));
+    expect(touching.length).toBeGreaterThan(20);
+    for (const sql of touching) {
+      const plan = planOf(sql);
+      const walks = /SCAN (holdfast_jobs|j)\b(?! USING)|TEMP B-TREE/.test(plan);
+      expect({ sql, plan, walks }).toEqual({ sql, plan, walks: false });
+    }
+  });
+
+  it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
+    const { rows } = room.operations.claim(NOW, claimRequest({ limit: 50 }));
+    expect(rows).toHaveLength(50);
+    expect(room.emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toEqual({
+      at: NOW,
+      rows: [],
+      nextDueAt: null,
+    });
+  });
+
+  function indexes(): unknown[] {
+    return db.prepare("SELECT name FROM sqlite_schema WHERE type = 'index'").pluck().all();
+  }
+});
+
+function fill(db: Database.Database): void {
+  db.exec(`
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${2 * MANY + 1_000})
+    INSERT INTO holdfast_jobs (id, type, queue, priority, state, input, attempt, max_attempts, losses, releases, fence,
+      run_at, due_at, created_at, updated_at, finished_at)
+    SELECT 'job ' || i,
+      CASE WHEN i % 10 = 0 THEN 'wanted' ELSE 'other' END,
+      'default',
+      CASE WHEN i <= ${MANY} THEN 10 ELSE 0 END,
+      CASE WHEN i <= ${MANY} OR i > ${2 * MANY} THEN 'pending' ELSE 'completed' END,
+      '{}', 0, 4, 0, 0, 0, 0,
+      CASE WHEN i <= ${MANY} THEN ${10 * NOW} WHEN i > ${2 * MANY} THEN i % 1000 ELSE NULL END,
+      0, 0,
+      CASE WHEN i > ${MANY} AND i <= ${2 * MANY} THEN i ELSE NULL END
+    FROM n;
+    INSERT INTO holdfast_lanes VALUES ('default', 10, 0), ('default', 0, 0);
+  `);
+}

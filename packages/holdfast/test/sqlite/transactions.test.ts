@@ -1,0 +1,204 @@
+import type { Database } from "better-sqlite3";
+import { job, type EnqueueAnswer, type EnqueueOptions, type Holdfast } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { until } from "#src/testing/exercise-store/until.js";
+import { connect, open, tempFile, tempFolder } from "./scene.js";
+
+const mail = job({ type: "mail", input: z.object({ to: z.string() }), run: ({ input }) => input.to });
+const asynchronous = job({
+  type: "asynchronous",
+  input: z.object({ to: z.string().refine(async () => true) }),
+  run() {},
+});
+
+interface Desk {
+  file: string;
+  hf: Holdfast;
+  db: Database;
+  /** Enqueues within the transaction under way on `db`. */
+  enqueue: (to: string, options?: EnqueueOptions) => Promise<EnqueueAnswer>;
+}
+
+/** An application's own connection, with a table of its own, beside the store. */
+async function desk(): Promise<Desk> {
+  const file = tempFile();
+  const hf = await open(file, { jobs: [mail] });
+  const db = connect(file);
+  db.exec("CREATE TABLE orders (customer TEXT NOT NULL)");
+  return { file, hf, db, enqueue: (to, options) => hf.enqueue(mail, { to }, { tx: db, ...options }) };
+}
+
+function orders(db: Database): unknown {
+  return db.prepare("SELECT count(*) FROM orders").pluck().get();
+}
+
+describe("an enqueue inside the caller's own transaction", () => {
+  it("runs once the transaction has committed, and not before", async () => {
+    const { hf, db, enqueue } = await desk();
+    db.exec("BEGIN IMMEDIATE");
+    db.exec("INSERT INTO orders VALUES ('ada')");
+    const { id, duplicate } = await enqueue("ada");
+    expect(duplicate).toBe(false);
+    expect(await hf.get(id)).toBeNull();
+    expect(await hf.drain()).toBe(0);
+    db.exec("COMMIT");
+    hf.work();
+    expect(await hf.result(mail, id, { timeout: "10s" })).toBe("ada");
+    expect(orders(db)).toBe(1);
+  });
+
+  it("never existed once the transaction is rolled back, and neither did its key, its tags, its queue and its count", async () => {
+    const { hf, db, enqueue } = await desk();
+    db.exec("BEGIN");
+    const { id } = await enqueue("a".repeat(2_000), { unique: "k", tags: ["t"], queue: "new", user: "ada" });
+    db.exec("ROLLBACK");
+    expect(await hf.get(id)).toBeNull();
+    expect(await hf.drain()).toBe(0);
+    expect(await hf.queues()).toEqual([]);
+    expect((await hf.stats()).states.pending).toBe(0);
+    const rows = ["jobs", "inputs", "keys", "tags", "lanes", "counts"].map((table) =>
+      db.prepare(`SELECT count(*) FROM holdfast_${table}`).pluck().get(),
+    );
+    expect(rows).toEqual([0, 0, 0, 0, 0, 0]);
+    db.exec("BEGIN");
+    expect((await enqueue("ada", { unique: "k" })).duplicate).toBe(false);
+    db.exec("COMMIT");
+  });
+
+  it("goes with a savepoint that is rolled back, while the transaction around it stays", async () => {
+    const { hf, db, enqueue } = await desk();
+    let kept: Promise<EnqueueAnswer> | undefined;
+    db.transaction(() => {
+      kept = enqueue("kept");
+      expect(() =>
+        db.transaction(() => {
+          void enqueue("lost");
+          throw new Error("changed my mind");
+        })(),
+      ).toThrow("changed my mind");
+    })();
+    const { jobs } = await hf.list();
+    expect(jobs.map(({ id }) => id)).toEqual([(await kept)?.id]);
+    expect((await hf.stats()).states.pending).toBe(1);
+  });
+
+  it("throws before it returns when the input is wrong, so that the transaction rolls back", async () => {
+    const { hf, db } = await desk();
+    const order = db.transaction((to: unknown) => {
+      db.exec("INSERT INTO orders VALUES ('ada')");
+      void hf.enqueue(mail, { to: to as string }, { tx: db });
+    });
+    expect(() => order(5)).toThrow(expect.objectContaining({ code: "INVALID_INPUT" }));
+    expect(orders(db)).toBe(0);
+    expect((await hf.list()).jobs).toEqual([]);
+  });
+
+  it("throws before it returns when an option is wrong or a key is held and conflicts are rejected", async () => {
+    const { hf, db, enqueue } = await desk();
+    const { id } = await hf.enqueue(mail, { to: "first" }, { unique: "k" });
+    const order = db.transaction((options: EnqueueOptions) => {
+      db.exec("INSERT INTO orders VALUES ('ada')");
+      void enqueue("ada", options);
+    });
+    expect(() => order({ priority: 1_000 })).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+    expect(() => order({ unique: { key: "k", onConflict: "reject" } })).toThrow(
+      expect.objectContaining({ code: "DUPLICATE_JOB", holder: id }),
+    );
+    expect(orders(db)).toBe(0);
+  });
+
+  it("guards unique keys within the transaction, against what is stored and against itself", async () => {
+    const { hf, db, enqueue } = await desk();
+    const { id: stored } = await hf.enqueue(mail, { to: "stored" }, { unique: "stored" });
+    db.exec("BEGIN");
+    expect(await enqueue("again", { unique: "stored" })).toEqual({ id: stored, duplicate: true, replaced: false });
+    const { id: first } = await enqueue("first", { unique: "new" });
+    expect(await enqueue("second", { unique: "new" })).toEqual({ id: first, duplicate: true, replaced: false });
+    const replace = { unique: { key: "new", onConflict: "replace" } } as const;
+    expect(await enqueue("third", replace)).toEqual({ id: first, duplicate: true, replaced: true });
+    db.exec("COMMIT");
+    expect((await hf.get(first))?.input).toEqual({ to: "third" });
+    expect((await hf.stats()).states.pending).toBe(2);
+  });
+
+  it("guards every scope of keys on a connection that gives bigints", async () => {
+    const { db, enqueue } = await desk();
+    db.defaultSafeIntegers(true);
+    for (const scope of ["waiting", "live", "ever", { period: "1h" }] as const) {
+      const unique = { key: JSON.stringify(scope), scope };
+      db.exec("BEGIN");
+      const { id } = await enqueue("first", { unique });
+      expect(await enqueue("second", { unique })).toMatchObject({ id, duplicate: true });
+      expect(await enqueue("x".repeat(1_000), { unique: { ...unique, onConflict: "replace" } })).toMatchObject({ id });
+      db.exec("COMMIT");
+    }
+  });
+
+  it("wakes an idle worker when it commits", async () => {
+    const { hf, db, enqueue } = await desk();
+    const completed: string[] = [];
+    hf.on("completed", ({ id }) => completed.push(id));
+    hf.work({ poll: "1m" });
+    db.exec("BEGIN");
+    const { id } = await enqueue("ada");
+    db.exec("COMMIT");
+    await until("the worker to wake", () => completed.includes(id), 10_000);
+  });
+});
+
+describe("what is given as tx is looked at first", () => {
+  it.each([
+    ["a number", 5],
+    ["null", null],
+    ["an object that is no connection", { prepare: "no" }],
+    ["a pool with query()", { query() {} }],
+  ])("%s is refused, and the message says what to pass", async (_, tx) => {
+    const { hf } = await desk();
+    expect(() => hf.enqueue(mail, { to: "ada" }, { tx })).toThrow(
+      expect.objectContaining({
+        code: "INVALID_OPTION",
+        field: "tx",
+        message: "tx: is not a better-sqlite3 connection; pass the Database whose transaction is open",
+      }),
+    );
+  });
+
+  it("a connection outside a transaction is refused, open or closed", async () => {
+    const { hf, db } = await desk();
+    const message = "tx: is not inside a transaction; enqueue within db.transaction(() => …)()";
+    expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
+    db.close();
+    expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
+  });
+
+  it("a connection to another file or to memory is refused, and the message names both files", async () => {
+    const { hf, file } = await desk();
+    for (const name of [`${tempFolder()}/other.db`, ":memory:"]) {
+      const other = connect(name);
+      other.exec("BEGIN");
+      expect(() => hf.enqueue(mail, { to: "ada" }, { tx: other })).toThrow(
+        `tx: is a connection to ${name}, but the jobs live in ${file}`,
+      );
+      other.exec("ROLLBACK");
+    }
+  });
+
+  it("a type whose schema is asynchronous is refused: a transaction cannot wait for it", async () => {
+    const { hf, db } = await desk();
+    db.exec("BEGIN");
+    expect(() => hf.enqueue(asynchronous, { to: "ada" }, { tx: db })).toThrow(
+      "tx: the schema of asynchronous is asynchronous and cannot be used inside a transaction",
+    );
+    db.exec("ROLLBACK");
+  });
+
+  it("a store in memory has no transaction to join, and says so", async () => {
+    const hf = await open(":memory:", { jobs: [mail] });
+    const db = connect(":memory:");
+    db.exec("BEGIN");
+    expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(
+      "tx: this store cannot enqueue inside a transaction",
+    );
+  });
+});
