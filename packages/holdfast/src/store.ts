@@ -79,6 +79,8 @@ export interface Capabilities {
   strictOrder: boolean;
   /** Other processes are woken by the store and not only by polling. */
   push: boolean;
+  /** Calls made in one turn of the event loop are carried out together, in order: a claim sees the insert before it. */
+  together: boolean;
 }
 
 /** Limits a call to one user's jobs. */

@@ -1,6 +1,6 @@
 import type { Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import type { Claim } from "../store.js";
+import type { Claim, NewJob } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { released, triage } from "./outcome.js";
@@ -57,6 +57,7 @@ export class Claimer {
 
   start(): void {
     this.#active = true;
+    this.#core.inserting.add(this.#rideInsert);
     this.#wakeIn(this.#settings.pollMs);
     this.pump();
   }
@@ -64,6 +65,7 @@ export class Claimer {
   /** Stops claiming and gives back what is held but not begun. */
   async stop(): Promise<void> {
     this.#active = false;
+    this.#core.inserting.delete(this.#rideInsert);
     this.#timer?.cancel();
     this.#giveBackTimer?.cancel();
     // At once, before a handler that ends could make room for them; and what a claim under way still brings.
@@ -71,6 +73,19 @@ export class Claimer {
     await Promise.all(this.#claims);
     this.#giveBack();
   }
+
+  /** Jobs are on their way to the store: an idle worker's claim goes with them, and one transaction serves both. */
+  readonly #rideInsert = (jobs: readonly NewJob[]): void => {
+    const { queues, types } = this.#settings;
+    const ours = jobs.some(
+      (job) =>
+        job.delayMs === 0 &&
+        job.runAt === null &&
+        (queues === null || queues.includes(job.queue)) &&
+        (types === null || types.includes(job.type)),
+    );
+    if (ours) this.wake(0);
+  };
 
   /** Something may be due, now or in a while. */
   wake(inMs: number): void {

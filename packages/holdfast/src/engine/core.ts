@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.js";
 import type { JobType } from "../job.js";
-import type { ClaimedJob, Store } from "../store.js";
+import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { LeasedJob } from "./outcome.js";
@@ -15,6 +15,8 @@ export interface Core {
   readonly events: Emitter;
   readonly logger: Logger;
   readonly settler: Settler;
+  /** Called in the turn in which jobs are sent to the store, so that an idle worker's claim can go with them. */
+  readonly inserting: Set<(jobs: readonly NewJob[]) => void>;
 }
 
 /** A lease held by this process. */

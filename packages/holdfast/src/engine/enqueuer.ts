@@ -32,7 +32,12 @@ export class Enqueuer {
 
   constructor(core: Core) {
     this.#core = core;
-    this.#batcher = new Batcher((jobs) => core.store.insert(jobs), {
+    const insert = (jobs: NewJob[]): Promise<InsertAnswer[]> => {
+      const inserted = core.store.insert(jobs);
+      if (core.store.capabilities.together) for (const call of core.inserting) call(jobs);
+      return inserted;
+    };
+    this.#batcher = new Batcher(insert, {
       items: LIMITS.batchJobs,
       bytes: (job) => job.input.length,
       most: LIMITS.batchBytes,

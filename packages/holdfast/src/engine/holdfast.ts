@@ -63,6 +63,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     events,
     logger,
     settler: new Settler(store, clock, events),
+    inserting: new Set(),
   };
   events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
   try {

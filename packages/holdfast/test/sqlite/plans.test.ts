@@ -89,9 +89,9 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
   it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
     const { rows } = room.operations.claim(NOW, claimRequest({ limit: 50 }));
     expect(rows).toHaveLength(50);
-    expect(room.emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toEqual({
+    expect(room.emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toMatchObject({
       at: NOW,
-      rows: [],
+      rows: { length: 0 },
       nextDueAt: null,
     });
   });

@@ -195,10 +195,10 @@ function byPriority(lanes: readonly Lane[]): Lane[][] {
   return levels;
 }
 
-const CLAIMED_WIDTH = Array.from({ length: 23 }, (_, column) => column as keyof ClaimedRow & number);
+const CLAIMED_COLUMNS = Array.from({ length: 23 }, (_, column) => column);
 
 export function packClaimed(rows: readonly ClaimedRow[]): Columns {
-  return toColumns(rows, CLAIMED_WIDTH);
+  return toColumns(rows, CLAIMED_COLUMNS);
 }
 
 export function unpackClaimed(columns: Columns): ClaimedJob[] {

@@ -61,7 +61,7 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
   }
 
   return {
-    capabilities: { transactions: !memory, strictOrder: true, push: true },
+    capabilities: { transactions: !memory, strictOrder: true, push: true, together: !memory },
 
     migrate: async () => void (await send("migrate", [])),
     async close() {
