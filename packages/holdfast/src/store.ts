@@ -42,7 +42,7 @@ export interface Store {
   list(filter: JobFilter, page: { limit: number; cursor: string | null }): Promise<JobPage>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
   cancel(ids: readonly string[], scope?: Scope): Promise<CancelAnswer[]>;
-  /** dead|cancelled → pending with fresh attempts, failed → due now. The fence goes on. */
+  /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
   retry(ids: readonly string[], scope?: Scope): Promise<RetryAnswer[]>;
   /** Deletes jobs that are not leased, with everything that belongs to them, their unique key included. */
   remove(ids: readonly string[], scope?: Scope): Promise<RemoveAnswer[]>;

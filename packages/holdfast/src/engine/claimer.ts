@@ -1,6 +1,7 @@
 import type { Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import type { Claim, NewJob } from "../store.js";
+import { isLeased } from "../state.js";
+import type { Claim, NewJob, Outcome } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { released, triage } from "./outcome.js";
@@ -17,10 +18,15 @@ interface ClaimerSettings {
 interface Slots {
   running(): number;
   begin(lease: HeldLease): void;
+  /** Goes on with the handler that runs this very job here, under the new lease; false if there is none. */
+  adopt(lease: HeldLease): boolean;
+  extendAll(): Promise<void>;
 }
 
 // Held longer than this behind slow handlers, a claimed job is given back for others to take.
 const READY_MS = 1_000;
+// A wall clock that gains more than this on the monotonic one was set, or the machine slept.
+const CLOCK_STEP_MS = 1_000;
 // More outcomes than this on their way: the store is the bottleneck, and claiming more would not help.
 const UNSETTLED = 4 * LIMITS.batchJobs;
 
@@ -39,6 +45,8 @@ export class Claimer {
   #underWay = 0;
   #expected = 0;
   #riding = false;
+  #extra = 0;
+  #wallAhead: number | null = null;
   /** The last claim came back short: only a hint, the poll timer or a due time makes another worthwhile. */
   #dry = false;
   #wakes = 0;
@@ -172,7 +180,7 @@ export class Claimer {
     if (!this.#active || this.#dry || !settler.healthy || settler.size > UNSETTLED) return 0;
     const free = this.#settings.concurrency - this.#slots.running();
     const coming = this.#ready.length - this.#head + this.#expected;
-    const ahead = this.#prefetch.target(this.#settings.concurrency);
+    const ahead = Math.max(this.#extra, this.#prefetch.target(this.#settings.concurrency));
     // With quick handlers two claims may be under way: while one is answered the store works on the next.
     const short = (this.#underWay === 0 && free > coming) || (ahead > 0 && coming <= ahead / 2);
     return short && this.#underWay < 2 ? Math.min(LIMITS.batchJobs, free + ahead - coming) : 0;
@@ -180,6 +188,8 @@ export class Claimer {
 
   async #claim(limit: number): Promise<void> {
     const wakes = this.#wakes;
+    // A clock set forward makes our own leases look as if they had run out: they are renewed before anyone claims them.
+    if (this.#clockRanAhead()) await this.#slots.extendAll();
     const sentAt = this.#core.clock.monotonic();
     try {
       const claim = await this.#core.store.claim(this.#request(limit)).finally(() => {
@@ -200,23 +210,39 @@ export class Claimer {
     }
   }
 
+  #clockRanAhead(): boolean {
+    const ahead = this.#core.clock.now() - this.#core.clock.monotonic();
+    const before = this.#wallAhead ?? ahead;
+    this.#wallAhead = ahead;
+    return ahead - before > CLOCK_STEP_MS;
+  }
+
   /** Lays down what must not run and keeps the rest. */
   #receive(claim: Claim, sentAt: number): void {
     // The lease counts from before the call: the store may have granted it at any time since.
     const deadline = sentAt + this.#settings.leaseMs;
+    let kept = 0;
     for (const job of claim.jobs) {
       const lease = holdLease(job, this.#worker, claim.at, deadline);
+      // Never twice at once in one process: if a step of the clock brought us our own job, its handler goes on.
+      if (isLeased(job.previous.state) && this.#slots.adopt(lease)) continue;
       announceClaim(this.#core, lease);
       const laidDown = triage(lease, claim.at);
-      if (laidDown === null) this.#ready.push(lease);
-      else {
-        // What is laid down takes no time: a head of expired jobs is worth large claims.
-        this.#prefetch.ran(0);
-        this.#core.settler.add(laidDown, deadline, (answer) => {
-          if (!(answer instanceof Error)) announce(this.#core, lease, laidDown, answer);
-        });
-      }
+      if (laidDown === null) {
+        this.#ready.push(lease);
+        kept++;
+      } else this.#settle(lease, laidDown);
     }
+    // A head of jobs that only need laying down (expired, say) is worth larger and larger claims.
+    const allDown = claim.jobs.length > 0 && kept === 0;
+    this.#extra = allDown ? Math.min(LIMITS.batchJobs, Math.max(this.#extra, claim.jobs.length) * 2) : 0;
+  }
+
+  #settle(lease: HeldLease, outcome: Outcome): void {
+    this.#core.settler.add(outcome, lease.deadline, (answer) => {
+      if (answer instanceof Error) this.#core.events.emit("outage", { doing: "settle", error: answer });
+      else announce(this.#core, lease, outcome, answer);
+    });
   }
 
   /** Jobs held ready behind handlers that turned out slow go back, so that other workers can have them. */
@@ -239,10 +265,7 @@ export class Claimer {
 
   #giveBack(): void {
     for (const lease of this.ready().splice(0)) {
-      const outcome = released(lease);
-      this.#core.settler.add(outcome, lease.deadline, (answer) => {
-        if (!(answer instanceof Error)) announce(this.#core, lease, outcome, answer);
-      });
+      this.#settle(lease, released(lease));
     }
   }
 
@@ -266,6 +289,6 @@ export class Claimer {
 function cameShort(claim: Claim, limit: number): boolean {
   if (claim.jobs.length >= limit) return false;
   let bytes = 0;
-  for (const job of claim.jobs) bytes += job.input.length;
+  for (const job of claim.jobs) bytes += Buffer.byteLength(job.input);
   return bytes < LIMITS.batchBytes - LIMITS.payloadBytes;
 }

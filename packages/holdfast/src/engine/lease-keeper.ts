@@ -60,6 +60,12 @@ export class LeaseKeeper {
     this.#schedule();
   }
 
+  /** Extends every lease at once rather than at the next turn. */
+  extendNow(): Promise<void> {
+    this.#beat();
+    return this.#beating ?? Promise.resolve();
+  }
+
   async stop(): Promise<void> {
     this.#beatTimer?.cancel();
     this.#attentionTimer?.cancel();

@@ -20,7 +20,9 @@ export class Lease {
   readonly queue: string;
   readonly user: string | null;
   /** As stored; not checked against a schema. */
-  readonly input: unknown;
+  get input(): unknown {
+    return fromJson(this.#held.job.input);
+  }
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly fence: number;
@@ -37,7 +39,6 @@ export class Lease {
     this.type = job.type;
     this.queue = job.queue;
     this.user = job.user;
-    this.input = fromJson(job.input);
     this.attempt = job.attempt;
     this.maxAttempts = job.maxAttempts;
     this.fence = job.fence;

@@ -99,6 +99,12 @@ export class Run implements RunContext<unknown> {
     return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
   }
 
+  /** The store did not take a note: it goes with the next one, after what it holds. */
+  putBackNote(note: Note): void {
+    this.#progress ??= note.progress;
+    this.#lines = [...note.log, ...this.#lines].slice(-LIMITS.logLines);
+  }
+
   /** What the handler noted since the last time, for the store. */
   takeNote(): Note | null {
     if (this.#progress === null && this.#lines.length === 0) return null;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import { StoreUnavailable, DiskFull } from "../errors.js";
+import { DiskFull, StoreUnavailable, StoreUnreadable } from "../errors.js";
 import type { Outcome, SettleAnswer, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 
@@ -101,7 +101,7 @@ export class Settler {
   }
 
   async #flush(): Promise<void> {
-    const batch = this.#waiting.splice(0, LIMITS.batchJobs);
+    const batch = this.#waiting.splice(0, this.#batchLength());
     // Every lease was lost meanwhile: whether the store is back, the next claim finds out.
     if (batch.length === 0) this.#retryMs = 0;
     this.#writing.add(batch);
@@ -109,6 +109,18 @@ export class Settler {
     this.#writing.delete(batch);
     if (this.#waiting.length > 0) this.#schedule();
     while (this.#idle[0] !== undefined && this.#isAnswered(this.#idle[0].until)) this.#idle.shift()?.resolve();
+  }
+
+  /** As many outcomes as a batch may have, in number and in bytes of output. */
+  #batchLength(): number {
+    let bytes = 0;
+    let length = 0;
+    for (const { outcome } of this.#waiting) {
+      bytes += outcome.output?.length ?? 0;
+      if (length >= LIMITS.batchJobs || (length > 0 && bytes > LIMITS.batchBytes)) break;
+      length++;
+    }
+    return length;
   }
 
   #answer(entry: Unsettled, answer: SettleAnswer | Error): void {
@@ -126,7 +138,7 @@ export class Settler {
       this.#recovered();
       for (const [index, entry] of batch.entries()) this.#answer(entry, answers[index] as SettleAnswer);
     } catch (error) {
-      if (error instanceof StoreUnavailable || error instanceof DiskFull) this.#keep(batch, error);
+      if (isOutage(error)) this.#keep(batch, error);
       else if (batch.length > 1) for (const entry of batch) await this.#write([entry]);
       else for (const entry of batch) this.#answer(entry, error instanceof Error ? error : new Error(String(error)));
     }
@@ -150,4 +162,9 @@ export class Settler {
     this.#retryMs = 0;
     this.#events.emit("back", { doing: "settle" });
   }
+}
+
+/** What may pass while the outcomes are kept: a lock, a full disk, a database that is being mended. */
+function isOutage(error: unknown): boolean {
+  return [StoreUnavailable, DiskFull, StoreUnreadable].some((kind) => error instanceof kind);
 }

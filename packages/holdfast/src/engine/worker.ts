@@ -4,10 +4,13 @@ import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import {
   Closed,
+  InvalidInput,
   InvalidOption,
+  InvalidOutput,
   JobCancelled,
   JobTimeout,
   LeaseLost,
+  PayloadTooLarge,
   WorkerStopping,
   type AbortReason,
 } from "../errors.js";
@@ -128,6 +131,8 @@ export class Worker {
     this.#claimer = new Claimer(core, this.id, settings, {
       running: () => this.#runs.size,
       begin: (lease) => this.#begin(lease),
+      adopt: (lease) => this.#adopt(lease),
+      extendAll: () => this.#keeper.extendNow(),
     });
     this.#keeper = new LeaseKeeper(core, settings, {
       id: this.id,
@@ -249,6 +254,19 @@ export class Worker {
     void this.#run(run);
   }
 
+  #adopt(lease: HeldLease): boolean {
+    for (const run of this.#runs) {
+      if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLost) continue;
+      run.lease.job.fence = lease.job.fence;
+      run.lease.deadline = lease.deadline;
+      run.marked = false;
+      this.#markSoon(run);
+      this.#core.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
+      return true;
+    }
+    return false;
+  }
+
   async #layAside(lease: HeldLease): Promise<void> {
     const { clock } = this.#core;
     const atOnce = this.#settings.unknownTypeDies;
@@ -262,7 +280,7 @@ export class Worker {
   async #run(run: Run): Promise<void> {
     const { lease, type } = run;
     let outcome: Outcome | null;
-    // An input or output that is wrong now will be wrong next time; what the handler throws may not be.
+    // An input or output that is wrong now will be wrong next time; what handler or schema throw may not be.
     let inHandler = false;
     try {
       // After any loss the start is written first: otherwise a job that kills its worker would look unbegun for ever.
@@ -276,7 +294,7 @@ export class Worker {
       inHandler = false;
       outcome = completed(lease, encodeOutput(type.type, value));
     } catch (error) {
-      outcome = this.#afterThrow(run, error, inHandler);
+      outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
     }
     if (run.over) return;
     const note = run.takeNote();
@@ -306,8 +324,11 @@ export class Worker {
       this.#finish(run, null);
       return false;
     }
+    if (answer === "cancel") {
+      this.#finish(run, cancelled(lease));
+      return false;
+    }
     this.#core.events.emit("started", leaseEvent(lease));
-    if (answer === "cancel") this.#abort(run, new JobCancelled(id));
     this.#noteSoon();
     return true;
   }
@@ -356,8 +377,15 @@ export class Worker {
     this.#noteTimer = null;
     if (this.#runs.size === 0) return;
     this.#noteSoon();
-    const notes = [...this.#runs].map((run) => run.takeNote()).filter((note) => note !== null);
-    if (notes.length > 0) await this.#core.store.note(notes).catch((error: unknown) => this.#report("note", error));
+    const taken = [...this.#runs].map((run) => ({ run, note: run.takeNote() }));
+    const notes = taken.map(({ note }) => note).filter((note) => note !== null);
+    if (notes.length === 0) return;
+    try {
+      await this.#core.store.note(notes);
+    } catch (error) {
+      this.#report("note", error);
+      for (const { run, note } of taken) if (note !== null) run.putBackNote(note);
+    }
   }
 
   /** What a throw means depends on whether the handler was asked to stop. */
@@ -433,6 +461,11 @@ export class Worker {
   #report(doing: string, error: unknown): void {
     this.#core.events.emit("outage", { doing, error });
   }
+}
+
+/** Says that the stored text or the handler's output is wrong, not that something failed meanwhile. */
+function isPayloadError(error: unknown): boolean {
+  return [InvalidInput, InvalidOutput, PayloadTooLarge, SyntaxError].some((kind) => error instanceof kind);
 }
 
 function typeName(type: string | JobType | null): string {

@@ -195,7 +195,7 @@ export class StoreModel {
     this.#wait(job, "pending", now);
     // Whoever asks for a retry wants the job to run, however long ago it should have.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
-    Object.assign(job, fresh satisfies Partial<ModelJob>);
+    Object.assign(job, { ...fresh, error: null } satisfies Partial<ModelJob>);
     return "retried";
   }
 

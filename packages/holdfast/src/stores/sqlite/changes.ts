@@ -46,7 +46,8 @@ export function changeOperations(
   const requestCancel = db.prepare("UPDATE holdfast_jobs SET cancel_at = @now, updated_at = @now WHERE seq = @seq");
   const revive = db.prepare(
     `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
-       updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL, worker = NULL WHERE seq = @seq`,
+       updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
+       error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
   );
   const hurry = db.prepare("UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq");
   const deleteJob = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");

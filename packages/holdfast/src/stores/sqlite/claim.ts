@@ -41,6 +41,13 @@ export type ClaimedRow = [
 const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
   expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq`;
 
+const STEP = 125;
+
+interface TypeStatements {
+  order: Statement;
+  rows: Statement;
+}
+
 export interface ClaimOperation {
   claim(request: ClaimRequest, now: number): ClaimedRow[];
   /** The first due time still to come. */
@@ -81,34 +88,37 @@ export function claimOperation(
   );
   const lostLease = db.prepare("SELECT worker, claimed_at, started_at FROM holdfast_jobs WHERE seq = ?");
   const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
-  let dueOfType: Statement | undefined;
+  let ofType: TypeStatements | undefined;
 
   /** Made when first asked for: an index that every job would pay for, and most installations never use. */
-  function typeStatement(): Statement {
+  function typeStatements(): TypeStatements {
     // Asked for each time (it costs nothing once it is there): a transaction that is rolled back takes the index along.
     db.exec(
       "CREATE INDEX IF NOT EXISTS holdfast_jobs_due_type ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL",
     );
     // Named, because after an ANALYZE the planner would rather walk the other index past every job of another type.
-    dueOfType ??= db.prepare(
-      `SELECT due_at, seq FROM holdfast_jobs INDEXED BY holdfast_jobs_due_type
-       WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
-    );
-    return dueOfType;
+    const due = (columns: string): Statement =>
+      db.prepare(
+        `SELECT ${columns} FROM holdfast_jobs INDEXED BY holdfast_jobs_due_type
+         WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+      );
+    ofType ??= { order: due("due_at, seq"), rows: due(COLUMNS).raw() };
+    return ofType;
   }
 
   /** Due rows of lanes of one priority, in order. Several sources are merged on their order alone, then read. */
   function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): ClaimedRow[] {
     const [only] = level;
-    if (level.length === 1 && only !== undefined && types === null) {
-      return dueRows.all(only.queue, only.priority, now, limit) as ClaimedRow[];
+    if (level.length === 1 && only !== undefined && (types === null || types.length === 1)) {
+      if (types === null) return dueRows.all(only.queue, only.priority, now, limit) as ClaimedRow[];
+      return typeStatements().rows.all(only.queue, types[0], only.priority, now, limit) as ClaimedRow[];
     }
     const order: { due_at: number; seq: number }[] = [];
     for (const { queue, priority } of level) {
       if (types === null) order.push(...(dueOrder.all(queue, priority, now, limit) as typeof order));
       else {
-        const ofType = typeStatement();
-        for (const type of types) order.push(...(ofType.all(queue, type, priority, now, limit) as typeof order));
+        const { order: dueOfType } = typeStatements();
+        for (const type of types) order.push(...(dueOfType.all(queue, type, priority, now, limit) as typeof order));
       }
     }
     order.sort((a, b) => a.due_at - b.due_at || a.seq - b.seq);
@@ -149,19 +159,26 @@ export function claimOperation(
       return next;
     },
     anythingDue(request, now) {
-      if (request.types !== null && dueOfType === undefined) return true;
+      if (request.types !== null && ofType === undefined) return true;
       return lanes.open(request.queues).some((lane) => rowsOf([lane], request.types, now, 1).length > 0);
     },
     claim(request, now) {
+      if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
       const claimed: ClaimedRow[] = [];
       let bytes = 0;
       for (const level of byPriority(lanes.open(request.queues))) {
-        for (const row of rowsOf(level, request.types, now, request.limit - claimed.length)) {
-          const input = (row[6] ??= largeInput.get(row[20]) as string);
-          bytes += Buffer.byteLength(input);
-          if (bytes > request.bytes && claimed.length > 0) return claimed;
-          take(row, request, now);
-          claimed.push(row);
+        // In steps: of large inputs only the first few rows fit, and the rest would be read for nothing. What is taken
+        // is no longer due, so each step finds the next.
+        for (let found = STEP; found === STEP && claimed.length < request.limit;) {
+          const rows = rowsOf(level, request.types, now, Math.min(STEP, request.limit - claimed.length));
+          found = rows.length;
+          for (const row of rows) {
+            const input = (row[6] ??= (largeInput.get(row[20]) as string | undefined) ?? "");
+            bytes += Buffer.byteLength(input);
+            if (bytes > request.bytes && claimed.length > 0) return claimed;
+            take(row, request, now);
+            claimed.push(row);
+          }
         }
         if (claimed.length >= request.limit) break;
       }

@@ -60,8 +60,19 @@ export function createExecutor(options: ConnectionOptions): Executor {
     } catch (error) {
       counts.discard();
       // A full disk makes SQLite roll back by itself.
-      if (connection.inTransaction) connection.exec("ROLLBACK");
+      if (connection.inTransaction) rollBack(connection);
       throw error;
+    }
+  }
+
+  /** A connection that cannot even roll back is of no more use: the next call opens another. */
+  function rollBack(connection: Database): void {
+    try {
+      connection.exec("ROLLBACK");
+    } catch {
+      room = undefined;
+      db = undefined;
+      connection.close();
     }
   }
 
@@ -112,23 +123,30 @@ export function createExecutor(options: ConnectionOptions): Executor {
 
   return {
     execute(calls) {
-      const answers: Answer[] = [];
-      let group: Call[] = [];
+      const answers = new Map<number, Answer>();
+      const keep = (group: readonly Answer[]): void => {
+        for (const answer of group) answers.set(answer[0], answer);
+      };
+      let reads: Call[] = [];
+      let writes: Call[] = [];
       const flush = (): void => {
-        const [only] = group;
-        const empty = group.length === 1 && only !== undefined ? emptyClaim(only) : null;
-        if (empty === null) answers.push(...attempt(group));
-        else answers.push(empty);
-        group = [];
+        // Reads need no lock and must not wait with the writes for one.
+        keep(attempt(reads));
+        const [only] = writes;
+        const empty = writes.length === 1 && only !== undefined ? emptyClaim(only) : null;
+        keep(empty === null ? attempt(writes) : [empty]);
+        reads = [];
+        writes = [];
       };
       for (const call of calls) {
         if (call.op === "migrate" || call.op === "upkeep" || call.op === "close") {
           flush();
-          answers.push(special(call));
-        } else group.push(call);
+          keep([special(call)]);
+        } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
-      return { answers, hints: hintsOf(calls, answers) };
+      const inOrder = calls.map((call) => answers.get(call.n) ?? ([call.n, undefined] as Answer));
+      return { answers: inOrder, hints: hintsOf(calls, inOrder) };
     },
 
     look() {

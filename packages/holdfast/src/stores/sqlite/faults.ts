@@ -25,7 +25,7 @@ function kindOf(error: unknown, code: string): PackedError["kind"] {
   if (error instanceof DriverMissing) return "driver";
   if (error instanceof StoreUnreadable) return "unreadable";
   if (code === "SQLITE_FULL") return "full";
-  if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") return "unreadable";
+  if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) return "unreadable";
   // Locked, interrupted, an I/O error, a file that went away or became read-only: another try may do.
   if (/^SQLITE_(BUSY|LOCKED|IOERR|CANTOPEN|READONLY|PROTOCOL|NOMEM)/.test(code)) return "unavailable";
   return "other";

@@ -129,5 +129,11 @@ export function tagText(tags: readonly string[]): string | null {
   return tags.length === 0 ? null : JSON.stringify(tags);
 }
 export function readTagText(text: string | null): string[] {
-  return text === null ? [] : (JSON.parse(text) as string[]);
+  if (text === null) return [];
+  try {
+    return JSON.parse(text) as string[];
+  } catch {
+    // A row damaged by hand must not stop the others of its queue.
+    return [];
+  }
 }

@@ -49,7 +49,7 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
   function drop(ended: Worker, cause: unknown): void {
     if (thread !== ended) return;
     thread = undefined;
-    const error = new StoreUnavailable("the store's thread ended; the call may be repeated", cause);
+    const error = new StoreUnavailable("the store's thread ended; the call may or may not have taken effect", cause);
     for (const waiting of pending.values()) waiting.reject(error);
     pending.clear();
   }

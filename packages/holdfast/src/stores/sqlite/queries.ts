@@ -51,6 +51,8 @@ export interface QueryOperations {
   workers(now: number): SeenWorker[];
 }
 
+// More types and states than this are read in one go after all.
+const MOST_PARTS = 100;
 // Long enough to tell that a type was listed by someone in the last ten minutes.
 const WORKERS_KEPT_MS = 3_600_000;
 
@@ -68,6 +70,11 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const pace = db.prepare(
     "SELECT state, sum(n) AS n FROM holdfast_pace WHERE second > ? AND second <= ? GROUP BY state",
   );
+  const finishedTypes = db
+    .prepare(
+      "SELECT DISTINCT type FROM holdfast_counts WHERE n > 0 AND state IN ('completed', 'dead', 'cancelled') ORDER BY type",
+    )
+    .pluck();
   const beat = db.prepare(
     `INSERT INTO holdfast_workers (id, record, seen_at, gone) VALUES (?, ?, ?, 0)
      ON CONFLICT DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = 0`,
@@ -76,6 +83,19 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const forgetWorkers = db.prepare("DELETE FROM holdfast_workers WHERE seen_at < ?");
   const workers = db.prepare("SELECT record, seen_at, gone FROM holdfast_workers WHERE seen_at >= ? ORDER BY id");
 
+  /**
+   * Finished jobs lie in an index by type and state, in order. Asked for one of each, a page is read off it; asked for
+   * all types at once, SQLite would sort every finished job for every page. Users and tags have indexes of their own.
+   */
+  function pagesOf(filter: JobFilter): JobFilter[] {
+    const { states } = filter;
+    if (states === undefined || !states.every((state) => isFinished(state))) return [filter];
+    if (filter.user !== undefined || filter.tag !== undefined) return [filter];
+    const types = filter.types ?? (finishedTypes.all() as string[]);
+    if (types.length * states.length > MOST_PARTS) return [filter];
+    return states.flatMap((state) => types.map((type) => ({ ...filter, states: [state], types: [type] })));
+  }
+
   return {
     get(id, scope) {
       const row = byId.get(id) as RecordRow | undefined;
@@ -83,10 +103,15 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
       return readRecord(row, { attempts: history.attempts(row.seq), log: history.log(row.seq) });
     },
     list(filter, page) {
-      const { where, values } = conditions(filter, page.cursor);
-      const rows = db
-        .prepare(`${RECORD} ${where} ORDER BY j.seq DESC LIMIT ?`)
-        .all(...values, page.limit + 1) as RecordRow[];
+      const rows = pagesOf(filter)
+        .flatMap((part) => {
+          const { where, values } = conditions(part, page.cursor);
+          return db
+            .prepare(`${RECORD} ${where} ORDER BY j.seq DESC LIMIT ?`)
+            .all(...values, page.limit + 1) as RecordRow[];
+        })
+        .toSorted((a, b) => b.seq - a.seq)
+        .slice(0, page.limit + 1);
       const jobs = rows.slice(0, page.limit).map((row) => readRecord(row, { attempts: [], log: [] }));
       return { jobs, cursor: rows.length > page.limit ? String(rows[page.limit - 1]?.seq) : null };
     },
