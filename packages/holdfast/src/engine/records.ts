@@ -6,6 +6,15 @@ import { givenKey } from "./new-job.js";
 const date = (ms: number): Date => new Date(ms);
 const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
+/** A payload that was damaged in the database reads as null: the rest of the record is still worth showing. */
+function readable(text: string | null): unknown {
+  try {
+    return text === null ? null : fromJson(text);
+  } catch {
+    return null;
+  }
+}
+
 /** A stored record as people read it: dates for times, values for JSON. */
 export function readJob(stored: StoredJob): Job {
   return {
@@ -15,8 +24,8 @@ export function readJob(stored: StoredJob): Job {
     state: stored.state,
     priority: stored.priority,
     user: stored.user,
-    input: fromJson(stored.input),
-    output: stored.output === null ? null : fromJson(stored.output),
+    input: readable(stored.input),
+    output: readable(stored.output),
     error: stored.error === null ? null : { ...stored.error, at: date(stored.error.at) },
     attempt: stored.attempt,
     maxAttempts: stored.maxAttempts,

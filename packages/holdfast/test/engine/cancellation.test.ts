@@ -206,4 +206,21 @@ describe("cancellation", () => {
       expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(100);
     }
   });
+
+  it("C-07 a cancellation that the start mark brings stops the handler before it begins", async () => {
+    let ran = 0;
+    const type = job({ type: "t", run: () => void ran++ });
+    const { hf, clock, store, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    for (const lease of await hf.claim()) await lease.start();
+    await clock.advance("30s");
+    // After a lost lease the mark is written before the handler; meanwhile someone cancels.
+    const go = store.hold("start");
+    hf.work();
+    await clock.settle();
+    expect(await hf.cancel(id)).toBe("requested");
+    go();
+    await clock.settle();
+    expect([(await read(id)).state, ran]).toEqual(["cancelled", 0]);
+  });
 });

@@ -250,4 +250,22 @@ describe("retries", () => {
     await hf.drain();
     expect((await read(id)).state).toBe("completed");
   });
+
+  it("A-12 a schema that fails, rather than finds fault, costs an attempt and not the job", async () => {
+    let asked = 0;
+    // Asked once at the enqueue, and again at every attempt.
+    const validate = (value: unknown): { value: { n: number } } => {
+      if (++asked === 2) throw new Error("ECONNRESET");
+      return { value: value as { n: number } };
+    };
+    const lookUp = { "~standard": { version: 1, vendor: "a table", validate } } as const;
+    const type = job({ type: "t", input: lookUp, run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type, { n: 1 });
+    await hf.drain();
+    expect(await read(id)).toMatchObject({ state: "failed", error: { message: "ECONNRESET" } });
+    await clock.advance("30s");
+    await hf.drain();
+    expect((await read(id)).state).toBe("completed");
+  });
 });

@@ -132,4 +132,18 @@ describe("types without a handler", () => {
     await stopping;
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
+
+  it("A-15 C-08 a job that died for want of a handler and is retried gets its ten minutes again", async () => {
+    const { hf, clock, job: read } = await scene();
+    hf.work();
+    const { id } = await hf.enqueue(ghost);
+    await clock.advance("11m");
+    expect((await read(id)).state).toBe("dead");
+    await clock.advance("10m");
+    expect(await hf.retry(id)).toBe("retried");
+    await clock.advance("9m");
+    expect(await read(id)).toMatchObject({ state: "pending", error: { message: MESSAGE } });
+    await clock.advance("2m");
+    expect((await read(id)).state).toBe("dead");
+  });
 });

@@ -86,6 +86,19 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
+  it("finished jobs are listed off an index, in its order, without a sort", () => {
+    for (const states of [["completed"], ["dead", "completed"]] as const) {
+      prepared.clear();
+      const page = room.operations.list(NOW, { states }, { limit: 5, cursor: null });
+      expect(page.jobs).toHaveLength(5);
+      expect(prepared.size).toBeGreaterThan(0);
+      for (const sql of prepared) {
+        expect(planOf(sql)).toMatch(/USING INDEX holdfast_jobs_finished_type/);
+        expect(planOf(sql)).not.toMatch(/TEMP B-TREE/);
+      }
+    }
+  });
+
   it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
     const { rows } = room.operations.claim(NOW, claimRequest({ limit: 50 }));
     expect(rows).toHaveLength(50);

@@ -1,0 +1,62 @@
+import { job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { deferred, hear, scene } from "./scene.js";
+
+const HOUR = 3_600_000;
+
+describe("a wall clock that is set while jobs run", () => {
+  it("C-02 forward: the worker renews its own leases first, so nothing runs twice and nothing dies", async () => {
+    const gate = deferred();
+    let running = 0;
+    let most = 0;
+    const long = job({
+      type: "long",
+      async run() {
+        most = Math.max(most, ++running);
+        await gate.promise;
+        running--;
+        return { ok: true };
+      },
+    });
+    const { hf, clock, job: read } = await scene({ jobs: [long] });
+    const once = await hf.enqueue(long, undefined, { maxAttempts: 1 });
+    const often = await hf.enqueue(long);
+    hf.work({ concurrency: 10 });
+    await clock.advance("5s");
+    clock.setWall(clock.now() + HOUR);
+    await clock.advance("40s");
+    expect(most).toBe(2);
+    gate.resolve();
+    await clock.advance("1s");
+    for (const { id } of [once, often]) {
+      expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, fence: 1, output: { ok: true } });
+    }
+  });
+
+  it("C-02 forward: a job that comes back to the worker that runs it goes on under its new lease", async () => {
+    const gate = deferred();
+    let ran = 0;
+    const long = job({
+      type: "long",
+      async run() {
+        ran++;
+        await gate.promise;
+      },
+    });
+    const { hf, clock, store, job: read } = await scene({ jobs: [long] });
+    const lost = hear(hf, "lost");
+    const { id } = await hf.enqueue(long, undefined, { maxAttempts: 1 });
+    hf.work({ concurrency: 10 });
+    await clock.advance("5s");
+    // The leases cannot be renewed in time: the claim that follows takes the job from its own worker.
+    const back = store.fail(new Error("not now"), "extend");
+    clock.setWall(clock.now() + HOUR);
+    await clock.advance("2s");
+    back();
+    expect(await read(id)).toMatchObject({ fence: 2, state: "running" });
+    gate.resolve();
+    await clock.advance("1s");
+    expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
+    expect([ran, lost.length]).toEqual([1, 0]);
+  });
+});

@@ -1,0 +1,54 @@
+import { job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { connect, open, tempFile } from "./scene.js";
+
+const text = job({ type: "text", input: z.object({ text: z.string() }), run: () => ({}) });
+
+describe("one row that was damaged by hand does not stop the others", () => {
+  it.each([
+    ["a large input that is gone", "DELETE FROM holdfast_inputs WHERE job = 3", "dead"],
+    ["an input that is no JSON", "UPDATE holdfast_jobs SET input = '{' WHERE seq = 3", "dead"],
+    ["tags that are no JSON", "UPDATE holdfast_jobs SET tags = '[' WHERE seq = 3", "completed"],
+  ])("%s", async (_what, damage, fate) => {
+    const file = tempFile();
+    const hf = await open(file, { jobs: [text] });
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.push((await hf.enqueue(text, { text: "x".repeat(600) })).id);
+    connect(file).exec(damage);
+    await hf.drain();
+    const states = await Promise.all(
+      ids.map(async (id) => (await hf.list({ limit: 10 })).jobs.find((j) => j.id === id)?.state),
+    );
+    expect(states).toEqual(["completed", "completed", fate, "completed", "completed"]);
+  });
+
+  it("leases of the lease-level API are handed out all the same", async () => {
+    const file = tempFile();
+    const hf = await open(file, { jobs: [text] });
+    for (let n = 0; n < 3; n++) await hf.enqueue(text, { text: "short" });
+    connect(file).exec("UPDATE holdfast_jobs SET input = '{' WHERE seq = 2");
+    const leases = await hf.claim({ limit: 3 });
+    expect(leases).toHaveLength(3);
+    expect(() => leases[1]?.input).toThrow(SyntaxError);
+    for (const lease of leases) await lease.release();
+  });
+});
+
+describe("claims cut by their bytes", () => {
+  it("go on at once, whatever the alphabet", async () => {
+    const hf = await open(tempFile(), { jobs: [text] });
+    // 150 KB each in UTF-8, a third of that in UTF-16 units: seven to a claim.
+    await hf.enqueueMany(
+      text,
+      Array.from({ length: 30 }, () => ({ text: "語".repeat(50_000) })),
+    );
+    const done = new Promise<void>((resolve) => {
+      let count = 0;
+      hf.on("completed", () => void (++count === 30 && resolve()));
+    });
+    // Were a claim that was cut taken for a short one, the worker would wait for this poll.
+    hf.work({ concurrency: 20, poll: "10m" });
+    await done;
+  });
+});
