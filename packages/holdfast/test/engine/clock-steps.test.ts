@@ -59,4 +59,26 @@ describe("a wall clock that is set while jobs run", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
     expect([ran, lost.length]).toEqual([1, 0]);
   });
+
+  it("A-09 back: what was due stays due, and the leases of the dead still end", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    await hf.maintain();
+    await clock.advance("1m");
+    const leased = await hf.enqueue(type, undefined, { priority: 1 });
+    for (const lease of await hf.claim()) await lease.start();
+    const waiting = await hf.enqueue(type);
+    const later = await hf.enqueue(type, undefined, { delay: "2h" });
+    await hf.maintain();
+    clock.setWall(clock.now() - HOUR);
+    await clock.advance("1s");
+    expect(await hf.drain()).toBe(0);
+    await hf.maintain();
+    expect(await hf.drain()).toBe(1);
+    await clock.advance("30s");
+    expect(await hf.drain()).toBe(1);
+    for (const { id } of [leased, waiting]) expect((await read(id)).state).toBe("completed");
+    // A job for a time to come keeps that time, whatever the clock says now.
+    expect((await read(later.id)).state).toBe("pending");
+  });
 });

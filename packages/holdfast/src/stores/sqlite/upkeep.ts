@@ -37,6 +37,8 @@ export interface UpkeepOperations {
 // Stale leases have no index of their own (it would cost every job 8 %), so the walk passes waiting jobs that are due.
 // It goes in steps that leave room for claims in between.
 const STEP = 2_000;
+// NTP slews small differences; a larger one is somebody, or something, that set the clock.
+const CLOCK_SET_BACK_MS = 5_000;
 
 export function upkeepOperations(
   db: Database,
@@ -69,6 +71,18 @@ export function upkeepOperations(
     `INSERT INTO holdfast_turns (name, at) VALUES (@name, @now) ON CONFLICT DO UPDATE SET at = @now
      WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
   );
+  const lastSeen = db.prepare("SELECT at FROM holdfast_turns WHERE name = 'clock'").pluck();
+  const setSeen = db.prepare(
+    "INSERT INTO holdfast_turns (name, at) VALUES ('clock', @now) ON CONFLICT DO UPDATE SET at = @now",
+  );
+  const pullDue = db.prepare(
+    `UPDATE holdfast_jobs SET due_at = @now WHERE queue = @queue AND priority = @priority
+     AND due_at > @now AND due_at <= @seen AND state IN ('pending', 'failed')`,
+  );
+  const pullLeases = db.prepare(
+    `UPDATE holdfast_jobs SET due_at = due_at - @by WHERE queue = @queue AND priority = @priority
+     AND due_at > @seen AND state IN ('claimed', 'running')`,
+  );
   const forgetPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
 
   /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
@@ -81,6 +95,21 @@ export function upkeepOperations(
     history.appendAttempt(row.seq, lostAttempt(row, now));
     counts.move(row.queue, row.type, row.state, to);
     return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
+  }
+
+  /**
+   * A clock that was set back would leave what was due, and the leases of the dead, waiting until it has caught up.
+   * What the clock had reached before counts as due; leases end as far from now as they would have.
+   */
+  function followClock(now: number): void {
+    const seen = lastSeen.get() as number | undefined;
+    if (seen !== undefined && now < seen - CLOCK_SET_BACK_MS) {
+      for (const { queue, priority } of allLanes.all() as Lane[]) {
+        pullDue.run({ queue, priority, now, seen });
+        pullLeases.run({ queue, priority, by: seen - now, seen });
+      }
+    }
+    setSeen.run({ now });
   }
 
   return {
@@ -127,6 +156,7 @@ export function upkeepOperations(
     turn: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
 
     tidy(now) {
+      followClock(now);
       keys.forgetPast(now, 1_000);
       lanes.prune();
       forgetPace.run(Math.floor(now / 1000) - 120);
