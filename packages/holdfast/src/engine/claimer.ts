@@ -25,6 +25,8 @@ interface Slots {
 
 // Held longer than this behind slow handlers, a claimed job is given back for others to take.
 const READY_MS = 1_000;
+// Handlers are begun for this long in one turn of the event loop.
+const TURN_MS = 3;
 // A wall clock that gains more than this on the monotonic one was set, or the machine slept.
 const CLOCK_STEP_MS = 1_000;
 // More outcomes than this on their way: the store is the bottleneck, and claiming more would not help.
@@ -55,6 +57,7 @@ export class Claimer {
   #timerAt = Number.POSITIVE_INFINITY;
   #giveBackTimer: Timer | null = null;
   #pumping = false;
+  #turnBegan: number | null = null;
 
   constructor(core: Core, worker: string, settings: ClaimerSettings, slots: Slots) {
     this.#core = core;
@@ -132,6 +135,7 @@ export class Claimer {
     if (this.#pumping) return;
     this.#pumping = true;
     while (this.#slots.running() < this.#settings.concurrency && this.#head < this.#ready.length) {
+      if (this.#turnIsOver()) break;
       const lease = this.#ready[this.#head++] as HeldLease;
       this.#slots.begin(lease);
     }
@@ -139,6 +143,22 @@ export class Claimer {
     this.#pumping = false;
     this.#claimIfRoom();
     this.#watchReady();
+  }
+
+  /**
+   * Quick handlers end within the turn of the event loop in which they began, and make room for the next: without a
+   * limit a whole batch would run before a timer or a socket of the application had its turn.
+   */
+  #turnIsOver(): boolean {
+    const now = this.#core.clock.monotonic();
+    if (this.#turnBegan === null) {
+      this.#turnBegan = now;
+      setImmediate(() => {
+        this.#turnBegan = null;
+        if (this.#head < this.#ready.length) this.pump();
+      });
+    }
+    return now - this.#turnBegan > TURN_MS;
   }
 
   /** Claims once, and begins what slots are free for. Answers how many were claimed. */

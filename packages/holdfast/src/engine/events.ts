@@ -1,3 +1,5 @@
+import { InvalidOption } from "../errors.js";
+import { show } from "../options.js";
 import type { FinishedState, State } from "../state.js";
 
 /** What every event about a job says. */
@@ -56,6 +58,32 @@ export interface ErrorEvent {
 }
 
 export type EventName = keyof Events;
+
+/** The compiler sees to it that none is missing. */
+const NAMES: Readonly<Record<EventName, true>> = {
+  enqueued: true,
+  claimed: true,
+  started: true,
+  progress: true,
+  completed: true,
+  failed: true,
+  dead: true,
+  cancelled: true,
+  released: true,
+  retried: true,
+  removed: true,
+  lost: true,
+  stuck: true,
+  recovered: true,
+  expired: true,
+  purged: true,
+  paused: true,
+  resumed: true,
+  workerStarted: true,
+  workerStopped: true,
+  outage: true,
+  back: true,
+};
 export type Listener<Name extends EventName> = (event: Events[Name]) => void;
 
 /** A typed emitter. A listener that throws is reported and hurts nobody. */
@@ -68,6 +96,10 @@ export class Emitter {
   }
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
+    // In plain JavaScript a listener to a misspelt event would wait for ever.
+    if (!Object.hasOwn(NAMES, name)) {
+      throw new InvalidOption("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
+    }
     let listeners = this.#listeners.get(name);
     if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()));
     listeners.add(listener);

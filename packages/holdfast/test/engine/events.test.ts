@@ -113,4 +113,9 @@ describe("events", () => {
       [id, true],
     ]);
   });
+
+  it("a misspelt name is refused, with the names there are", async () => {
+    const { hf } = await scene();
+    expect(() => hf.on("complete" as "completed", () => {})).toThrow(/^event: "complete" is none of enqueued, claimed/);
+  });
 });

@@ -65,6 +65,8 @@ describe("opening", () => {
     symlinkSync(join(folder, "loop"), join(folder, "loop"));
     const cases: [path: string, says: RegExp][] = [
       [join(folder, "file", "jobs.db"), /^the folder .*file cannot be made: /],
+      // Nobody can make a folder there, and on Linux a recursive mkdir of Node's never ends.
+      ["/proc/nothing/jobs.db", /^the folder .*nothing cannot be made: /],
       [join(folder, "loop"), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
       [join(folder, "x".repeat(300)), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
     ];

@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Database } from "better-sqlite3";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
+import { refuseUnknown } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
 import type { Durability } from "./connection.js";
@@ -22,14 +23,17 @@ export interface SqliteOptions {
   clock?: Clock;
 }
 
+const SQLITE_FIELDS: ReadonlySet<string> = new Set(["durability", "busyTimeout", "clock"]);
+
 type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
   ? Args
   : never;
 
 /** Opens a SQLite store on a file, or in memory (`:memory:`). Nothing is touched before `migrate`. */
 export function openSqlite(file: string, options: SqliteOptions = {}): Store {
-  const memory = file === ":memory:";
-  const path = memory ? file : resolveFile(file);
+  refuseUnknown(options, SQLITE_FIELDS, "sqlite");
+  const memory = file === ":memory:" || file === "//:memory:";
+  const path = memory ? ":memory:" : resolveFile(file);
   const clock = options.clock ?? systemClock;
   const connection = {
     file: path,
@@ -148,11 +152,25 @@ function resolveFile(file: string): string {
   const path = resolve(name);
   const folder = dirname(path);
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
   } catch (error) {
     throw new StoreUnreadable(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
   }
   return path;
+}
+
+/** Step by step: where a folder cannot be made, as below /proc, Node's recursive mkdir tries again for ever. */
+function makeFolder(folder: string): void {
+  const there = statSync(folder, { throwIfNoEntry: false });
+  if (there?.isDirectory()) return;
+  if (there !== undefined) throw new Error("there is a file of that name");
+  makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    // Another process may have been quicker.
+    if ((error as { code?: unknown }).code !== "EEXIST") throw error;
+  }
 }
 
 /** The caller's better-sqlite3 connection, checked: a job written to another file would never run. */
