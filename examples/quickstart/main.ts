@@ -19,7 +19,7 @@ const sync = job({
   },
 });
 
-const hf = await holdfast({ store: "sqlite:quickstart.db", jobs: [welcome, sync] });
+const hf = await holdfast({ store: "sqlite:quickstart.db", jobs: [welcome, sync], logger: false });
 const began = Date.now();
 const say = (text: string) => console.log(`${String(Date.now() - began).padStart(5)} ms  ${text}`);
 

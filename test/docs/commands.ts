@@ -25,7 +25,7 @@ const packages = new Set([
 /** What is wrong with a line of shell; null if a reader can type it. */
 export function problemOf(line: string): string | null {
   const [program = "", verb = "", ...rest] = line.trim().split(/\s+/);
-  if (program === "node" || (program === "git" && verb === "clone")) return null;
+  if (["node", "cd"].includes(program) || (program === "git" && verb === "clone")) return null;
   if (program !== "npm") return `"${line}" is none of the commands that documents may use`;
   switch (verb) {
     case "install": {

@@ -96,8 +96,8 @@ export class JobNotCompleted extends HoldfastError {
 
 /** A wait ended before what it waited for. */
 export class WaitTimeout extends HoldfastError {
-  constructor(what: string, ms: number) {
-    super("WAIT_TIMEOUT", `${what} did not happen within ${ms} ms`);
+  constructor(message: string) {
+    super("WAIT_TIMEOUT", message);
   }
 }
 
@@ -113,19 +113,26 @@ export class UnknownStore extends HoldfastError {
   constructor(given: string) {
     // A mistyped URL may carry a password, and errors end up in logs.
     const shown = given.replace(/\/\/[^/]*@/, "//…@");
+    const planned = /^(postgres|postgresql|dynamodb):/.test(given);
     super(
       "UNKNOWN_STORE",
-      `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:" or a store object`,
+      planned
+        ? `the store of ${JSON.stringify(shown)} is not part of this version yet; use "sqlite:<file>"`
+        : `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:" or a store object`,
     );
   }
 }
 
-/** The package that talks to the database is not installed. */
+/** The package that talks to the database is not installed, or its native part is not built. */
 export class DriverMissing extends HoldfastError {
-  constructor(driver: string, cause: unknown) {
-    super("DRIVER_MISSING", `the ${driver} package could not be loaded; install it with: npm install ${driver}`, {
+  constructor(message: string, cause: unknown) {
+    super("DRIVER_MISSING", message, { cause });
+  }
+  static notInstalled(driver: string, cause: unknown): DriverMissing {
+    return new DriverMissing(
+      `the ${driver} package could not be loaded; install it with: npm install ${driver}`,
       cause,
-    });
+    );
   }
 }
 

@@ -97,6 +97,11 @@ export interface JobType<Input = unknown, Output = unknown> {
 /** Input of a job type that declares no schema. */
 export type NoInput = Record<string, never> | undefined;
 
+/** Arguments after the job type: the input, which may be left out only if the type takes none, and the options. */
+export type InputAnd<Input, Options> = undefined extends Input
+  ? [input?: Input, options?: Options]
+  : [input: Input, options?: Options];
+
 export interface JobWithInput<Schema extends StandardSchemaV1, Output> extends JobOptions {
   /** Any Standard Schema: zod, valibot, arktype, … */
   input: Schema;
@@ -120,10 +125,10 @@ export interface JobWithoutInput<Output> extends JobOptions {
  * });
  * ```
  */
+export function job<Output>(definition: JobWithoutInput<Output>): JobType<NoInput, Output>;
 export function job<Schema extends StandardSchemaV1, Output>(
   definition: JobWithInput<Schema, Output>,
 ): JobType<StandardSchemaV1.InferInput<Schema>, Output>;
-export function job<Output>(definition: JobWithoutInput<Output>): JobType<NoInput, Output>;
 export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefined; run: unknown }): JobType {
   refuseUnknown(definition, JOB_FIELDS, "job");
   const type = readName(definition.type, "type", LIMITS.typeLength);
@@ -163,7 +168,12 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
  */
 export function encodeInput(type: JobType, input: unknown): string | Promise<string> {
   const text = encodeJson(type, input);
-  if (type.schema === null) return text;
+  if (type.schema === null) {
+    if (text === "{}") return text;
+    throw new InvalidInput(type.type, [
+      { path: "", message: "this job type takes none; declare one with job({ input: … })" },
+    ]);
+  }
   const result = type.schema["~standard"].validate(fromJson(text));
   if (result instanceof Promise) {
     return result.then((settled) => {

@@ -29,6 +29,17 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
       }
       return;
     case "failed":
+      logger.warn(
+        {
+          job: lease.job.id,
+          type: lease.job.type,
+          attempt: lease.job.attempt,
+          of: lease.job.maxAttempts,
+          retryInMs: outcome.delayMs,
+          error: errorOf(outcome).message,
+        },
+        "an attempt failed",
+      );
       events.emit("failed", { ...leaseEvent(lease), error: errorOf(outcome), retryInMs: outcome.delayMs });
       return;
     case "dead":

@@ -3,7 +3,7 @@ import { LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
-import type { Job, JobType, NoInput } from "../job.js";
+import type { InputAnd, Job, JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, JobFilter, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
@@ -136,8 +136,10 @@ export class Holdfast {
    * Adds a job. Resolves once it is durable. With `tx` the job is part of your own transaction; on SQLite the job is
    * written, or the error thrown, before the call returns.
    */
-  enqueue(type: JobType<NoInput>, input?: NoInput, options?: EnqueueOptions): Promise<EnqueueAnswer>;
-  enqueue<Input>(type: JobType<Input>, input: NoInfer<Input>, options?: EnqueueOptions): Promise<EnqueueAnswer>;
+  enqueue<Input>(
+    type: JobType<Input>,
+    ...inputAndOptions: InputAnd<NoInfer<Input>, EnqueueOptions>
+  ): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
     if (options?.tx !== undefined) {
       this.#open();
@@ -333,6 +335,9 @@ export class Holdfast {
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
+    if (this.#core.types.size === 0) {
+      this.#core.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
+    }
     if (options.signals === true && this.#offSignals === nothing) this.#stopOnSignals();
     return worker;
   }

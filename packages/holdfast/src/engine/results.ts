@@ -26,8 +26,9 @@ export function readResultCall(
   second?: string | ResultOptions,
   third?: ResultOptions,
 ): ResultCall {
-  if (typeof first === "string") return { id: first, type: null, options: (second as ResultOptions | undefined) ?? {} };
-  return { id: second as string, type: first.type, options: third ?? {} };
+  if (typeof first === "object" && first !== null)
+    return { id: second as string, type: first.type, options: third ?? {} };
+  return { id: first, type: null, options: (second as ResultOptions | undefined) ?? {} };
 }
 
 interface Waiter {
@@ -66,7 +67,7 @@ export class Results {
       return await new Promise((resolve, reject) => {
         waiter = { id, type, scope, resolve, reject };
         if (timeoutMs !== null) {
-          timer = this.#core.clock.after(timeoutMs, () => reject(new WaitTimeout(`the end of job ${id}`, timeoutMs)));
+          timer = this.#core.clock.after(timeoutMs, () => void this.#giveUp(waiter, timeoutMs));
         }
         onAbort = (): void => reject(options.signal?.reason);
         options.signal?.addEventListener("abort", onAbort);
@@ -77,6 +78,15 @@ export class Results {
       if (onAbort !== null) options.signal?.removeEventListener("abort", onAbort);
       if (waiter !== null) this.#remove(waiter);
     }
+  }
+
+  /** Says where the job stands: "not finished" alone sends people looking in the wrong place. */
+  async #giveUp(waiter: Waiter | null, timeoutMs: number): Promise<void> {
+    if (waiter === null) return;
+    const job = await this.#core.store.get(waiter.id, waiter.scope).catch(() => null);
+    const error = job?.error === null || job?.error === undefined ? "" : ` (${job.error.message})`;
+    const stands = job === null ? "" : `; it is ${job.state}${error}`;
+    waiter.reject(new WaitTimeout(`job ${waiter.id} has not finished within ${timeoutMs} ms${stands}`));
   }
 
   close(): void {

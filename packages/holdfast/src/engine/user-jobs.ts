@@ -1,4 +1,4 @@
-import type { Job, JobType, NoInput } from "../job.js";
+import type { InputAnd, Job, JobType } from "../job.js";
 import type { CancelAnswer, RetryAnswer } from "../store.js";
 import type { EnqueueAnswer } from "./enqueuer.js";
 import type { Filter, ListOptions } from "./filter.js";
@@ -30,8 +30,10 @@ export class UserJobs {
     this.#calls = calls;
   }
 
-  enqueue(type: JobType<NoInput>, input?: NoInput, options?: UserOptions): Promise<EnqueueAnswer>;
-  enqueue<Input>(type: JobType<Input>, input: NoInfer<Input>, options?: UserOptions): Promise<EnqueueAnswer>;
+  enqueue<Input>(
+    type: JobType<Input>,
+    ...inputAndOptions: InputAnd<NoInfer<Input>, UserOptions>
+  ): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: UserOptions = {}): Promise<EnqueueAnswer> {
     return this.#hf.enqueue(type, input, { ...options, user: this.user });
   }

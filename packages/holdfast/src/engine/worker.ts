@@ -60,6 +60,7 @@ const WORK_FIELDS: ReadonlySet<string> = new Set([
 // How soon a handler's start is written if no end comes first, and how often its notes are.
 const MARK_MS = 20;
 const NOTE_MS = 200;
+const MOST_UNKNOWN = 100;
 
 export interface WorkerSettings {
   concurrency: number;
@@ -119,6 +120,7 @@ export class Worker {
   #markTimer: Timer | null = null;
   #noteTimer: Timer | null = null;
   readonly #unmarked = new Set<Run>();
+  readonly #unknown = new Set<string>();
   #begun = 0;
   /** Jobs of unknown types on their way to being laid aside. */
   #aside = 0;
@@ -267,9 +269,21 @@ export class Worker {
     return false;
   }
 
+  /** Once for each type: a forgotten registration would otherwise be silence for ten minutes. */
+  #warnOfUnknown(type: string): void {
+    if (this.#unknown.has(type) || this.#unknown.size >= MOST_UNKNOWN) return;
+    this.#unknown.add(type);
+    const known = [...this.#core.types.keys()].join(", ");
+    this.#core.logger.warn(
+      { type, known: known === "" ? "none" : known },
+      "no handler for this type here; its jobs wait for a worker that has one. Missing from holdfast({ jobs })?",
+    );
+  }
+
   async #layAside(lease: HeldLease): Promise<void> {
     const { clock } = this.#core;
     const atOnce = this.#settings.unknownTypeDies;
+    this.#warnOfUnknown(lease.job.type);
     this.#aside++;
     const listedElsewhere = !atOnce && (await this.#keeper.isListed(lease.job.type));
     this.#settle(lease, unknownType(lease, clock.now(), { atOnce, listedElsewhere }));

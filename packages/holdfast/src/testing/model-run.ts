@@ -48,7 +48,7 @@ export async function compareWithModel(
 ): Promise<void> {
   const { runs = 100, commands: most = 80 } = options;
   const fc = await import("fast-check").catch((error: unknown) => {
-    throw new DriverMissing("fast-check", error);
+    throw DriverMissing.notInstalled("fast-check", error);
   });
   const { seed, path } = readSeed(options.seed);
   const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list, CHECK_EVERY));

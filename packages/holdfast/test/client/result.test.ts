@@ -43,6 +43,13 @@ describe("result", () => {
     });
   });
 
+  it("a forgotten await is told as a wrong id", async () => {
+    const { hf } = await open();
+    const forgotten = hf.enqueue(double, { n: 1 }) as unknown as { id: string };
+    await expectRefusal(hf.result(forgotten.id), { is: InvalidOption, code: "INVALID_OPTION", field: "id" });
+    await (forgotten as unknown as Promise<unknown>);
+  });
+
   it("waits for the job to end, and any number may wait", async () => {
     const { hf, clock } = await open();
     const lease = await leased(hf);
@@ -117,7 +124,7 @@ describe("result", () => {
     expect(await waiting).toBeInstanceOf(WaitTimeout);
     expect(await waiting).toMatchObject({
       code: "WAIT_TIMEOUT",
-      message: `the end of job ${id} did not happen within 5000 ms`,
+      message: `job ${id} has not finished within 5000 ms; it is pending`,
     });
   });
 

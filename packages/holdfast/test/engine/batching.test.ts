@@ -1,5 +1,6 @@
-import { job, type NoInput } from "holdfast";
+import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { onFile, scene, watch } from "./scene.js";
 
 const type = job({ type: "t", run: () => {} });
@@ -40,8 +41,8 @@ describe("natural batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([500, 500, 200]);
 
     store.forget();
-    const large = { text: "x".repeat(200_000) } as unknown as NoInput;
-    await Promise.all(Array.from({ length: 12 }, () => hf.enqueue(type, large)));
+    const text = job({ type: "text", input: z.string(), run: () => {} });
+    await Promise.all(Array.from({ length: 12 }, () => hf.enqueue(text, "x".repeat(200_000))));
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([5, 5, 2]);
   });
 

@@ -146,4 +146,13 @@ describe("types without a handler", () => {
     await clock.advance("2m");
     expect((await read(id)).state).toBe("dead");
   });
+
+  it("A-15 a forgotten registration is told, once for each type", async () => {
+    const { hf, clock, lines } = await scene({ jobs: [job({ type: "known", run: () => {} })] });
+    hf.work();
+    for (let n = 0; n < 3; n++) await hf.enqueue(ghost);
+    await clock.advance("1m");
+    const told = lines.filter(({ message }) => message.startsWith("no handler for this type here"));
+    expect(told).toMatchObject([{ level: "warn", fields: { type: "ghost", known: "known" } }]);
+  });
 });

@@ -41,7 +41,7 @@ function loadDriver(): Driver {
   try {
     return createRequire(import.meta.url)("better-sqlite3") as Driver;
   } catch (error) {
-    throw new DriverMissing("better-sqlite3", error);
+    throw DriverMissing.notInstalled("better-sqlite3", error);
   }
 }
 
@@ -63,7 +63,12 @@ function unreadable(file: string, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
   const code = String((error as { code?: unknown }).code);
   if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${code}`)) {
-    return new DriverMissing("better-sqlite3", error);
+    const [reason = message] = message.split("\n");
+    return new DriverMissing(
+      `better-sqlite3 is installed, but its native part cannot be loaded (${reason.slice(0, 120)}); ` +
+        "run: npm rebuild better-sqlite3, and allow its install script",
+      error,
+    );
   }
   // A full disk or a lock says nothing against the file: another try may do.
   if (/^SQLITE_(FULL|BUSY|LOCKED|IOERR|PROTOCOL|NOMEM)/.test(code)) return error as Error;

@@ -37,7 +37,7 @@ export function unpackError(packed: PackedError, file: string): HoldfastError {
     case "full":
       return new DiskFull(cause);
     case "driver":
-      return new DriverMissing("better-sqlite3", cause);
+      return new DriverMissing(packed.message, cause);
     case "unreadable":
       return new StoreUnreadable(
         packed.code === "STORE_UNREADABLE" ? packed.message : `${file} is not a SQLite database, or is damaged`,

@@ -149,6 +149,9 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
 function resolveFile(file: string): string {
   const name = file.startsWith("//") ? file.slice(2) : file;
   if (name === "") throw new InvalidOption("store", 'names no file; use "sqlite:jobs.db" or "sqlite::memory:"');
+  if (name === "memory:" || name === "memory") {
+    throw new InvalidOption("store", `"sqlite:${file}" would be a file of that name; did you mean "sqlite::memory:"?`);
+  }
   const path = resolve(name);
   const folder = dirname(path);
   try {
