@@ -1,5 +1,5 @@
 import type { Note } from "#src/store.js";
-import { job, type JobType, type NoInput } from "holdfast";
+import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, hear, scene } from "./scene.js";
@@ -113,7 +113,7 @@ describe("handlers", () => {
     const { hf, job: read } = await scene({ jobs: types });
     const errors: unknown[] = [];
     for (const type of types) {
-      const { id } = await hf.enqueue(type as JobType<NoInput, unknown>);
+      const { id } = await hf.enqueue(type);
       await hf.tick();
       const dead = await read(id);
       expect(dead.state).toBe("dead");
