@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { job, type EnqueueAnswer, type EnqueueOptions, type Holdfast } from "holdfast";
+import { job, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueOptions, type Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -200,5 +200,34 @@ describe("what is given as tx is looked at first", () => {
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(
       "tx: this store cannot enqueue inside a transaction",
     );
+  });
+
+  it("what the connection itself refuses is an error of ours, with SQLite's as its cause", async () => {
+    const { file, hf } = await desk();
+    const readOnly = connect(file, { readonly: true });
+    readOnly.exec("BEGIN");
+    const refused = (): unknown => hf.enqueue(mail, { to: "ada" }, { tx: readOnly });
+    expect(refused).toThrow(expect.objectContaining({ code: "STORE_UNAVAILABLE" }) as Error);
+    readOnly.exec("ROLLBACK");
+    expect((await hf.list()).jobs).toEqual([]);
+  });
+
+  it("many jobs go with it or not at all, each with its own answer", async () => {
+    const { hf, db } = await desk();
+    const inputs = [{ to: "ada" }, { to: 5 as unknown as string }, { to: "grace" }];
+    const answers: Promise<EnqueueManyAnswer[]>[] = [];
+    db.transaction(() => void answers.push(hf.enqueueMany(mail, inputs, { tx: db })))();
+    expect((await Promise.all(answers)).flat().map(({ error }) => error?.code ?? null)).toEqual([
+      null,
+      "INVALID_INPUT",
+      null,
+    ]);
+    expect(() =>
+      db.transaction(() => {
+        void hf.enqueueMany(mail, [{ to: "bob" }], { tx: db });
+        throw new Error("changed my mind");
+      })(),
+    ).toThrow("changed my mind");
+    expect((await hf.list()).jobs.map(({ input }) => input)).toEqual([{ to: "grace" }, { to: "ada" }]);
   });
 });

@@ -10,6 +10,7 @@ import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
 import type { Durability } from "./connection.js";
 import type { Call } from "./executor.js";
+import { packError, unpackError } from "./faults.js";
 import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
 import { insertOn, type OperationName, type Operations } from "./operations.js";
@@ -80,9 +81,13 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     insertIn(tx, jobs) {
       if (closed) throw new Closed("the store is closed", "open a new one");
       const db = callersTransaction(tx, path);
-      let insert = callers.get(db);
-      if (insert === undefined) callers.set(db, (insert = insertOn(db)));
-      return insert(clock.now(), jobs);
+      try {
+        let insert = callers.get(db);
+        if (insert === undefined) callers.set(db, (insert = insertOn(db)));
+        return insert(clock.now(), jobs);
+      } catch (error) {
+        throw unpackError(packError(error), path);
+      }
     },
 
     async claim(request) {
