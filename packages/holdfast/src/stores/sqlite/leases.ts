@@ -33,9 +33,14 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?) WHERE seq = ?`,
   );
-  const finishRemembered = db.prepare(
+  const finishHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?)
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
+  );
+  const layDownHeld = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
+       error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
   );
   const putBack = db.prepare(
@@ -53,31 +58,24 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
     return row !== undefined && row.fence === lease.fence && isLeased(row.state) ? row : undefined;
   }
 
-  /** The short way for what most jobs come to: completed, by a lease this connection remembers. */
-  function completeRemembered({ id, fence, to, output, attempt, releases, startedAt }: Outcome, now: number): boolean {
+  /** The short way for what most jobs come to: completed, or laid down unrun, by a lease this connection remembers. */
+  function finishRemembered(outcome: Outcome, now: number): boolean {
+    const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
     const row = leased.get(id);
     leased.forget(id);
-    if (row === undefined || row.fence !== fence || to !== "completed") return false;
-    const done = finishRemembered.run(
-      to,
-      output,
-      now,
-      now,
-      attempt,
-      releases,
-      startedAt,
-      row.seq,
-      id,
-      fence,
-      row.state,
-    );
+    if (row === undefined || row.fence !== fence || !isFinished(to) || outcome.attemptRecord !== null) return false;
+    const guard = [row.seq, id, fence, row.state];
+    const done =
+      error === null
+        ? finishHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
+        : layDownHeld.run(to, now, now, attempt, releases, error.message, error.code, now, startedAt, ...guard);
     if (done.changes === 0) return false;
     counts.move(row.queue, row.type, row.state, to);
     return true;
   }
 
   function settleOne(outcome: Outcome, now: number): SettleAnswer {
-    if (completeRemembered(outcome, now)) return "applied";
+    if (finishRemembered(outcome, now)) return "applied";
     const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
     if (row === undefined || row.fence !== outcome.fence) return "lost";
     if (!isLeased(row.state)) return settledBefore(outcome, row.state);
