@@ -1,5 +1,5 @@
 import { LIMITS } from "../defaults.js";
-import { DuplicateJob, HoldfastError, InvalidOption } from "../errors.js";
+import { DuplicateJob, HoldfastError, InvalidInput, InvalidOption, PayloadTooLarge } from "../errors.js";
 import { newId } from "../id.js";
 import { encodeInput, type JobType } from "../job.js";
 import type { InsertAnswer, NewJob } from "../store.js";
@@ -50,11 +50,10 @@ export class Enqueuer {
 
   async enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
     const encoded = encodeInput(type, input);
-    const job = this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options);
-    return this.#answer(job, await this.#batcher.add(job));
+    return this.add(this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options));
   }
 
-  /** A job that needs no checking: it comes from a record of the store. */
+  /** A job that needs no checking: it was just made, or comes from a record of the store. */
   async add(job: NewJob): Promise<EnqueueAnswer> {
     return this.#answer(job, await this.#batcher.add(job));
   }
@@ -100,7 +99,8 @@ export class Enqueuer {
         const answered = this.enqueueIn(type, input, { ...common, ...each?.(input, index), tx });
         pending.push(answered.then((answer) => take({ ...answer, error: null })));
       } catch (error) {
-        if (!(error instanceof HoldfastError) || error instanceof InvalidOption) throw error;
+        // The fault of one job is its answer; a fault of the store must roll the caller's transaction back.
+        if (!isJobsOwn(error)) throw error;
         take({ id: null, error });
       }
     }
@@ -197,6 +197,11 @@ function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAns
   }
   const duplicate = inserted.status === "duplicate";
   return { id: duplicate ? inserted.of : job.id, duplicate, replaced: duplicate && inserted.replaced };
+}
+
+/** Says that this one job cannot be had, whatever the others. */
+function isJobsOwn(error: unknown): error is HoldfastError {
+  return [InvalidInput, PayloadTooLarge, DuplicateJob].some((kind) => error instanceof kind);
 }
 
 function refuseInMany(inputs: unknown, common: EnqueueOptions): void {
