@@ -46,9 +46,8 @@ export class Lease {
 
   /** claimed → running. Answers whether someone asked for the job to be cancelled. */
   async start(): Promise<{ cancelRequested: boolean }> {
-    this.#held.startedAt ??= this.#core.clock.now();
-    const { id, fence, startedAt } = { id: this.id, fence: this.fence, startedAt: this.#held.startedAt };
-    const [answer] = await this.#core.store.start([{ id, fence, startedAt }]);
+    const startedAt = (this.#held.startedAt ??= this.#core.clock.now());
+    const [answer] = await this.#core.store.start([{ id: this.id, fence: this.fence, startedAt }]);
     if (answer === "lost") throw new LeaseLost(this.id);
     return { cancelRequested: answer === "cancel" };
   }

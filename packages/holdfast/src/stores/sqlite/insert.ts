@@ -40,27 +40,10 @@ export function insertOperation(
       const holder = keys.holder(unique.key);
       if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
-    const dueAt = (job.runAt ?? now) + job.delayMs;
-    const large = job.input.length > LIMITS.inlineInputBytes;
-    const added = insertRow.run(
-      job.id,
-      job.type,
-      job.queue,
-      job.priority,
-      job.user,
-      large ? null : job.input,
-      job.maxAttempts,
-      dueAt,
-      dueAt,
-      job.expiresAt,
-      now,
-      now,
-      unique?.key ?? null,
-      unique?.scope ?? null,
-      tagText(job.tags),
-    );
+    const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
+    const added = insertRow.run(job.id, ...asked(job, now), now, now, key, scope, tagText(job.tags));
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
-    if (large) insertInput.run(added.lastInsertRowid, job.input);
+    if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
     counts.move(job.queue, job.type, null, "pending");
@@ -79,24 +62,8 @@ export function insertOperation(
       | { seq: number; state: State; fence: number; queue: string; type: string; tags: string | null }
       | undefined;
     if (row === undefined || !isWaiting(row.state)) return false;
-    const dueAt = (job.runAt ?? now) + job.delayMs;
-    const large = job.input.length > LIMITS.inlineInputBytes;
-    rewriteRow.run(
-      job.type,
-      job.queue,
-      job.priority,
-      job.user,
-      large ? null : job.input,
-      job.maxAttempts,
-      dueAt,
-      dueAt,
-      job.expiresAt,
-      now,
-      unique.scope,
-      tagText(job.tags),
-      row.seq,
-    );
-    if (large) insertInput.run(row.seq, job.input);
+    rewriteRow.run(...asked(job, now), now, unique.scope, tagText(job.tags), row.seq);
+    if (isLarge(job)) insertInput.run(row.seq, job.input);
     else deleteInput.run(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     for (const tag of job.tags) insertTag.run(tag, row.seq);
@@ -118,6 +85,18 @@ export function insertOperation(
       }
     });
   };
+}
+
+/** What the enqueue asked for, in the order in which both statements that write it take it. */
+function asked(job: NewJob, now: number): unknown[] {
+  const dueAt = (job.runAt ?? now) + job.delayMs;
+  const input = isLarge(job) ? null : job.input;
+  return [job.type, job.queue, job.priority, job.user, input, job.maxAttempts, dueAt, dueAt, job.expiresAt];
+}
+
+/** Large inputs live beside the row, so that state changes stay cheap. */
+function isLarge(job: NewJob): boolean {
+  return job.input.length > LIMITS.inlineInputBytes;
 }
 
 function hold(unique: UniqueKey, fence: number, now: number): Parameters<Keys["take"]>[2] {
