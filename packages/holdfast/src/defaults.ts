@@ -18,6 +18,15 @@ export const DEFAULTS = {
   unknownTypeDelayMs: 15_000,
   /** How long handlers get to react to the abort at shutdown before their jobs are released. */
   abortWaitMs: 1_000,
+  schedule: {
+    /** How often the scheduler looks for due schedules when it knows of no nearer slot. */
+    tickMs: 5_000,
+    timezone: "UTC",
+    catchUp: "latest",
+    overlap: "allow",
+    /** A slot that becomes a job later than this is reported as late; with `catchUp: "skip"` it is missed. */
+    lateMs: 60_000,
+  },
   maintenance: {
     expireMs: 30_000,
     staleMs: 300_000,
@@ -59,4 +68,14 @@ export const LIMITS = {
   /** How often a release gives the attempt back. */
   givenBack: 3,
   listPage: 1_000,
+  scheduleLength: 200,
+  cronLength: 200,
+  /** The shortest interval of a schedule. */
+  everyMs: 1_000,
+  /** Slots that one catch-up may make up for. */
+  catchUp: 1_000,
+  /** Slots kept with a schedule: so many that became jobs, and so many that did not. */
+  slots: 20,
+  /** Slots that `preview` gives. */
+  preview: 100,
 } as const;

@@ -158,12 +158,14 @@ function driverResolvesIn(folder: string): boolean {
   }
 }
 
-/** The built package alone, as a fresh install without optional peers leaves it. */
+/** The built package with what it depends on, as a fresh install without optional peers leaves it. */
 function copyOfThePackage(base: string): string {
   const folder = mkdtempSync(join(base, "holdfast-driver-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   cpSync(dirname(fileURLToPath(import.meta.resolve("holdfast"))), join(folder, "dist"), { recursive: true });
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  const croner = dirname(createRequire(import.meta.url).resolve("croner/package.json"));
+  cpSync(croner, join(folder, "node_modules", "croner"), { recursive: true });
   return folder;
 }
 

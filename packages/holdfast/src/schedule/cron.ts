@@ -1,0 +1,273 @@
+import { Cron } from "croner";
+import { LIMITS } from "../defaults.js";
+import { InvalidOption } from "../errors.js";
+import { show } from "../options.js";
+
+/** A cron pattern, ready to be asked for its next match on a clock that knows no time zone. */
+export interface CronPattern {
+  readonly text: string;
+  /**
+   * True for a pattern that names times of day, false for one that repeats (`*` among seconds, minutes or hours). When
+   * clocks change, a named time runs once whatever happens to it; a repetition runs straight through.
+   */
+  readonly namesTimes: boolean;
+  /** The first match after this wall-clock time; both are written as if they were UTC. Null: there is none. */
+  next(wallMs: number): number | null;
+}
+
+interface Field {
+  name: string;
+  least: number;
+  most: number;
+  names?: readonly string[];
+  /** What may stand there besides numbers, ranges and steps. */
+  special?: RegExp;
+  example: string;
+}
+
+const MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const FIELDS: readonly Field[] = [
+  { name: "second", least: 0, most: 59, example: "*/10 * * * * *" },
+  { name: "minute", least: 0, most: 59, example: "*/15 * * * *" },
+  { name: "hour", least: 0, most: 23, example: "0 8-18/2 * * *" },
+  {
+    name: "day of month",
+    least: 1,
+    most: 31,
+    special: /^(?:L|LW|(?:[1-9]|[12]\d|3[01])W)$/,
+    example: "0 8 1,15,L * *",
+  },
+  { name: "month", least: 1, most: 12, names: MONTHS, example: "0 8 1 JAN-JUN *" },
+  { name: "day of week", least: 0, most: 7, names: DAYS, example: "0 8 * * MON-FRI" },
+];
+const WORDS: Readonly<Record<string, string>> = {
+  "@yearly": "0 0 1 1 *",
+  "@annually": "0 0 1 1 *",
+  "@monthly": "0 0 1 * *",
+  "@weekly": "0 0 * * 0",
+  "@daily": "0 0 * * *",
+  "@midnight": "0 0 * * *",
+  "@hourly": "0 * * * *",
+};
+const DAY_MS = 86_400_000;
+const DAY_OF_WEEK = 5;
+const DAY_OF_MONTH = 3;
+
+/**
+ * Reads a pattern of five fields, six with seconds, or a word such as `@daily`. Our own check comes first: it names the
+ * field and gives an example, and nothing that passes it can cost the parser much.
+ */
+export function readCron(given: unknown): CronPattern {
+  if (typeof given !== "string") throw refused(`${show(given)} is not a cron pattern`, "0 8 * * MON-FRI");
+  if (given.length > LIMITS.cronLength) {
+    throw refused(`is ${given.length} characters long; at most ${LIMITS.cronLength}`, "0 8 * * MON-FRI");
+  }
+  const known = patterns.get(given);
+  if (known !== undefined) return known;
+  const pattern = parse(given);
+  if (patterns.size >= MOST_PATTERNS) patterns.clear();
+  patterns.set(given, pattern);
+  return pattern;
+}
+
+const MOST_PATTERNS = 1_000;
+const patterns = new Map<string, CronPattern>();
+
+function parse(given: string): CronPattern {
+  const text = given.trim();
+  const fields = readFields(text);
+  const [seconds, minutes, hours] = fields.slice(0, DAY_OF_MONTH).map((field, index) => valuesIn(field, index));
+  const times = { seconds: seconds ?? [], minutes: minutes ?? [], hours: hours ?? [] };
+  const days = readDays(
+    [...fields.slice(DAY_OF_MONTH, DAY_OF_WEEK), endOnSunday(fields[DAY_OF_WEEK] ?? "*")].join(" "),
+    text,
+  );
+  const first = nextTime(times, -1) ?? 0;
+  return {
+    text,
+    namesTimes: fields.slice(0, DAY_OF_MONTH).every((field) => !field.includes("*")),
+    next(wallMs) {
+      const today = Math.floor(wallMs / DAY_MS) * DAY_MS;
+      let day = days(today);
+      if (day === today) {
+        const time = nextTime(times, Math.floor((wallMs - today) / 1_000));
+        if (time !== null) return today + time * 1_000;
+        day = days(today + DAY_MS);
+      }
+      return day === null ? null : day + first * 1_000;
+    },
+  };
+}
+
+/** A range of weekdays may end on Sunday, which is then the seventh and not the first day. */
+function endOnSunday(field: string): string {
+  return field
+    .split(",")
+    .map((item) =>
+      item.replace(/^(\+?)([^-]+)-(?:SUN|0)(?!\d)/i, (_, and: string, from: string) =>
+        /^(?:SUN|0+)$/i.test(from) ? `${and}0-0` : `${and}${from}-7`,
+      ),
+    )
+    .join(",");
+}
+
+/** The first matching day at or after this one, as the instant it begins on a clock that knows no zone. */
+type Days = (day: number) => number | null;
+
+// A parsed pattern takes croner 100 µs and 80 KB, a flag for each of ten thousand years. Times differ from schedule to
+// schedule, days hardly do: so croner decides over the days, and patterns share them.
+const MOST_DAYS = 100;
+const knownDays = new Map<string, Days>();
+
+function readDays(fields: string, text: string): Days {
+  const known = knownDays.get(fields);
+  if (known !== undefined) return known;
+  let cron: Cron;
+  try {
+    cron = new Cron(`0 0 0 ${fields}`, { mode: "6-part", utcOffset: 0, paused: true });
+  } catch (error) {
+    throw refused(`${show(text)} is not understood: ${(error as Error).message}`, "0 8 * * MON-FRI");
+  }
+  let last = { from: 0, day: -1 as number | null };
+  const days: Days = (from) => {
+    // Schedules that are due together ask for the same day.
+    if (from < last.from || (last.day !== null && from > last.day)) {
+      last = { from, day: nextDay(cron, from) };
+    }
+    return last.day;
+  };
+  if (knownDays.size >= MOST_DAYS) knownDays.clear();
+  knownDays.set(fields, days);
+  return days;
+}
+
+/**
+ * croner takes 31 February for a day, which is 3 March, and passes over the days before it (11.0.0). So the first days of
+ * March are asked for by themselves.
+ */
+function nextDay(cron: Cron, from: number): number | null {
+  const match = cron.nextRun(new Date(from - 1))?.getTime() ?? null;
+  if (match === null) return null;
+  const last = new Date(match).getUTCFullYear();
+  for (let year = new Date(from).getUTCFullYear(); year <= last; year++) {
+    for (const date of [1, 2, 3]) {
+      const day = Date.UTC(year, 2, date);
+      if (day >= from && day < match && cron.match(new Date(day))) return day;
+    }
+  }
+  return match;
+}
+
+/** The first time of day after this one, in seconds since midnight, or null if the day has no more. */
+function nextTime(
+  { seconds, minutes, hours }: { seconds: readonly number[]; minutes: readonly number[]; hours: readonly number[] },
+  after: number,
+): number | null {
+  const from = after + 1;
+  for (const hour of hours) {
+    if (hour * 3_600 + 3_599 < from) continue;
+    for (const minute of minutes) {
+      const start = hour * 3_600 + minute * 60;
+      if (start + 59 < from) continue;
+      const second = seconds.find((value) => start + value >= from);
+      if (second !== undefined) return start + second;
+    }
+  }
+  return null;
+}
+
+/** The numbers that a checked field without names stands for, in order. */
+function valuesIn(field: string, index: number): number[] {
+  const { least, most } = FIELDS[index] as Field;
+  const values = new Set<number>();
+  for (const item of field.split(",")) {
+    const [range = "", step = "1"] = item.split("/");
+    const [from = "", to = from] = range.split("-");
+    const wild = from === "*";
+    const last = wild ? most : Number(to);
+    for (let value = wild ? least : Number(from); value <= last; value += Number(step)) values.add(value);
+  }
+  return [...values].sort((a, b) => a - b);
+}
+
+/** The six fields, seconds first, each of them checked. */
+function readFields(text: string): string[] {
+  if (text.startsWith("@")) {
+    const word = WORDS[text.toLowerCase()];
+    if (word === undefined) throw refused(`${show(text)} is none of ${Object.keys(WORDS).join(", ")}`, "@daily");
+    return ["0", ...word.split(" ")];
+  }
+  const fields = text.split(/\s+/).filter((field) => field !== "");
+  if (fields.length !== 5 && fields.length !== 6) {
+    throw refused(
+      `${show(text)} has ${fields.length} ${fields.length === 1 ? "field" : "fields"}; a pattern has five (minute, hour, day of month, month, day of week), or six with seconds before them`,
+      "0 8 * * MON-FRI",
+    );
+  }
+  const all = fields.length === 5 ? ["0", ...fields] : fields;
+  for (const [index, field] of all.entries()) {
+    const problem = problemOf(field, index);
+    if (problem === null) continue;
+    const { name, example } = FIELDS[index] as Field;
+    throw refused(`${show(text)}: the ${name} field ${show(field)} ${problem}`, example);
+  }
+  return all;
+}
+
+function problemOf(field: string, index: number): string | null {
+  const items = index === DAY_OF_WEEK && field.startsWith("+") ? field.slice(1) : field;
+  for (const item of items.split(",")) {
+    const problem = problemOfItem(item.toUpperCase(), FIELDS[index] as Field, index);
+    if (problem !== null) return problem;
+  }
+  if (index === DAY_OF_MONTH && /LW/i.test(field) && field.length > 2) return "may not have LW beside other days";
+  return null;
+}
+
+/** What is wrong with `*`, `5`, `1-5`, `*\/2`, `1-5/2`, or one of the field's own forms; null if nothing is. */
+function problemOfItem(item: string, field: Field, index: number): string | null {
+  if (item === "") return "has an empty place between its commas";
+  if (field.special?.test(item) === true) return null;
+  // MON#2, FRI#L and 5L: which one in the month.
+  const nth = index === DAY_OF_WEEK ? /^(.+?)(?:#([1-5L])|L)$/.exec(item) : null;
+  const plain = nth === null ? item : (nth[1] as string);
+  const match = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/.exec(plain);
+  if (match === null) return `is not understood at ${show(item)}`;
+  const [, from = "", to, step] = match;
+  const wild = from === "*" || from === "?";
+  if (from === "?" && index !== DAY_OF_MONTH && index !== DAY_OF_WEEK) return "may not be ?, which stands for a day";
+  if (wild && (to !== undefined || nth !== null)) return `is not understood at ${show(item)}`;
+  if (step !== undefined && !isCount(step, 1, field.most)) {
+    return `has the step ${show(step)}, which is not a whole number from 1 to ${field.most}`;
+  }
+  if (wild) return null;
+  const first = valueOf(from, field);
+  const last = to === undefined ? first : valueOf(to, field);
+  if (first === null || last === null) return `has ${show(first === null ? from : to)}, which is not ${allowed(field)}`;
+  if (step !== undefined && to === undefined) {
+    return `has a step without a range at ${show(item)}; write ${from}-${field.most}/${step}`;
+  }
+  // A week may be said to end on Sunday.
+  const end = last === 0 && index === DAY_OF_WEEK && to !== undefined ? 7 : last;
+  return first <= end ? null : `goes from ${from} down to ${to}; write it as two ranges`;
+}
+
+function valueOf(text: string, field: Field): number | null {
+  const named = field.names?.indexOf(text) ?? -1;
+  if (named >= 0) return named + field.least;
+  return isCount(text, field.least, field.most) ? Number(text) : null;
+}
+
+function isCount(text: string, least: number, most: number): boolean {
+  return /^\d{1,2}$/.test(text) && Number(text) >= least && Number(text) <= most;
+}
+
+function allowed({ least, most, names }: Field): string {
+  const numbers = `a whole number from ${least} to ${most}`;
+  return names === undefined ? numbers : `${numbers} or one of ${names.join(", ")}`;
+}
+
+function refused(problem: string, example: string): InvalidOption {
+  return new InvalidOption("cron", `${problem}; for example ${JSON.stringify(example)}`);
+}
