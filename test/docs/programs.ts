@@ -72,7 +72,7 @@ function placeErrors(output: string, byFile: ReadonlyMap<string, Block>): Map<Bl
   return errors;
 }
 
-/** Runs SQL against a new database file with the tables of Holdfast and a few jobs in it. */
+/** Runs SQL against a new database file with the tables of Holdfast, a few jobs and a schedule in it. */
 export async function runSql(block: Block): Promise<void> {
   const script = join(import.meta.dirname, "run-sql.mjs");
   await inEmptyFolder((cwd) => mustEnd(block, [script, block.text], cwd, 20_000));

@@ -58,12 +58,20 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     StoreHarness: "testing/exercise-store/harness.d.ts",
     StoreUnderTest: "testing/exercise-store/harness.d.ts",
     Events: "engine/events.d.ts",
+    ScheduleSettings: "engine/schedule-definition.d.ts",
+    ScheduleChanges: "engine/schedule-definition.d.ts",
+    Schedules: "engine/schedules.d.ts",
+    Schedule: "engine/schedules.d.ts",
+    SlotRecord: "engine/schedules.d.ts",
+    ScheduleListOptions: "engine/schedules.d.ts",
+    SchedulerOptions: "engine/holdfast.d.ts",
   };
   const inPassing: Record<string, string[]> = {
     // Declared by JobWithInput and JobWithoutInput.
     JobOptions: ["input", "run"],
     // For the engine; said below the table.
     Worker: ["start", "once"],
+    Schedules: ["define"],
   };
   for (const [name, file] of Object.entries(declaredIn)) {
     it(`${name}`, () => {
@@ -107,7 +115,7 @@ describe("docs/reference/api.md agrees with the code on", () => {
   });
 });
 
-const { backoff, retention } = DEFAULTS;
+const { backoff, retention, schedule } = DEFAULTS;
 const curve = `${duration(backoff.base)} × ${backoff.factor}ⁿ`;
 const kept = { completed: duration(retention.completed.age), dead: duration(retention.dead.age) };
 const cancelledKept = duration(retention.cancelled.age);
@@ -124,6 +132,12 @@ const OPTION_DEFAULTS: Readonly<Record<string, readonly string[]>> = {
       [path.replace("backoff.", ""), [text]],
     ]),
   ),
+  // A schedule's is another one than a retry's.
+  jitter: [count(backoff.jitter), "none"],
+  timezone: [`\`"${schedule.timezone}"\``],
+  catchUp: [`\`"${schedule.catchUp}"\``],
+  overlap: [`\`"${schedule.overlap}"\``],
+  tick: [duration(schedule.tickMs)],
   timeout: [duration(DEFAULTS.timeoutMs), "none"],
   queue: [`\`"${DEFAULTS.queue}"\``, "the job type's", "any"],
   priority: [count(DEFAULTS.priority), "the job type's"],

@@ -7,6 +7,8 @@ const hf = await holdfast({ store: "sqlite:jobs.db", jobs: [noop] });
 await hf.enqueue(noop);
 await hf.drain();
 await hf.enqueue(noop, {}, { delay: "1h" });
+await hf.schedule("hourly", { job: noop, every: "1h" });
+await hf.schedules.runNow("hourly");
 await hf.close();
 
 const db = new Database("jobs.db");

@@ -83,6 +83,27 @@ export class JobNotFound extends HoldfastError {
   }
 }
 
+/** No schedule of this name exists. */
+export class ScheduleNotFound extends HoldfastError {
+  readonly schedule: string;
+  constructor(schedule: string) {
+    super("SCHEDULE_NOT_FOUND", `no schedule ${JSON.stringify(schedule)}; hf.schedules.list() shows what there is`);
+    this.schedule = schedule;
+  }
+}
+
+/** `hf.schedules.create` met a schedule of the same name. */
+export class ScheduleExists extends HoldfastError {
+  readonly schedule: string;
+  constructor(schedule: string) {
+    super(
+      "SCHEDULE_EXISTS",
+      `there is a schedule ${JSON.stringify(schedule)} already; change it with hf.schedules.update, or choose another name`,
+    );
+    this.schedule = schedule;
+  }
+}
+
 /** `hf.result` waited for a job that ended without an output. */
 export class JobNotCompleted extends HoldfastError {
   readonly id: string;

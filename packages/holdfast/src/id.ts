@@ -1,4 +1,4 @@
-import { randomFillSync } from "node:crypto";
+import { createHash, randomFillSync } from "node:crypto";
 import { InvalidOption } from "./errors.js";
 import { show } from "./options.js";
 
@@ -34,6 +34,14 @@ export function newId(nowMs: number): string {
   const h = (offset: number): string => HEX[pool[at + offset] as number] as string;
   const variant = HEX[((pool[at] as number) & 0x3f) | 0x80] as string;
   return `${time.slice(0, 8)}-${time.slice(8)}-${low}-${variant}${h(1)}-${h(2)}${h(3)}${h(4)}${h(5)}${h(6)}${h(7)}`;
+}
+
+/** The id of the job for a slot: whoever makes it, and however often, it is the same job. Sorts by the slot's time. */
+export function slotId(name: string, slot: number): string {
+  const hash = createHash("sha256").update(name).digest("hex");
+  const time = Math.max(0, slot).toString(16).padStart(12, "0");
+  const variant = HEX[(Number.parseInt(hash.slice(0, 2), 16) & 0x3f) | 0x80] as string;
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${hash.slice(2, 5)}-${variant}${hash.slice(5, 7)}-${hash.slice(7, 19)}`;
 }
 
 /** Checks an id given by a caller; ids are kept in lower case. */

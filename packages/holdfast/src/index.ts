@@ -1,12 +1,13 @@
 /** The public API of Holdfast. Listed by hand: what is not here is not promised. */
 export { holdfast, Holdfast } from "./engine/holdfast.js";
-export type { ClaimOptions, HoldfastOptions, TickOptions } from "./engine/holdfast.js";
+export type { ClaimOptions, HoldfastOptions, SchedulerOptions, TickOptions } from "./engine/holdfast.js";
 export { job } from "./job.js";
 export type {
   Job,
   JobAttempt,
   JobOptions,
   JobSignal,
+  JobSlot,
   JobType,
   JobWithInput,
   JobWithoutInput,
@@ -31,6 +32,15 @@ export type { FinishedState, State, StateKind } from "./state.js";
 export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
+export type {
+  NamedScheduleOptions,
+  ScheduleChanges,
+  ScheduleOptions,
+  ScheduleSettings,
+  ScheduleTiming,
+} from "./engine/schedule-definition.js";
+export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/schedules.js";
+export type { CatchUp } from "./schedule/slots.js";
 export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Store } from "./store.js";
 export {
   Closed,
@@ -49,6 +59,8 @@ export {
   NotRetryable,
   PayloadTooLarge,
   RetryAfter,
+  ScheduleExists,
+  ScheduleNotFound,
   SchemaTooNew,
   StoreUnavailable,
   StoreUnreadable,

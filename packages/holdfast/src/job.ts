@@ -44,8 +44,16 @@ export interface RunningJob {
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly tags: readonly string[];
+  /** The schedule that made the job, and for which of its slots; null if none did. */
+  readonly schedule: JobSlot | null;
   readonly runAt: Date;
   readonly createdAt: Date;
+}
+
+/** A slot of a schedule: the instant a run is for, however late it begins. */
+export interface JobSlot {
+  readonly name: string;
+  readonly slot: Date;
 }
 
 export interface JobOptions {
@@ -265,6 +273,8 @@ export interface Job<Input = unknown, Output = unknown> {
   worker: string | null;
   key: string | null;
   tags: readonly string[];
+  /** The schedule that made the job, and for which of its slots; null if none did. */
+  schedule: JobSlot | null;
   progress: { fraction: number; note: string | null } | null;
   /** Attempts that failed, oldest first (the last 20). Empty in lists. */
   attempts: readonly JobAttempt[];

@@ -15,6 +15,7 @@ import type { FinishedState, State } from "./state.js";
  *   attempt to the job's history and sets the job's error to `STALE_ERROR`.
  * - **A requested cancellation wins** over every outcome but `completed`: the job becomes `cancelled`.
  * - **Unique keys** are rows of their own; see {@link UniqueKey}.
+ * - **A schedule's slot becomes a job at most once**: `fire` compares the version that was read with what is there.
  */
 export interface Store {
   readonly capabilities: Capabilities;
@@ -63,6 +64,25 @@ export interface Store {
   resume(queue: string): Promise<void>;
   queues(): Promise<QueueRecord[]>;
 
+  /**
+   * Writes a schedule, if what is there is still the given version (null: if there is none of that name). What was
+   * fired stays as it was: the last slot and the slots kept.
+   */
+  putSchedule(schedule: ScheduleRecord, version: string | null): Promise<PutAnswer>;
+  /** With the slots kept, newest first. */
+  getSchedule(name: string): Promise<StoredSchedule | null>;
+  /** By name. Records come without their slots. */
+  listSchedules(filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
+  /** Deletes a schedule and its slots; the jobs it made stay. False: there was none. */
+  removeSchedule(name: string): Promise<boolean>;
+  /** Enabled schedules whose next run has come or is not known, earliest first. */
+  dueSchedules(limit: number): Promise<DueSchedules>;
+  /**
+   * Turns slots into jobs. For each schedule all or nothing, in one transaction: if it is still the version that was
+   * read, and its last slot would not move back, its next run and last slot are set, the jobs inserted, the slots kept.
+   */
+  fire(firings: readonly Firing[]): Promise<FireAnswer[]>;
+
   beat(worker: WorkerRecord): Promise<void>;
   leave(workerId: string): Promise<void>;
   workers(): Promise<SeenWorker[]>;
@@ -103,6 +123,14 @@ export interface NewJob {
   expiresAt: number | null;
   tags: readonly string[];
   unique: UniqueKey | null;
+  /** The schedule and slot it was made for. */
+  schedule: ScheduleSlot | null;
+}
+
+/** One instant of a schedule. */
+export interface ScheduleSlot {
+  name: string;
+  slot: number;
 }
 
 /**
@@ -169,6 +197,7 @@ export interface ClaimedJob {
   /** Error of the job before this claim, with the time it was set. */
   error: StoredError | null;
   tags: readonly string[];
+  schedule: ScheduleSlot | null;
   /**
    * What the job was before this claim: the engine tells a lost lease, and lays down what must not run. `attempt` is
    * the number of attempts used before this one, `exhausted` says that none was left.
@@ -255,6 +284,7 @@ export interface StoredJob {
   worker: string | null;
   key: string | null;
   tags: readonly string[];
+  schedule: ScheduleSlot | null;
   progress: { fraction: number; note: string | null } | null;
   /** Failed attempts, oldest first; empty in lists. */
   attempts: readonly AttemptRecord[];
@@ -268,6 +298,8 @@ export interface JobFilter {
   queues?: readonly string[] | undefined;
   user?: string | undefined;
   tag?: string | undefined;
+  /** Jobs that this schedule made. */
+  schedule?: string | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
 }
@@ -312,10 +344,113 @@ export interface QueueRecord {
   priorities: number[];
 }
 
+/** A schedule as the engine writes it. What its fields mean is the engine's business; the store keeps them. */
+export interface ScheduleRecord {
+  name: string;
+  /** Another with every change, one of a kind: what was read before a change can be told from what is there now. */
+  version: string;
+  origin: "code" | "runtime";
+  /** What becomes of each slot. */
+  type: string;
+  queue: string;
+  priority: number;
+  user: string | null;
+  /** JSON text. */
+  input: string;
+  maxAttempts: number;
+  expiresAfterMs: number | null;
+  tags: readonly string[];
+  /** Either a pattern with its zone, or an interval. */
+  cron: string | null;
+  timezone: string | null;
+  everyMs: number | null;
+  startAt: number | null;
+  endAt: number | null;
+  jitterMs: number;
+  catchUp: "skip" | "latest" | { all: number };
+  overlap: "allow" | "skip";
+  enabled: boolean;
+  /** JSON text: the definition in code, and what was changed over it at run time. */
+  defined: string | null;
+  changes: string | null;
+  /** Null: not known, to be found out. `NEVER`: none comes any more. */
+  nextRunAt: number | null;
+}
+
+export interface StoredSchedule extends ScheduleRecord {
+  /** The latest slot dealt with; it never moves back. */
+  lastSlot: number | null;
+  createdAt: number;
+  updatedAt: number;
+  /** Newest first: the last that became jobs and the last that did not, `LIMITS.slots` of each. Empty in lists. */
+  slots: readonly KeptSlot[];
+}
+
+/** `changed`: it is there in another version, or there where none was expected, or gone. */
+export type PutAnswer = "put" | "changed";
+
+export interface ScheduleFilter {
+  origin?: "code" | "runtime" | undefined;
+  enabled?: boolean | undefined;
+  type?: string | undefined;
+  user?: string | undefined;
+}
+export interface SchedulePage {
+  schedules: StoredSchedule[];
+  cursor: string | null;
+}
+
+export interface DueSchedules {
+  /** The store's time. */
+  at: number;
+  schedules: StoredSchedule[];
+  /** The earliest next run still to come, in milliseconds since 1970; null if there is none. */
+  nextRunAt: number | null;
+}
+
+export interface Firing {
+  name: string;
+  /** As it was read. */
+  version: string;
+  /** As it shall be. */
+  newVersion: string;
+  nextRunAt: number | null;
+  lastSlot: number | null;
+  slots: readonly FiredSlot[];
+}
+
+/** A slot, or a stretch of them, with what becomes of it: a job, or nothing. */
+export interface FiredSlot {
+  slot: number;
+  /** The last slot of a stretch; null for a single one. */
+  through: number | null;
+  job: NewJob | null;
+  /** Why it is late, or why there is no job. */
+  reason: string | null;
+}
+
+/** A slot as it is kept: `job` is null if it was skipped. */
+export interface KeptSlot extends Omit<FiredSlot, "job"> {
+  job: string | null;
+  /** When it was dealt with. */
+  at: number;
+}
+
+/**
+ * `changed`: nothing was done. Otherwise each slot's answer, in their order. A job whose unique key is held is not
+ * inserted: its slot is kept without a job, with the reason `OVERLAP`, and `heldBy` names the holder. A job that cannot
+ * be stored leaves its slot without a job, with the fault as its reason.
+ */
+export type FireAnswer =
+  | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
+  | { status: "changed" };
+
 export interface WorkerRecord {
   id: string;
   queues: readonly string[] | null;
   types: readonly string[];
+  /** Schedules that its process's code defines. */
+  schedules: readonly string[];
   concurrency: number;
   running: number;
   host: string;
@@ -334,4 +469,6 @@ export type Hint =
   /** These jobs are asked to stop. */
   | { kind: "cancel"; ids: readonly string[] }
   /** Some job may have ended. */
-  | { kind: "finished" };
+  | { kind: "finished" }
+  /** A schedule was put, changed or removed. */
+  | { kind: "schedules" };

@@ -31,7 +31,7 @@ async function inFile(clock: Clock): Promise<ComparedStore> {
 }
 
 // Side by side: one keeps a core busy, the other mostly waits for threads and the disk.
-describe.concurrent("promises 2–6, 8 and 9: leases, fences, attempts, keys, conservation, every job ends", () => {
+describe.concurrent("promises 2–9: leases, fences, attempts, keys, slots, conservation, every job ends", () => {
   it(
     `SQLite cannot be told from the reference model in ${runs} random histories`,
     () => compareWithModel(inMemory, { runs, seed }),
@@ -56,6 +56,20 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
   }),
   "cancels nothing": () => ({ cancel: (ids) => Promise.resolve(ids.map(() => "cancelled")) }),
   "claims from paused queues": () => ({ pause: () => Promise.resolve() }),
+  "fires a schedule whatever became of it": (store) => ({
+    async fire(firings) {
+      const found = await Promise.all(firings.map(({ name }) => store.getSchedule(name)));
+      return store.fire(firings.map((firing, at) => ({ ...firing, version: found[at]?.version ?? firing.version })));
+    },
+  }),
+  "forgets a schedule's slots when it is changed": (store) => ({
+    async putSchedule(schedule, version) {
+      const stored = await store.getSchedule(schedule.name);
+      if (version === null || stored?.version !== version) return store.putSchedule(schedule, version);
+      await store.removeSchedule(schedule.name);
+      return store.putSchedule(schedule, null);
+    },
+  }),
   "loses every third job": (store) => {
     let count = 0;
     return {
@@ -71,20 +85,24 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
 };
 
 describe.concurrent("the comparison", () => {
-  it.each(Object.keys(FAULTS))("catches a store that %s, and shows it again from the seed it prints", async (name) => {
-    const faulty = async (clock: Clock): Promise<ComparedStore> => {
-      const right = await inMemory(clock);
-      const faults = FAULTS[name]?.(right.store) ?? {};
-      const store = new Proxy(right.store, {
-        get: (target, key) => Reflect.get(Object.hasOwn(faults, key) ? faults : target, key) as unknown,
-      });
-      return { ...right, store };
-    };
-    // A seed of its own: what is shown here is that a fault is caught and replayed, not luck.
-    const first = await compareWithModel(faulty, { runs: 300, seed: 1 }).catch((error: unknown) => error);
-    expect(first).toBeInstanceOf(StoreDiffers);
-    const { message, seed: printed } = first as StoreDiffers;
-    expect(message).toContain(`HOLDFAST_SEED=${printed} npm test`);
-    await expect(compareWithModel(faulty, { runs: 300, seed: printed })).rejects.toThrow(message.split("\n")[0]);
-  });
+  it.each(Object.keys(FAULTS))(
+    "catches a store that %s, and shows it again from the seed it prints",
+    async (name) => {
+      const faulty = async (clock: Clock): Promise<ComparedStore> => {
+        const right = await inMemory(clock);
+        const faults = FAULTS[name]?.(right.store) ?? {};
+        const store = new Proxy(right.store, {
+          get: (target, key) => Reflect.get(Object.hasOwn(faults, key) ? faults : target, key) as unknown,
+        });
+        return { ...right, store };
+      };
+      // A seed of its own: what is shown here is that a fault is caught and replayed, not luck.
+      const first = await compareWithModel(faulty, { runs: 300, seed: 1 }).catch((error: unknown) => error);
+      expect(first).toBeInstanceOf(StoreDiffers);
+      const { message, seed: printed } = first as StoreDiffers;
+      expect(message).toContain(`HOLDFAST_SEED=${printed} npm test`);
+      await expect(compareWithModel(faulty, { runs: 300, seed: printed })).rejects.toThrow(message.split("\n")[0]);
+    },
+    TIMEOUT_MS,
+  );
 });

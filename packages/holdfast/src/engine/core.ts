@@ -15,6 +15,10 @@ export interface Core {
   readonly events: Emitter;
   readonly logger: Logger;
   readonly settler: Settler;
+  /** Schedules that this process's code defines. */
+  readonly defined: Set<string>;
+  /** Called when there is another. */
+  readonly defining: Set<() => void>;
   /** Called in the turn in which jobs are sent to the store, so that an idle worker's claim can go with them. */
   readonly inserting: Set<(jobs: readonly NewJob[]) => void>;
 }

@@ -44,6 +44,12 @@ export interface Events {
   purged: { state: FinishedState; count: number };
   paused: { queue: string };
   resumed: { queue: string };
+  /** A slot of a schedule became a job. `reason` says that it is late or was run by hand; null if it is on time. */
+  fired: { schedule: string; slot: Date; id: string; reason: string | null };
+  /** A slot of a schedule did not become a job, or all up to `through` did not; `heldBy` is the run that is live. */
+  skipped: { schedule: string; slot: Date; through: Date | null; reason: string; heldBy: string | null };
+  /** Code once defined this schedule, and no live worker's code does any more. */
+  undefinedSchedule: { schedule: string };
   workerStarted: { worker: string };
   workerStopped: { worker: string };
   /** The store failed a call of the engine's own; it goes on trying. */
@@ -79,6 +85,9 @@ const NAMES: Readonly<Record<EventName, true>> = {
   purged: true,
   paused: true,
   resumed: true,
+  fired: true,
+  skipped: true,
+  undefinedSchedule: true,
   workerStarted: true,
   workerStopped: true,
   outage: true,

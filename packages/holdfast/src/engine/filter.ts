@@ -13,6 +13,8 @@ export interface Filter {
   queue?: string | readonly string[];
   user?: string;
   tag?: string;
+  /** Jobs that this schedule made. */
+  schedule?: string;
   createdAfter?: Date | number | string;
   createdBefore?: Date | number | string;
 }
@@ -24,7 +26,16 @@ export interface ListOptions extends Filter {
   cursor?: string | null;
 }
 
-const FILTER_FIELDS: readonly string[] = ["state", "type", "queue", "user", "tag", "createdAfter", "createdBefore"];
+const FILTER_FIELDS: readonly string[] = [
+  "state",
+  "type",
+  "queue",
+  "user",
+  "tag",
+  "schedule",
+  "createdAfter",
+  "createdBefore",
+];
 const FILTER_SET: ReadonlySet<string> = new Set(FILTER_FIELDS);
 const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "cursor"]);
 
@@ -62,6 +73,7 @@ function readConditions(filter: Filter): JobFilter {
     read.queues = list(filter.queue).map((queue) => readName(queue, "queue", LIMITS.queueLength));
   if (filter.user !== undefined) read.user = readName(filter.user, "user", LIMITS.userLength);
   if (filter.tag !== undefined) read.tag = readName(filter.tag, "tag", LIMITS.tagLength);
+  if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);
   if (filter.createdAfter !== undefined) read.createdAfter = instantMs(filter.createdAfter, "createdAfter");
   if (filter.createdBefore !== undefined) read.createdBefore = instantMs(filter.createdBefore, "createdBefore");
   return read;

@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from "../clock.js";
-import { LIMITS } from "../defaults.js";
+import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
@@ -20,6 +20,9 @@ import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
 import { readJob, readWorker, type ListedWorker } from "./records.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
+import type { ScheduleOptions } from "./schedule-definition.js";
+import { Scheduler } from "./scheduler.js";
+import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
 import { readStats, type Stats } from "./stats.js";
 import { UserJobs } from "./user-jobs.js";
@@ -32,6 +35,8 @@ export interface HoldfastOptions {
   jobs?: readonly JobType[];
   /** How long finished jobs are kept. Default: completed and cancelled 7 days, dead 30 days. */
   retention?: RetentionOptions;
+  /** How often the scheduler looks when it knows of no nearer slot (default 5 s), or `false`: none runs here. */
+  scheduler?: SchedulerOptions | false;
   /** pino-shaped, or `false` for silence. Default: warnings and errors on stderr. */
   logger?: Logger | false;
   /** Source of time; `fakeClock()` of `holdfast/testing` in tests. */
@@ -40,7 +45,20 @@ export interface HoldfastOptions {
   random?: () => number;
 }
 
-const OPTION_FIELDS: ReadonlySet<string> = new Set(["store", "jobs", "retention", "logger", "clock", "random"]);
+export interface SchedulerOptions {
+  /** 1 s to 1 h. Slots known by then are met to the millisecond; only news of others can be so late. */
+  tick?: Duration;
+}
+
+const OPTION_FIELDS: ReadonlySet<string> = new Set([
+  "store",
+  "jobs",
+  "retention",
+  "scheduler",
+  "logger",
+  "clock",
+  "random",
+]);
 
 /** Opens the store, brings its schema up to date, and gives the client. Starts no timer, no worker. */
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
@@ -48,6 +66,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const clock = options.clock ?? systemClock;
   const types = readTypes(options.jobs ?? []);
   const retention = readRetention(options.retention ?? {});
+  const tickMs = readTick(options.scheduler ?? {});
   const given = options.store ?? "sqlite:holdfast.db";
   if (typeof given !== "string" && typeof given?.migrate !== "function") {
     throw new InvalidOption("store", `${show(given)} is neither the URL of a store nor a store`);
@@ -63,6 +82,8 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     events,
     logger,
     settler: new Settler(store, clock, events),
+    defined: new Set(),
+    defining: new Set(),
     inserting: new Set(),
   };
   events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
@@ -72,7 +93,16 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     await store.close().catch(() => {});
     throw error;
   }
-  return new Holdfast(core, new Maintenance(core, retention));
+  return new Holdfast(core, new Maintenance(core, retention), tickMs);
+}
+
+/** Null: no scheduler runs here. */
+function readTick(options: SchedulerOptions | false): number | null {
+  if (options === false) return null;
+  refuseUnknown(options, new Set(["tick"]), "scheduler");
+  const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
+  if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOption("scheduler.tick", "must be from 1 s to 1 h");
+  return tickMs;
 }
 
 function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
@@ -106,13 +136,20 @@ export class Holdfast {
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
   readonly #maintenance: Maintenance;
+  readonly #scheduler: Scheduler;
+  readonly #schedules: boolean;
+  /** Schedules: looks at them, changes them, makes them at run time. */
+  readonly schedules: Schedules;
   readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
   #closed = false;
 
   /** @internal */
-  constructor(core: Core, maintenance: Maintenance) {
+  constructor(core: Core, maintenance: Maintenance, tickMs: number | null) {
     this.#core = core;
+    this.#scheduler = new Scheduler(core, tickMs ?? DEFAULTS.schedule.tickMs);
+    this.#schedules = tickMs !== null;
+    this.schedules = new Schedules(() => this.#open(), this.#scheduler);
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
     this.#maintenance = maintenance;
@@ -277,8 +314,8 @@ export class Holdfast {
     const { store, clock } = this.#open();
     const old = await store.get(readId(id));
     if (old === null) throw new JobNotFound(id);
-    const { type, queue, priority, user, input, maxAttempts, tags } = old;
-    const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags };
+    const { type, queue, priority, user, input, maxAttempts, tags, schedule } = old;
+    const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags, schedule };
     return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique: null });
   }
 
@@ -304,6 +341,24 @@ export class Holdfast {
   /** Workers heard of in the last hour, in every process. */
   async workers(): Promise<ListedWorker[]> {
     return (await this.#open().store.workers()).map(readWorker);
+  }
+
+  /**
+   * Defines a recurring job in code. Repeat it at every start: it puts the schedule in place, keeps what was changed at
+   * run time, and does nothing if all is as it should be.
+   *
+   * ```ts
+   * await hf.schedule("digest", { job: digest, cron: "0 8 * * MON-FRI", timezone: "Europe/Berlin" });
+   * await hf.schedule("sync", { job: sync, input: { full: false }, every: "15m" });
+   * ```
+   */
+  schedule<Input>(name: string, options: ScheduleOptions<Input>): Promise<Schedule>;
+  schedule(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
+    return this.schedules.define(name, options);
+  }
+  /** Deletes a schedule; its jobs stay. False: there was none. */
+  unschedule(name: string): Promise<boolean> {
+    return this.schedules.remove(name);
   }
 
   /** A view that sees and touches only this user's jobs. */
@@ -335,6 +390,7 @@ export class Holdfast {
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
+    if (this.#schedules) this.#scheduler.start();
     if (this.#core.types.size === 0) {
       this.#core.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
     }
@@ -457,6 +513,8 @@ export class Holdfast {
   }
   async #close(): Promise<void> {
     this.#offSignals();
+    // First what makes work, then what does it.
+    await this.#scheduler.stop();
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     this.#closed = true;
     this.#results.close();

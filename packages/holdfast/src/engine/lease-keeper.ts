@@ -25,6 +25,7 @@ interface Holder {
 
 // Asking for the list of workers at every job of an unknown type would cost more than the jobs.
 const WORKERS_FRESH_MS = 5_000;
+const TELL_MS = 50;
 
 /**
  * Keeps a worker's leases alive and its deadlines honest: one timer extends all leases in one call at a third of the
@@ -51,9 +52,23 @@ export class LeaseKeeper {
 
   /** Keeps leases and lists the worker in the store, so that others know what it can run. */
   start(): void {
+    this.#core.defining.add(this.#tellDefined);
     this.#beat();
     this.watchLeases();
   }
+
+  /** Others must not take a schedule for left behind until the next beat; several defined in a row are told at once. */
+  readonly #tellDefined = (): void => {
+    this.#tellTimer ??= this.#core.clock.after(
+      TELL_MS,
+      () => {
+        this.#tellTimer = null;
+        void this.#sayAlive();
+      },
+      { background: true },
+    );
+  };
+  #tellTimer: Timer | null = null;
 
   /** Keeps leases; the worker is listed only if it lasts that long. */
   watchLeases(): void {
@@ -67,6 +82,8 @@ export class LeaseKeeper {
   }
 
   async stop(): Promise<void> {
+    this.#core.defining.delete(this.#tellDefined);
+    this.#tellTimer?.cancel();
     this.#beatTimer?.cancel();
     this.#attentionTimer?.cancel();
     await this.#beating;
@@ -140,6 +157,7 @@ export class LeaseKeeper {
       queues,
       // Only what has a handler here: a type that is merely asked for would keep its jobs waiting for ever.
       types: [...this.#core.types.keys()].filter((type) => types === null || types.includes(type)),
+      schedules: [...this.#core.defined],
       concurrency,
       running: this.#holder.runs().size,
       host: hostname(),

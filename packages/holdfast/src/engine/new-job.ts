@@ -92,6 +92,7 @@ export function readNewJob(
     expiresAt: readExpiry(defaults, options, now, (runAt ?? now) + delayMs),
     tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
     unique: options.unique === undefined ? null : readUnique(options.unique, options.user),
+    schedule: null,
   };
 }
 
@@ -101,6 +102,11 @@ const OF_USER = "\u001f";
 /** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
 function storedKey(key: string, user: string | undefined): string {
   return user === undefined ? key : `${user}${OF_USER}${key}`;
+}
+
+/** The key that at most one live run of a schedule has. Nobody can be the user of no name, so nobody else can have it. */
+export function scheduleKey(name: string): string {
+  return `${OF_USER}schedule:${name}`;
 }
 
 /** The key as its enqueue gave it. */

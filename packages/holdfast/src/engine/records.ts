@@ -1,18 +1,23 @@
-import type { Job } from "../job.js";
+import type { Job, JobSlot } from "../job.js";
 import { fromJson } from "../json.js";
-import type { SeenWorker, StoredJob } from "../store.js";
+import type { ScheduleSlot, SeenWorker, StoredJob } from "../store.js";
 import { givenKey } from "./new-job.js";
 
 const date = (ms: number): Date => new Date(ms);
 const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
 /** A payload that was damaged in the database reads as null: the rest of the record is still worth showing. */
-function readable(text: string | null): unknown {
+export function readable(text: string | null): unknown {
   try {
     return text === null ? null : fromJson(text);
   } catch {
     return null;
   }
+}
+
+/** The slot a job was made for, as people read it. */
+export function readSlot(stored: ScheduleSlot | null): JobSlot | null {
+  return stored === null ? null : { name: stored.name, slot: date(stored.slot) };
 }
 
 /** A stored record as people read it: dates for times, values for JSON. */
@@ -42,6 +47,7 @@ export function readJob(stored: StoredJob): Job {
     worker: stored.worker,
     key: stored.key === null ? null : givenKey(stored.key),
     tags: stored.tags,
+    schedule: readSlot(stored.schedule),
     progress: stored.progress,
     attempts: stored.attempts.map((attempt) => ({
       ...attempt,

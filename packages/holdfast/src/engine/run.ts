@@ -3,6 +3,7 @@ import type { AbortReason } from "../errors.js";
 import { InvalidOption } from "../errors.js";
 import type { JobType, RunContext, RunningJob } from "../job.js";
 import type { Note } from "../store.js";
+import { readSlot } from "./records.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 
 /** One handler under way: what the handler sees, and what the worker watches. */
@@ -37,7 +38,8 @@ export class Run implements RunContext<unknown> {
 
   get job(): RunningJob {
     if (this.#job === undefined) {
-      const { id, type, queue, priority, user, attempt, maxAttempts, tags, runAt, createdAt } = this.lease.job;
+      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, runAt, createdAt } =
+        this.lease.job;
       this.#job = {
         id,
         type,
@@ -47,6 +49,7 @@ export class Run implements RunContext<unknown> {
         attempt,
         maxAttempts,
         tags,
+        schedule: readSlot(schedule),
         runAt: new Date(runAt),
         createdAt: new Date(createdAt),
       };

@@ -2,6 +2,7 @@
 export type * from "../store.js";
 export { attemptsUsed, countClaim, EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 export type { ClaimCount, FinishedState, State } from "../state.js";
+export { NEVER, OVERLAP } from "../schedule/slots.js";
 export { LIMITS } from "../defaults.js";
 export { systemClock } from "../clock.js";
 export type { Clock, Timer } from "../clock.js";

@@ -74,6 +74,7 @@ const IDENTITY = [
   "user",
   "key",
   "tags",
+  "schedule",
   "input",
   "output",
   "error",

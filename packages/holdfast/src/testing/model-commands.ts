@@ -3,6 +3,7 @@ import type { Arbitrary } from "fast-check";
 import { LIMITS } from "../defaults.js";
 import type { FinishedState } from "../state.js";
 import type { UniqueKey } from "../store.js";
+import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 
 /**
  * What a run does, as plain data. Jobs and leases are named by their place among those known when the command's turn
@@ -29,7 +30,8 @@ export type Command =
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
   /** `secondProcess`: from now on some workers have a handle of their own on the same database. */
-  | { do: "reopen" | "secondProcess" | "upkeep" };
+  | { do: "reopen" | "secondProcess" | "upkeep" }
+  | ScheduleCommand;
 
 /** The command of this name. */
 export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
@@ -184,6 +186,8 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
   add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "upkeep") });
+  const worker = fc.constantFrom(...WORKERS);
+  choices.push(...scheduleCommands(fc, { nth, job, worker, types: TYPES, queues: QUEUES, users: USERS }));
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 

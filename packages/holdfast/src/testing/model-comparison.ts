@@ -8,6 +8,7 @@ import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKER
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf } from "./model-drafts.js";
+import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
 
 /** The part of a store under test that a comparison needs. */
@@ -30,6 +31,7 @@ export class Comparison {
   readonly #known: LeasedJob[] = [];
   /** Those that their workers believe in. */
   #held: LeasedJob[] = [];
+  readonly #schedules: ScheduleComparison;
   #store: Store;
   /** Another handle on the same database, as another process would have it, once there is one. */
   #second: Store | undefined;
@@ -42,6 +44,14 @@ export class Comparison {
     this.#under = under;
     this.#store = under.store;
     this.#clock = clock;
+    this.#schedules = new ScheduleComparison({
+      model: this.#model,
+      asked: this.#asked,
+      storeOf: (worker) => (worker === undefined ? this.#store : this.#storeOf(worker)),
+      newJob: (draft, id) => this.#newJob(draft, id),
+      inserted: (job) => this.#inserted(job),
+      touched: (what) => void this.#touched.push(what),
+    });
   }
 
   async close(): Promise<void> {
@@ -63,12 +73,14 @@ export class Comparison {
   async check(): Promise<void> {
     const jobs = await compareState(this.#store, this.#model, this.#clock.now());
     this.#invariants.check(jobs, this.#model);
+    await this.#schedules.check(this.#clock.now());
   }
 
-  /** Once the list is through: histories, then the keys, then the promise that every job ends. */
+  /** Once the list is through: histories and filters, then the keys, then the promise that every job ends. */
   async finish(): Promise<void> {
     await this.check();
     await compareHistories(this.#store, this.#model);
+    await this.#schedules.checkLists();
     for (const command of LOOK_AT_KEYS) await this.step(command);
     await this.#endAll();
   }
@@ -140,6 +152,12 @@ export class Comparison {
         return;
       case "secondProcess":
         if (this.#under.address !== null) this.#second ??= await this.#under.again();
+        return;
+      case "putSchedule":
+      case "removeSchedule":
+      case "dueSchedules":
+      case "fire":
+        return this.#schedules.do(command, now);
     }
   }
 
@@ -151,17 +169,22 @@ export class Comparison {
   async #enqueue(drafts: readonly JobDraft[], now: number): Promise<void> {
     const jobs = drafts.map((draft) => {
       const repeated = draft.again === null ? undefined : pick([...this.#asked.values()], draft.again);
-      return repeated ?? newJobOf(draft, idOf(++this.#numbered), this.#numbered, now);
+      return repeated ?? this.#newJob(draft);
     });
     this.#touched.push(...jobs.map((job) => job.id));
     const answers = await this.#store.insert(jobs);
     const expected = jobs.map((job) => this.#model.insert(job, now));
     same(answers, expected, "the answers of insert");
-    for (const [at, job] of jobs.entries()) {
-      if (answers[at]?.status !== "inserted") continue;
-      this.#invariants.inserted();
-      this.#asked.set(job.id, job);
-    }
+    for (const [at, job] of jobs.entries()) if (answers[at]?.status === "inserted") this.#inserted(job);
+  }
+
+  #newJob(draft: JobDraft, id: string = idOf(this.#numbered + 1)): NewJob {
+    return newJobOf(draft, id, ++this.#numbered, this.#clock.now());
+  }
+
+  #inserted(job: NewJob): void {
+    this.#invariants.inserted();
+    this.#asked.set(job.id, job);
   }
 
   async #claim(command: CommandOf<"claim">, now: number): Promise<void> {

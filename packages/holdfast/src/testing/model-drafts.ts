@@ -9,7 +9,8 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
   const runAt = draft.runAtFromNow === null ? null : now + draft.runAtFromNow;
   const expiresAt = draft.expiresInMs === null ? null : now + draft.expiresInMs;
   const input = JSON.stringify({ n, padding: "x".repeat(inputBytes) });
-  return { id, type, queue, priority, user, maxAttempts, delayMs, tags, unique, runAt, expiresAt, input };
+  const rest = { delayMs, tags, unique, runAt, expiresAt, input, schedule: null };
+  return { id, type, queue, priority, user, maxAttempts, ...rest };
 }
 
 /** What the engine would tell the store: the policy is the real one, only what the handler does is made up. */

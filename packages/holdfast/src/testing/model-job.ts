@@ -17,7 +17,7 @@ export interface HeldKey {
 
 /** The record of a job just enqueued. */
 export function newRecord(job: NewJob, now: number, order: number): ModelJob {
-  const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique } = job;
+  const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique, schedule } = job;
   const dueAt = (job.runAt ?? now) + job.delayMs;
   return {
     id,
@@ -30,6 +30,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
     expiresAt,
     tags,
     unique,
+    schedule,
     order,
     key: unique?.key ?? null,
     state: "pending",
@@ -56,7 +57,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
 
 /** What a claim tells of a job. */
 export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previous: ClaimedJob["previous"]): ClaimedJob {
-  const { id, fence, type, queue, priority, user, input, tags, runAt, expiresAt, createdAt } = job;
+  const { id, fence, type, queue, priority, user, input, tags, schedule, runAt, expiresAt, createdAt } = job;
   const { attempt, maxAttempts, losses, releases } = job;
   return {
     id,
@@ -67,6 +68,7 @@ export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previou
     user,
     input,
     tags,
+    schedule,
     runAt,
     expiresAt,
     createdAt,

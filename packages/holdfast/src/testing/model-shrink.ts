@@ -13,6 +13,14 @@ const PLAINEST: Readonly<Record<string, unknown>> = {
   inputBytes: 0,
   priority: 0,
   tags: [],
+  job: null,
+  nextRun: null,
+  reason: null,
+  stretch: false,
+  times: 1,
+  cron: false,
+  catchUp: "skip",
+  overlap: "allow",
 };
 const PLAIN_PLACES = [0, 1, 2, 3];
 

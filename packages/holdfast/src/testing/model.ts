@@ -19,9 +19,10 @@ import type {
   UniqueKey,
 } from "../store.js";
 import { claimedRecord, countLabel, heldKey, laidDown, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
+import { ScheduleModel } from "./model-schedules.js";
 
 /**
- * The store contract as a program, as plain as it can be: three maps, no index, no batch, time passed in. A store is
+ * The store contract as a program, as plain as it can be: a few maps, no index, no batch, time passed in. A store is
  * right if nobody can tell it from this. Where the contract leaves a choice (which stale leases a limit covers, which
  * of two jobs that ended together is older) the model names the candidates and does what it is told.
  */
@@ -29,6 +30,7 @@ export class StoreModel {
   readonly jobs: Map<string, ModelJob> = new Map();
   readonly keys: Map<string, HeldKey> = new Map();
   readonly paused: Set<string> = new Set();
+  readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
 
   insert(job: NewJob, now: number): InsertAnswer {

@@ -190,6 +190,7 @@ describe("handlers", () => {
         attempt: 1,
         maxAttempts: 4,
         tags: ["x"],
+        schedule: null,
         createdAt,
         runAt: new Date(createdAt.getTime() + 1_000),
         input: {},

@@ -34,12 +34,15 @@ export type ClaimedRow = [
   tags: string | null,
   previousState: State,
   seq: number,
+  schedule: string | null,
+  slot: number | null,
   previousAttempt?: number,
   exhausted?: boolean,
 ];
 
 const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
-  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq`;
+  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq,
+  schedule, slot`;
 
 const STEP = 125;
 
@@ -134,8 +137,8 @@ export function claimOperation(
     row[1] = fence + 1;
     row[7] = count.attempt;
     row[9] = count.losses;
-    row[21] = attemptsUsed(before);
-    row[22] = count.exhausted;
+    row[23] = attemptsUsed(before);
+    row[24] = count.exhausted;
     if (count.lost) recordLoss(seq, attempt, now);
     lease.run(fence + 1, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
     counts.move(queue, type, state, "claimed");
@@ -212,7 +215,7 @@ function byPriority(lanes: readonly Lane[]): Lane[][] {
   return levels;
 }
 
-const CLAIMED_COLUMNS = Array.from({ length: 23 }, (_, column) => column);
+const CLAIMED_COLUMNS = Array.from({ length: 25 }, (_, column) => column);
 
 export function packClaimed(rows: readonly ClaimedRow[]): Columns {
   return toColumns(rows, CLAIMED_COLUMNS);
@@ -240,7 +243,8 @@ export function unpackClaimed(columns: Columns): ClaimedJob[] {
       cancelRequested: at(14) !== null,
       error: error === null ? null : { message: error, code: at(16) as string | null, at: at(17) as number },
       tags: tags === null ? NO_TAGS : readTagText(tags),
-      previous: { state: at(19) as State, attempt: at(21) as number, exhausted: at(22) as boolean },
+      schedule: at(21) === null ? null : { name: at(21) as string, slot: at(22) as number },
+      previous: { state: at(19) as State, attempt: at(23) as number, exhausted: at(24) as boolean },
     };
   });
 }

@@ -33,6 +33,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   let db: Database | undefined;
   let room: Room | undefined;
   let seenVersion = 0;
+  let seenSchedule: number | null = null;
 
   function open(): Database {
     db ??= connect(options);
@@ -156,6 +157,9 @@ export function createExecutor(options: ConnectionOptions): Executor {
       seenVersion = version;
       const ids = known.cancelRequested();
       const hints: Hint[] = [{ kind: "work", inMs: 0 }, { kind: "finished" }];
+      const schedule = known.nextScheduleAt();
+      if (schedule !== seenSchedule) hints.push({ kind: "schedules" });
+      seenSchedule = schedule;
       return ids.length === 0 ? hints : [...hints, { kind: "cancel", ids }];
     },
   };

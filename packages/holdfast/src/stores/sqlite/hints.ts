@@ -1,4 +1,13 @@
-import type { Hint, InsertAnswer, LaidDown, RetryAnswer, CancelAnswer, NewJob } from "../../store.js";
+import type {
+  CancelAnswer,
+  FireAnswer,
+  Firing,
+  Hint,
+  InsertAnswer,
+  LaidDown,
+  NewJob,
+  RetryAnswer,
+} from "../../store.js";
 import type { Columns } from "./columns.js";
 import type { Answer, Call } from "./executor.js";
 import { outcomesDue } from "./leases.js";
@@ -7,10 +16,13 @@ import { outcomesDue } from "./leases.js";
 export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hint[] {
   let workInMs = Number.POSITIVE_INFINITY;
   let finished = false;
+  let schedules = false;
   const cancelled: string[] = [];
   const work = (inMs: number): void => {
     if (inMs < workInMs) workInMs = Math.max(0, inMs);
   };
+  const workOf = (job: NewJob, now: number | null): void =>
+    work(job.delayMs + (job.runAt === null ? 0 : job.runAt - (now ?? Date.now())));
   const laidDown = (jobs: readonly LaidDown[]): void => {
     for (const { to } of jobs) {
       if (to === "pending") work(0);
@@ -23,9 +35,18 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
     switch (call.op) {
       case "insert":
         for (const [at, job] of (call.args[0] as NewJob[]).entries()) {
-          if ((value as InsertAnswer[])[at]?.status === "refused") continue;
-          work(job.delayMs + (job.runAt === null ? 0 : job.runAt - (call.now ?? Date.now())));
+          if ((value as InsertAnswer[])[at]?.status !== "refused") workOf(job, call.now);
         }
+        break;
+      case "fire":
+        for (const [at, firing] of (call.args[0] as Firing[]).entries()) {
+          if ((value as FireAnswer[])[at]?.status === "changed") continue;
+          for (const { job } of firing.slots) if (job !== null) workOf(job, call.now);
+        }
+        break;
+      case "putSchedule":
+      case "removeSchedule":
+        schedules ||= value === "put" || value === true;
         break;
       case "settle":
         for (const outcome of outcomesDue(call.args[0] as Columns)) {
@@ -57,6 +78,7 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
   const hints: Hint[] = [];
   if (workInMs < Number.POSITIVE_INFINITY) hints.push({ kind: "work", inMs: workInMs });
   if (finished) hints.push({ kind: "finished" });
+  if (schedules) hints.push({ kind: "schedules" });
   if (cancelled.length > 0) hints.push({ kind: "cancel", ids: cancelled });
   return hints;
 }

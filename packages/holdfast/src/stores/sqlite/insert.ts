@@ -15,8 +15,8 @@ export function insertOperation(
 ): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
   const insertRow = db.prepare(
     `INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
-       fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags)
-     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+       fence, run_at, due_at, expires_at, schedule, slot, created_at, updated_at, key, key_scope, tags)
+     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO NOTHING`,
   );
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
@@ -28,7 +28,7 @@ export function insertOperation(
   waitingRow.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
-       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, updated_at = ?,
+       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, updated_at = ?,
        key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
      WHERE seq = ?`,
   );
@@ -91,8 +91,12 @@ export function insertOperation(
 function asked(job: NewJob, now: number): unknown[] {
   const dueAt = (job.runAt ?? now) + job.delayMs;
   const input = isLarge(job) ? null : job.input;
-  return [job.type, job.queue, job.priority, job.user, input, job.maxAttempts, dueAt, dueAt, job.expiresAt];
+  const { schedule } = job;
+  const [name, slot] = schedule === null ? NO_SCHEDULE : [schedule.name, schedule.slot];
+  return [job.type, job.queue, job.priority, job.user, input, job.maxAttempts, dueAt, dueAt, job.expiresAt, name, slot];
 }
+
+const NO_SCHEDULE = [null, null] as const;
 
 /** Large inputs live beside the row, so that state changes stay cheap. */
 function isLarge(job: NewJob): boolean {

@@ -87,6 +87,61 @@ CREATE TABLE holdfast_pace (
 CREATE TABLE holdfast_workers (id TEXT PRIMARY KEY, record TEXT NOT NULL, seen_at INTEGER NOT NULL, gone INTEGER NOT NULL) STRICT;
 CREATE TABLE holdfast_turns (name TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `,
+  `
+ALTER TABLE holdfast_jobs ADD COLUMN schedule TEXT;
+ALTER TABLE holdfast_jobs ADD COLUMN slot INTEGER;
+CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
+
+CREATE TABLE holdfast_schedules (
+  name TEXT PRIMARY KEY,
+  -- Another with every change.
+  version TEXT NOT NULL,
+  origin TEXT NOT NULL CHECK (origin = 'code' OR origin = 'runtime'),
+  type TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  priority INTEGER NOT NULL CHECK (priority BETWEEN -100 AND 100),
+  user TEXT,
+  input TEXT NOT NULL,
+  max_attempts INTEGER NOT NULL CHECK (max_attempts >= 1),
+  expires_after_ms INTEGER,
+  tags TEXT,
+  cron TEXT,
+  timezone TEXT,
+  every_ms INTEGER CHECK (every_ms >= 1000),
+  start_at INTEGER,
+  end_at INTEGER,
+  jitter_ms INTEGER NOT NULL CHECK (jitter_ms >= 0),
+  -- 'skip', 'latest', or the most slots that are made up for.
+  catch_up TEXT NOT NULL,
+  overlap TEXT NOT NULL CHECK (overlap = 'allow' OR overlap = 'skip'),
+  enabled INTEGER NOT NULL CHECK (enabled = 0 OR enabled = 1),
+  defined TEXT,
+  changes TEXT,
+  -- NULL: to be found out by the scheduler.
+  next_run_at INTEGER,
+  -- The latest slot dealt with; never moves back.
+  last_slot INTEGER,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  CHECK ((cron IS NULL) <> (every_ms IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_schedules_code ON holdfast_schedules (name) WHERE origin = 'code';
+CREATE INDEX holdfast_schedules_user ON holdfast_schedules (user, name) WHERE user IS NOT NULL;
+CREATE INDEX holdfast_schedules_updated ON holdfast_schedules (updated_at);
+CREATE INDEX holdfast_schedules_due ON holdfast_schedules (next_run_at) WHERE enabled = 1;
+CREATE TABLE holdfast_slots (
+  schedule TEXT NOT NULL,
+  -- 1: it became a job. The newest of either kind are kept.
+  fired INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  slot INTEGER NOT NULL,
+  through INTEGER,
+  job TEXT,
+  reason TEXT,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (schedule, fired, n)
+) STRICT, WITHOUT ROWID;
+`,
 ];
 
 /** Applies what is missing, all or nothing, under the write lock: any number of processes may start at once. */

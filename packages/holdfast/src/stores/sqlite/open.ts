@@ -14,7 +14,7 @@ import { packError, unpackError } from "./faults.js";
 import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
 import { insertOn, type OperationName, type Operations } from "./operations.js";
-import type { StaleWalk } from "./upkeep.js";
+import { CLOCK_WRONG_MS, type StaleWalk } from "./upkeep.js";
 
 export interface SqliteOptions {
   /** `full` (default): an answered enqueue survives a power cut. `normal`: it survives a crash of the process. */
@@ -52,10 +52,13 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
   // With the system's clock the time is taken when a call is carried out, not when it was queued behind a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const callers = new WeakMap<Database, ReturnType<typeof insertOn>>();
+  // How far the wall clock has been ahead of the one that never jumps: tells when it was set back.
+  let farthestAhead = Number.NEGATIVE_INFINITY;
   let closed = false;
 
   async function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
     if (closed) throw new Closed("the store is closed", "open a new one");
+    farthestAhead = Math.max(farthestAhead, clock.now() - clock.monotonic());
     return link.call(op, args, time());
   }
   function ask<Name extends OperationName>(
@@ -127,7 +130,10 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     expireWaiting: (limit) => ask("expireWaiting", limit),
     purge: (request) => ask("purge", request),
     async upkeep() {
-      await ask("tidy");
+      const ahead = clock.now() - clock.monotonic();
+      const wasWrong = farthestAhead - ahead > CLOCK_WRONG_MS;
+      farthestAhead = ahead;
+      await ask("tidy", wasWrong);
       if (!memory) await send("upkeep", []);
     },
     turn: (name, everyMs) => ask("turn", name, everyMs),
@@ -136,6 +142,13 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     pause: (queue) => ask("setPaused", queue, true),
     resume: (queue) => ask("setPaused", queue, false),
     queues: () => ask("queues"),
+
+    putSchedule: (schedule, version) => ask("putSchedule", schedule, version),
+    getSchedule: (name) => ask("getSchedule", name),
+    listSchedules: (filter, page) => ask("listSchedules", filter, page),
+    removeSchedule: (name) => ask("removeSchedule", name),
+    dueSchedules: (limit) => ask("dueSchedules", limit),
+    fire: async (firings) => (firings.length === 0 ? [] : ask("fire", firings)),
 
     beat: (worker) => ask("beat", worker),
     leave: (id) => ask("leave", id),

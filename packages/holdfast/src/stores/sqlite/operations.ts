@@ -11,6 +11,7 @@ import { laneStatements } from "./lanes.js";
 import { LeasedRows } from "./leased.js";
 import { leaseOperations, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
+import { scheduleOperations } from "./schedules.js";
 import { upkeepOperations, type StaleWalk } from "./upkeep.js";
 
 /** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
@@ -29,11 +30,17 @@ export interface Operations {
   expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
   expireWaiting(now: number, limit: number): S.LaidDown[];
   purge(now: number, request: S.PurgeRequest): number;
-  tidy(now: number): void;
+  tidy(now: number, wasWrong: boolean): void;
   turn(now: number, name: string, everyMs: number): boolean;
   stats(now: number): S.StoreStats;
   setPaused(now: number, queue: string, paused: boolean): void;
   queues(now: number): S.QueueRecord[];
+  putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutAnswer;
+  getSchedule(now: number, name: string): S.StoredSchedule | null;
+  listSchedules(now: number, filter: S.ScheduleFilter, page: { limit: number; cursor: string | null }): S.SchedulePage;
+  removeSchedule(now: number, name: string): boolean;
+  dueSchedules(now: number, limit: number): S.DueSchedules;
+  fire(now: number, firings: readonly S.Firing[]): S.FireAnswer[];
   beat(now: number, worker: S.WorkerRecord): void;
   leave(now: number, id: string): void;
   workers(now: number): S.SeenWorker[];
@@ -46,7 +53,16 @@ export interface ClaimedRows {
 export type OperationName = keyof Operations;
 
 /** Operations that only read; a group of nothing else needs no write lock. */
-export const READS: ReadonlySet<OperationName> = new Set<OperationName>(["get", "list", "stats", "queues", "workers"]);
+export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
+  "get",
+  "list",
+  "stats",
+  "queues",
+  "workers",
+  "getSchedule",
+  "listSchedules",
+  "dueSchedules",
+]);
 
 export interface Room {
   operations: Operations;
@@ -55,6 +71,8 @@ export interface Room {
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
   /** Jobs that are asked to stop. */
   cancelRequested(): string[];
+  /** When the next schedule runs; another answer than before means that schedules changed. */
+  nextScheduleAt(): number | null;
 }
 
 /** What a caller's own connection is asked to do, inside the caller's transaction. */
@@ -85,6 +103,7 @@ export function operationsOn(db: Database): Room {
   const changes = changeOperations(db, counts, keys, lanes, history);
   const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);
+  const schedules = scheduleOperations(db, insert);
   const cancelRequested = db
     .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
     .pluck();
@@ -95,6 +114,7 @@ export function operationsOn(db: Database): Room {
       claim.anythingDue(request, now)
         ? null
         : { at: now, rows: packClaimed([]), nextDueAt: claim.nextDueAt(request, now) },
+    nextScheduleAt: () => schedules.nextAt(),
     cancelRequested: () => cancelRequested.all() as string[],
     operations: {
       insert: (now, jobs) => insert(jobs, now),
@@ -115,11 +135,17 @@ export function operationsOn(db: Database): Room {
       expireStale: (now, limit, from) => upkeep.expireStale(limit, from, now),
       expireWaiting: (now, limit) => upkeep.expireWaiting(limit, now),
       purge: (now, request) => upkeep.purge(request, now),
-      tidy: (now) => upkeep.tidy(now),
+      tidy: (now, wasWrong) => upkeep.tidy(wasWrong, now),
       turn: (now, name, everyMs) => upkeep.turn(name, everyMs, now),
       stats: (now) => queries.stats(now),
       setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
       queues: () => lanes.list(),
+      putSchedule: (now, schedule, version) => schedules.put(schedule, version, now),
+      getSchedule: (_now, name) => schedules.get(name),
+      listSchedules: (_now, filter, page) => schedules.list(filter, page),
+      removeSchedule: (_now, name) => schedules.remove(name),
+      dueSchedules: (now, limit) => schedules.due(limit, now),
+      fire: (now, firings) => schedules.fire(firings, now),
       beat: (now, worker) => queries.beat(worker, now),
       leave: (now, id) => queries.leave(id, now),
       workers: (now) => queries.workers(now),

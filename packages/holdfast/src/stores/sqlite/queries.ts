@@ -36,6 +36,8 @@ interface RecordRow {
   worker: string | null;
   key: string | null;
   tags: string | null;
+  schedule: string | null;
+  slot: number | null;
   progress: number | null;
   progress_note: string | null;
 }
@@ -142,11 +144,12 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     },
     leave: (id, now) => void leave.run(now, id),
     workers: (now) =>
-      (workers.all(now - WORKERS_KEPT_MS) as { record: string; seen_at: number; gone: number }[]).map((row) => ({
-        ...(JSON.parse(row.record) as WorkerRecord),
-        seenAt: row.seen_at,
-        left: row.gone === 1,
-      })),
+      (workers.all(now - WORKERS_KEPT_MS) as { record: string; seen_at: number; gone: number }[]).map((row) => {
+        const record = JSON.parse(row.record) as WorkerRecord;
+        // A worker of the version before says nothing of schedules.
+        const schedules = record.schedules ?? [];
+        return { ...record, schedules, seenAt: row.seen_at, left: row.gone === 1 };
+      }),
   };
 }
 
@@ -173,6 +176,7 @@ function conditions(filter: JobFilter, cursor: string | null): { where: string; 
   };
   compare("j.user = ?", filter.user);
   compare("j.seq IN (SELECT job FROM holdfast_tags WHERE tag = ?)", filter.tag);
+  compare("j.schedule = ?", filter.schedule);
   compare("j.created_at >= ?", filter.createdAfter);
   compare("j.created_at < ?", filter.createdBefore);
   compare("j.seq < ?", cursor === null ? null : Number(cursor));
@@ -207,6 +211,7 @@ function readRecord(row: RecordRow, beside: Pick<StoredJob, "attempts" | "log">)
     worker: row.worker,
     key: row.key,
     tags: readTagText(row.tags),
+    schedule: row.schedule === null ? null : { name: row.schedule, slot: row.slot ?? 0 },
     progress: row.progress === null ? null : { fraction: row.progress, note: row.progress_note },
     ...beside,
   };

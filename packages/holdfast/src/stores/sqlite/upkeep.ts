@@ -30,8 +30,8 @@ export interface UpkeepOperations {
   expireWaiting(limit: number, now: number): LaidDown[];
   purge(request: PurgeRequest, now: number): number;
   turn(name: string, everyMs: number, now: number): boolean;
-  /** Inside a transaction. */
-  tidy(now: number): void;
+  /** Inside a transaction. `wasWrong`: this process has seen its clock set back by more than a day. */
+  tidy(wasWrong: boolean, now: number): void;
 }
 
 // Stale leases have no index of their own (it would cost every job 8 %), so the walk passes waiting jobs that are due.
@@ -39,6 +39,7 @@ export interface UpkeepOperations {
 const STEP = 2_000;
 // NTP slews small differences; a larger one is somebody, or something, that set the clock.
 const CLOCK_SET_BACK_MS = 5_000;
+export const CLOCK_WRONG_MS = 86_400_000;
 
 export function upkeepOperations(
   db: Database,
@@ -83,6 +84,11 @@ export function upkeepOperations(
     `UPDATE holdfast_jobs SET due_at = due_at - @by WHERE queue = @queue AND priority = @priority
      AND due_at > @seen AND state IN ('claimed', 'running')`,
   );
+  const pullSchedules = db.prepare(
+    `UPDATE holdfast_schedules SET last_slot = min(last_slot, @now), next_run_at = NULL, version = version || '+',
+       created_at = min(created_at, @now), updated_at = @now
+     WHERE updated_at > @now + ${CLOCK_WRONG_MS}`,
+  );
   const forgetPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
 
   /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
@@ -101,7 +107,7 @@ export function upkeepOperations(
    * A clock that was set back would leave what was due, and the leases of the dead, waiting until it has caught up.
    * What the clock had reached before counts as due; leases end as far from now as they would have.
    */
-  function followClock(now: number): void {
+  function followClock(wasWrong: boolean, now: number): void {
     const seen = lastSeen.get() as number | undefined;
     if (seen !== undefined && now < seen - CLOCK_SET_BACK_MS) {
       for (const { queue, priority } of allLanes.all() as Lane[]) {
@@ -109,6 +115,10 @@ export function upkeepOperations(
         pullLeases.run({ queue, priority, by: seen - now, seen });
       }
     }
+    // Set back by an hour, the slots of that hour have had their runs, and schedules wait. After a clock that was wrong by
+    // days, waiting for that time to come round again could take years. Only who has seen it go back may say so: a
+    // process whose own clock is behind would have slots run twice.
+    if (wasWrong) pullSchedules.run({ now });
     setSeen.run({ now });
   }
 
@@ -155,8 +165,8 @@ export function upkeepOperations(
 
     turn: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
 
-    tidy(now) {
-      followClock(now);
+    tidy(wasWrong, now) {
+      followClock(wasWrong, now);
       keys.forgetPast(now, 1_000);
       lanes.prune();
       forgetPace.run(Math.floor(now / 1000) - 120);

@@ -36,6 +36,7 @@ export function newJob(overrides: Partial<NewJob> = {}): NewJob {
     expiresAt: null,
     tags: [],
     unique: null,
+    schedule: null,
     ...overrides,
   };
 }
@@ -181,6 +182,7 @@ export function workerRecord(overrides: Partial<WorkerRecord> = {}): WorkerRecor
     id: "w1",
     queues: ["default"],
     types: ["mail", "report"],
+    schedules: ["digest"],
     concurrency: 4,
     running: 2,
     host: "host-1",

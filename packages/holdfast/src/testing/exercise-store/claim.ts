@@ -51,6 +51,7 @@ export function claimCases(test: DefineCase): void {
         cancelRequested: false,
         error: null,
         tags: ["t"],
+        schedule: null,
         previous: { state: "pending", attempt: 0, exhausted: false },
       },
     ]);

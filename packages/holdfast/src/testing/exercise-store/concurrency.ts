@@ -3,7 +3,7 @@ import { isFinished } from "../../state.js";
 import type { ClaimedJob, Outcome, Store } from "../../store.js";
 import { addAll, claimRequest, key, newJob, newJobs, outcomeOf } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";
-import type { DefineCase, LiveScene } from "./scene.js";
+import { handlesOf, type DefineCase, type LiveScene } from "./scene.js";
 import { pollInterval, randomFrom } from "./until.js";
 
 const JOBS = 10_000;
@@ -143,12 +143,6 @@ function fateOf(percent: number): Outcome["to"] {
   if (percent < 5) return "failed";
   if (percent < 8) return "pending";
   return percent < 10 ? "dead" : "completed";
-}
-
-/** As many handles as asked for; the same one again where the database cannot be opened twice. */
-async function handlesOf(scene: LiveScene, count: number): Promise<Store[]> {
-  if (scene.address === "") return Array.from({ length: count }, () => scene.store);
-  return Promise.all(Array.from({ length: count }, () => scene.again()));
 }
 
 function pick<T>(values: readonly T[], index: number): T {

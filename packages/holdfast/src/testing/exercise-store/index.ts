@@ -1,6 +1,9 @@
 import { changeCases } from "./changes.js";
 import { claimCases } from "./claim.js";
 import { concurrencyCases } from "./concurrency.js";
+import { firingCases } from "./firing.js";
+import { firingRaceCases } from "./firing-races.js";
+import { firedSlotCases } from "./firing-slots.js";
 import type { StoreHarness, TestRunner } from "./harness.js";
 import { insertCases } from "./insert.js";
 import { keyCases } from "./keys.js";
@@ -10,6 +13,7 @@ import { noteCases } from "./notes.js";
 import { processCases } from "./processes.js";
 import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
+import { scheduleCases } from "./schedules.js";
 import { settleCases } from "./settle.js";
 import { transactionCases } from "./transactions.js";
 import { upkeepCases } from "./upkeep.js";
@@ -27,8 +31,12 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
   "cancel, retry and remove": changeCases,
   upkeep: upkeepCases,
   queries: queryCases,
+  schedules: scheduleCases,
+  "schedules: fire": firingCases,
+  "schedules: slots": firedSlotCases,
   "migrate, close and hints": lifecycleCases,
   concurrency: concurrencyCases,
+  "schedules: concurrency": firingRaceCases,
   processes: processCases,
 };
 

@@ -48,6 +48,7 @@ export function insertCases(test: DefineCase): void {
       expiresAt: now + 60 * SECOND,
       tags: ["monthly", "eu"],
       unique: key("report:2026-01"),
+      schedule: { name: "monthly report", slot: now + SECOND },
     });
     assert.deepEqual(await store.insert([job]), [{ status: "inserted" }]);
     assert.deepEqual(await recordOf(store, job.id), {
@@ -77,6 +78,7 @@ export function insertCases(test: DefineCase): void {
       worker: null,
       key: "report:2026-01",
       tags: ["monthly", "eu"],
+      schedule: { name: "monthly report", slot: now + SECOND },
       progress: null,
       attempts: [],
       log: [],

@@ -149,7 +149,8 @@ export function keyCases(test: DefineCase): void {
   });
 
   test("C-04 replace rewrites a waiting holder under its own id", async ({ store, clock }) => {
-    const id = await add(store, { unique: key("k"), input: `"old"`, tags: ["old"], delayMs: MINUTE });
+    const old = { input: `"old"`, tags: ["old"], schedule: { name: "old", slot: 1 } };
+    const id = await add(store, { unique: key("k"), delayMs: MINUTE, ...old });
     const newcomer = newJob({
       unique: key("k", { onConflict: "replace" }),
       type: "report",
@@ -161,10 +162,11 @@ export function keyCases(test: DefineCase): void {
       delayMs: 2 * SECOND,
       expiresAt: clock.now() + MINUTE,
       user: "u",
+      schedule: { name: "digest", slot: clock.now() },
     });
     assert.deepEqual(await insertOne(store, newcomer), { status: "duplicate", of: id, replaced: true });
     assert.equal(await store.get(newcomer.id), null);
-    const { type, queue, input, priority, tags, maxAttempts, expiresAt, user } = newcomer;
+    const { type, queue, input, priority, tags, maxAttempts, expiresAt, user, schedule } = newcomer;
     const expected = {
       type,
       queue,
@@ -174,11 +176,14 @@ export function keyCases(test: DefineCase): void {
       maxAttempts,
       expiresAt,
       user,
+      schedule,
       dueAt: clock.now() + 2 * SECOND,
     };
     const record = await recordOf(store, id);
     assert.deepEqual({ ...record, ...expected }, record);
-    assert.deepEqual((await store.list({ tag: "old" }, { limit: 10, cursor: null })).jobs, []);
+    for (const filter of [{ tag: "old" }, { schedule: "old" }]) {
+      assert.deepEqual((await store.list(filter, { limit: 10, cursor: null })).jobs, []);
+    }
     await clock.advance(2 * SECOND);
     assert.equal((await claimOne(store, { queues: ["reports"], types: ["report"] })).input, input);
   });

@@ -1,21 +1,31 @@
 import assert from "node:assert/strict";
-import type { Hint, Store } from "../../store.js";
+import type { Store } from "../../store.js";
 import {
   add,
   addAll,
   claimOne,
   claimRequest,
   finish,
+  MINUTE,
   newJob,
   newJobs,
   outcomeOf,
   recordOf,
+  SECOND,
   workerRecord,
 } from "./builders.js";
+import { hintsOf } from "./hints.js";
+import {
+  addSchedule,
+  changeSchedule,
+  fireAll,
+  firingFor,
+  firingOf,
+  jobSlot,
+  newSchedule,
+} from "./schedule-builders.js";
 import type { DefineCase } from "./scene.js";
 import { until } from "./until.js";
-
-const HEARD_WITHIN_MS = 5_000;
 
 export function lifecycleCases(test: DefineCase): void {
   test("C-05 migrate may be repeated, also with jobs in the store", async ({ store }) => {
@@ -118,44 +128,50 @@ export function lifecycleCases(test: DefineCase): void {
     hints.forget();
     await hints.heard("finished", async () => finish(store, await claimOne(store)));
   });
-}
 
-/** What a listener heard. A hint may come late, but soon enough to be of use. */
-function hintsOf(store: Store): {
-  all: readonly Hint[];
-  heard(kind: Hint["kind"], doing?: () => Promise<unknown>): Promise<unknown>;
-  heardToStop(ids: readonly string[], doing?: () => Promise<unknown>): Promise<unknown>;
-  forget(): void;
-  stop(): void;
-} {
-  const all: Hint[] = [];
-  const stop = store.listen((hint) => all.push(hint));
-  return {
-    all,
-    heard: (kind, doing) => hears(`"${kind}"`, () => all.some((hint) => hint.kind === kind), doing),
-    heardToStop: (ids, doing) =>
-      hears(
-        `to stop ${ids.join(", ")}`,
-        () => {
-          const named = all.flatMap((hint) => (hint.kind === "cancel" ? hint.ids : []));
-          return ids.every((id) => named.includes(id));
-        },
-        doing,
-      ),
-    forget: () => void all.splice(0),
-    stop,
-  };
-}
+  test.live([], "a listener hears that a schedule was put, changed and removed", async ({ store }) => {
+    const hints = hintsOf(store);
+    const schedule = await addSchedule(store, { nextRunAt: Date.now() + MINUTE });
+    await hints.heard("schedules");
+    hints.forget();
+    await changeSchedule(store, schedule, { enabled: false });
+    await hints.heard("schedules");
+    hints.forget();
+    await store.removeSchedule(schedule.name);
+    await hints.heard("schedules");
+  });
 
-function hears(what: string, heard: () => boolean, doing?: () => Promise<unknown>): Promise<unknown> {
-  return until(
-    `the hint ${what}`,
-    async () => {
-      if (heard()) return true;
-      await doing?.();
-      return false;
+  test.live([], "a listener hears of the work that a firing made, no later than it is due", async ({ store }) => {
+    const schedule = await addSchedule(store);
+    const hints = hintsOf(store);
+    const slots = [jobSlot("digest", 1, { runAt: Date.now() + MINUTE })];
+    const after = await fireAll(store, firingOf(schedule, { slots }));
+    await hints.heard("work");
+    for (const hint of hints.all) if (hint.kind === "work") assert.ok(hint.inMs >= 0 && hint.inMs <= MINUTE);
+    await fireAll(store, firingFor(after, [2]));
+    await until("a hint of work that is due", () => hints.all.some((hint) => hint.kind === "work" && hint.inMs === 0));
+  });
+
+  test.live(
+    ["another handle", "push"],
+    "a listener on another handle hears of schedules and of what they made",
+    async (scene) => {
+      const { store } = scene;
+      const hints = hintsOf(await scene.again());
+      const start = Date.now() + 100 * MINUTE;
+      let count = 0;
+      // Listening may take a moment to begin, so what it shall hear of is done until it does: each runs before the last.
+      await hints.heard("schedules", () =>
+        addSchedule(store, { name: `s${++count}`, nextRunAt: start - count * SECOND }),
+      );
+      // One that comes and goes unnoticed is nothing to hear of: again until it hears, and in the end all are gone.
+      hints.forget();
+      await hints.heard("schedules", () => store.removeSchedule(`s${count--}`));
+      const schedule = await addSchedule(store, { nextRunAt: start });
+      hints.forget();
+      await fireAll(store, firingFor(schedule, [1]));
+      await hints.heard("work");
     },
-    HEARD_WITHIN_MS,
   );
 }
 
@@ -182,6 +198,12 @@ function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<str
     pause: () => store.pause("q"),
     resume: () => store.resume("q"),
     queues: () => store.queues(),
+    putSchedule: () => store.putSchedule(newSchedule(), null),
+    getSchedule: () => store.getSchedule("digest"),
+    listSchedules: () => store.listSchedules({}, { limit: 1, cursor: null }),
+    removeSchedule: () => store.removeSchedule("digest"),
+    dueSchedules: () => store.dueSchedules(1),
+    fire: () => store.fire([firingOf(newSchedule())]),
     beat: () => store.beat(workerRecord()),
     leave: () => store.leave("w1"),
     workers: () => store.workers(),

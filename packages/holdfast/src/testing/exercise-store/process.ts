@@ -5,6 +5,7 @@
  */
 import type { ClaimedJob, LeaseAnswer, LeaseRef, SettleAnswer, Store } from "../../store.js";
 import { claimRequest, newJobs, outcomeOf } from "./builders.js";
+import { fireSome } from "./schedulers.js";
 import { pollInterval, randomFrom } from "./until.js";
 
 export interface Settings {
@@ -13,21 +14,22 @@ export interface Settings {
   worker: string;
   /**
    * works: claims and completes until told to stop. sleeps: the same, but first claims a batch and waits for the order to
-   * go on before it settles it. hoards: the same, but never settles its first batch. enqueues: only inserts.
+   * go on before it settles it. hoards: the same, but never settles its first batch. enqueues: only inserts. schedules:
+   * makes jobs of slots that have come.
    */
-  role: "works" | "sleeps" | "hoards" | "enqueues";
+  role: "works" | "sleeps" | "hoards" | "enqueues" | "schedules";
   leaseMs: number;
   batch: number;
   seed: number;
 }
 
 export type Report =
-  | { kind: "ready" }
+  | { kind: "ready" | "firing" }
   | { kind: "claimed"; at: number; jobs: LeaseRef[] }
   | { kind: "holding"; leases: LeaseRef[] }
   | { kind: "settled"; outcomes: (LeaseRef & { answer: SettleAnswer })[] }
   | { kind: "came back"; start: LeaseAnswer[]; extend: LeaseAnswer[]; settle: SettleAnswer[] }
-  | { kind: "enqueued"; ids: string[] };
+  | { kind: "enqueued" | "fired"; ids: string[] };
 
 export type Order = "go" | "go on" | "stop";
 
@@ -56,6 +58,7 @@ async function main(): Promise<void> {
   await report({ kind: "ready" });
   await ordered("go");
   if (settings.role === "enqueues") await enqueue(store);
+  else if (settings.role === "schedules") await schedule(store);
   else await work(store);
   await store.close();
   process.disconnect();
@@ -69,6 +72,19 @@ async function enqueue(store: Store): Promise<void> {
       kind: "enqueued",
       ids: jobs.filter((_, n) => answers[n]?.status === "inserted").map((job) => job.id),
     });
+  }
+}
+
+async function schedule(store: Store): Promise<void> {
+  const random = randomFrom(settings.seed);
+  while (!orders.has("stop")) {
+    const { schedules } = await store.dueSchedules(1 + random(settings.batch));
+    if (schedules.length === 0) {
+      await pollInterval();
+      continue;
+    }
+    await report({ kind: "firing" });
+    await report({ kind: "fired", ids: await fireSome(store, schedules, random) });
   }
 }
 

@@ -2,17 +2,24 @@ import assert from "node:assert/strict";
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { LeaseRef } from "../../store.js";
-import { addAll, newJobs, recordOf } from "./builders.js";
+import { addAll, MINUTE, newJobs, recordOf } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";
 import type { Order, Report, Settings } from "./process.js";
+import { addSchedules } from "./schedule-builders.js";
+import { assertEachSlotOnce, MOST_SLOTS } from "./schedulers.js";
 import type { DefineCase, LiveScene } from "./scene.js";
-import { until } from "./until.js";
+import { randomFrom, until } from "./until.js";
 
 const JOBS = 10_000;
 const CHUNK = 500;
 const BATCH = 80;
 /** Long enough that a busy machine rarely loses a lease, short enough not to be waited for. */
 const LEASE_MS = 800;
+/** Slots of each schedule. */
+const SLOTS = 20;
+const KILLS = 5;
+/** About as long as a firing takes on a machine that is not idle. */
+const KILLED_WITHIN_MS = 30;
 
 export function processCases(test: DefineCase): void {
   test.live(
@@ -41,6 +48,66 @@ export function processCases(test: DefineCase): void {
       }
     },
   );
+
+  test.live(
+    ["another handle", "signals"],
+    "C-12 three processes fire the same schedules, one is killed and another takes its place: no slot is missed or doubled",
+    threeSchedulers,
+  );
+}
+
+async function threeSchedulers(scene: LiveScene): Promise<void> {
+  const { store } = scene;
+  const seed = Date.now() % 1_000_000;
+  const random = randomFrom(seed);
+  const schedulers: Worker[] = [];
+  const names: string[] = [];
+  const startOne = async (): Promise<Worker> => {
+    const n = schedulers.length;
+    const scheduler = start(scene, { role: "schedules", worker: `scheduler ${n}`, seed: seed + n });
+    schedulers.push(scheduler);
+    await scheduler.reported("ready");
+    scheduler.tell("go");
+    return scheduler;
+  };
+  const addMore = async (): Promise<void> => {
+    const more = Array.from({ length: BATCH }, (_, n) => `s${names.length + n}`);
+    const startAt = Date.now() - SLOTS * MINUTE;
+    await addSchedules(store, more, { nextRunAt: startAt, startAt, endAt: startAt + SLOTS * MINUTE });
+    names.push(...more);
+  };
+  /** There is always more to do, so that each is killed in the middle of it. */
+  const untilWithMore = (what: string, condition: () => boolean): Promise<unknown> =>
+    until(what, async () => {
+      if ((await store.dueSchedules(BATCH)).schedules.length < BATCH) await addMore();
+      return condition();
+    });
+  const madeBy = ({ reports }: Worker): string[] =>
+    reports.flatMap((report) => (report.kind === "fired" ? report.ids : []));
+  try {
+    const steady = await Promise.all([startOne(), startOne()]);
+    for (let kills = 0; kills < KILLS; kills++) {
+      const victim = await startOne();
+      await untilWithMore("it to fire something", () => madeBy(victim).length > 0);
+      victim.killSoonAfter("firing", random(KILLED_WITHIN_MS));
+      await untilWithMore("its end", () => victim.ended() !== false);
+      assert.equal(victim.ended(), "SIGKILL");
+    }
+    await until("every slot to be fired", async () => {
+      const { schedules, nextRunAt } = await store.dueSchedules(1);
+      return schedules.length === 0 && nextRunAt === null;
+    });
+    for (const scheduler of steady) scheduler.tell("stop");
+    await until("every process to end", () => schedulers.every((scheduler) => scheduler.ended()));
+    for (const scheduler of steady) assert.equal(scheduler.ended(), "0");
+    const acknowledged = schedulers.flatMap(madeBy);
+    await assertEachSlotOnce(store, names, acknowledged);
+    // Only the last step of each killed process may have gone unreported.
+    const unreported = names.length * SLOTS - acknowledged.length;
+    assert.ok(unreported <= KILLS * BATCH * MOST_SLOTS, `${unreported} jobs were made that nobody reported`);
+  } finally {
+    for (const scheduler of schedulers) scheduler.kill();
+  }
 }
 
 async function fourProcesses(scene: LiveScene): Promise<void> {
@@ -147,6 +214,8 @@ interface Worker {
   reportedSo<T>(what: string, judge: (reports: readonly Report[]) => T | undefined | false): Promise<T>;
   tell(order: Order): void;
   kill(): void;
+  /** Kills it so long after it reports this: sooner than a look at the reports would notice it. */
+  killSoonAfter(kind: Report["kind"], ms: number): void;
   /** How it ended, once it has. */
   ended(): string | false;
 }
@@ -191,6 +260,11 @@ function start(scene: LiveScene, given: Pick<Settings, "role"> & Partial<Setting
       ),
     tell: (order) => void child.send(order),
     kill: () => void child.kill("SIGKILL"),
+    killSoonAfter: (kind, ms) => {
+      child.on("message", (report) => {
+        if ((report as Report).kind === kind) setTimeout(() => child.kill("SIGKILL"), ms);
+      });
+    },
     ended,
   };
 }

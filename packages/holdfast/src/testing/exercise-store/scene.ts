@@ -124,3 +124,9 @@ function sceneOf<C extends Clock>(
     },
   };
 }
+
+/** As many handles as asked for; the same one again where the database cannot be opened twice. */
+export async function handlesOf(scene: LiveScene, count: number): Promise<Store[]> {
+  if (scene.address === "") return Array.from({ length: count }, () => scene.store);
+  return Promise.all(Array.from({ length: count }, () => scene.again()));
+}

@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { OVERLAP } from "../../schedule/slots.js";
+import type { FireAnswer, Firing, Store } from "../../store.js";
+import { key, MINUTE, newJob } from "./builders.js";
+import { allRecords } from "./history.js";
+import {
+  addSchedule,
+  addSchedules,
+  changed,
+  firedAll,
+  fireOne,
+  firingFor,
+  jobOf,
+  newSchedule,
+  scheduleOf,
+} from "./schedule-builders.js";
+import { assertEachSlotOnce, fireSome } from "./schedulers.js";
+import { handlesOf, type DefineCase, type LiveScene } from "./scene.js";
+import { randomFrom } from "./until.js";
+
+const HANDLES = 4;
+const CALLERS = 24;
+const ROUNDS = 10;
+const SCHEDULES = 200;
+const SLOTS = 12;
+const CHANGED = { status: "changed" } as const;
+
+export function firingRaceCases(test: DefineCase): void {
+  test.live([], "C-12 many who fire the same slot at once make one job", async (scene) => {
+    const { store } = scene;
+    const handles = await handlesOf(scene, HANDLES);
+    let schedule = await addSchedule(store);
+    const made: string[] = [];
+    for (let slot = 1; slot <= ROUNDS; slot++) {
+      // Each with a job of another id: nothing but the version keeps them from making one each.
+      const firings = Array.from({ length: CALLERS }, () => firingFor(schedule, [slot]));
+      const answers = await Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing)));
+      const winner = theOne(firings, answers);
+      made.push(jobOf(winner));
+      schedule = await scheduleOf(store);
+      assert.equal(schedule.version, winner.newVersion);
+      assert.deepEqual(schedule.slots[0]?.job, jobOf(winner));
+    }
+    assert.deepEqual([...(await allRecords(store)).keys()].toSorted(), made.toSorted());
+    assert.equal(schedule.slots.length, ROUNDS);
+  });
+
+  test.live(
+    [],
+    "C-11 C-15 of many who make a schedule at once one does, and of many who change it too",
+    async (scene) => {
+      const { store } = scene;
+      const handles = await handlesOf(scene, HANDLES);
+      for (let round = 0; round < ROUNDS; round++) {
+        const name = `s${round}`;
+        const made = Array.from({ length: CALLERS }, (_, n) => newSchedule({ name, user: `maker ${n}` }));
+        const first = await onePut(handles, made, null);
+        const stored = await scheduleOf(store, name);
+        assert.deepEqual({ ...stored, ...first }, stored);
+        const changes = Array.from({ length: CALLERS }, (_, n) => changed(stored, { user: `changer ${n}` }));
+        const second = await onePut(handles, changes, stored.version);
+        assert.equal((await scheduleOf(store, name)).user, second.user);
+      }
+    },
+  );
+
+  test.live([], "C-12 fire against disable and remove: a job exists exactly where it was answered", async (scene) => {
+    const { store } = scene;
+    const handles = await handlesOf(scene, HANDLES);
+    const names = Array.from({ length: 60 }, (_, n) => `s${n}`);
+    const schedules = await addSchedules(store, names, { nextRunAt: 1 });
+    const firings = schedules.map((schedule) => firingFor(schedule, [1]));
+    const [answers, others] = await Promise.all([
+      Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing))),
+      Promise.all(
+        schedules.map((schedule, n) =>
+          n % 2 === 0
+            ? handleOf(handles, n + 1).putSchedule(changed(schedule, { enabled: false }), schedule.version)
+            : handleOf(handles, n + 1).removeSchedule(schedule.name),
+        ),
+      ),
+    ]);
+    const records = await allRecords(store);
+    for (const [n, firing] of firings.entries()) {
+      const [answer, other, after] = [answers[n], others[n], await store.getSchedule(firing.name)];
+      assert.equal(records.has(jobOf(firing)), answer?.status === "fired", `${firing.name}: the job and the answer`);
+      if (n % 2 === 1) {
+        assert.deepEqual([other, after], [true, null]);
+        continue;
+      }
+      const fired = answer?.status === "fired";
+      assert.equal(other, fired ? "changed" : "put", `${firing.name}: one of the two is first`);
+      assert.deepEqual([after?.enabled, after?.lastSlot], fired ? [true, 1] : [false, null]);
+    }
+  });
+
+  test.live([], "C-12 of all that ask for a key at once, by firing or enqueue, one gets it and all name it", keyRace);
+
+  test.live(
+    [],
+    `C-12 ${HANDLES} schedulers over ${SCHEDULES} schedules make each slot one job, and miss none`,
+    stampede,
+  );
+}
+
+async function keyRace(scene: LiveScene): Promise<void> {
+  const { store } = scene;
+  const handles = await handlesOf(scene, HANDLES);
+  for (let round = 0; round < 4; round++) {
+    const keys = Array.from({ length: 5 }, (_, n) => `r${round} k${n}`);
+    const askers = Array.from({ length: 8 }, (_, n) => n);
+    // Each asks for all keys in one batch, half of them the other way round: none may wait for another for good.
+    const inOrder = <T>(items: readonly T[], n: number): T[] => (n % 2 === 0 ? [...items] : items.toReversed());
+    const firings: Firing[][] = [];
+    for (const n of askers) {
+      const schedules = await addSchedules(
+        store,
+        inOrder(keys, n).map((name) => `${name} s${n}`),
+      );
+      firings.push(schedules.map((each) => firingFor(each, [1], { unique: key(each.name.replace(/ s\d+$/, "")) })));
+    }
+    const jobs = askers.map((n) => inOrder(keys, n).map((name) => newJob({ unique: key(name) })));
+    const [fired, inserted] = await Promise.all([
+      Promise.all(firings.map((batch, n) => handleOf(handles, n).fire(batch))),
+      Promise.all(jobs.map((batch, n) => handleOf(handles, n).insert(batch))),
+    ]);
+    const holders = new Set<string>();
+    for (const [at, firing] of firings.flat().entries()) {
+      const answer = fired.flat()[at];
+      assert.ok(answer?.status === "fired", "each schedule was as it was read");
+      const { job = null, heldBy = null } = answer.slots[0] ?? {};
+      holders.add(`${firing.slots[0]?.job?.unique?.key}: ${job ?? heldBy}`);
+      const [kept] = (await scheduleOf(store, firing.name)).slots;
+      assert.deepEqual([kept?.job, kept?.reason], job === null ? [null, OVERLAP] : [jobOf(firing), null]);
+    }
+    for (const [at, job] of jobs.flat().entries()) {
+      const answer = inserted.flat()[at];
+      holders.add(`${job.unique?.key}: ${answer?.status === "duplicate" ? answer.of : job.id}`);
+    }
+    assert.equal(holders.size, keys.length, `they name ${[...holders].toSorted().join(", ")}`);
+    assert.equal((await allRecords(store)).size, (round + 1) * keys.length);
+  }
+}
+
+async function stampede(scene: LiveScene): Promise<void> {
+  const { store } = scene;
+  const seed = Date.now() % 1_000_000;
+  const handles = await handlesOf(scene, HANDLES);
+  const start = Date.now() - SLOTS * MINUTE;
+  const names = Array.from({ length: SCHEDULES }, (_, n) => `s${n}`);
+  await addSchedules(store, names, { nextRunAt: start, startAt: start, endAt: start + SLOTS * MINUTE });
+  const acknowledged = await Promise.all(handles.map((handle, n) => scheduler(handle, randomFrom(seed + n))));
+  await assertEachSlotOnce(store, names, acknowledged.flat());
+}
+
+/** Fires what is due until nothing is. Gives the jobs it was told of. */
+async function scheduler(store: Store, random: (below: number) => number): Promise<string[]> {
+  const made: string[] = [];
+  // A store that does not move what it fires would keep the schedulers at it for ever.
+  const deadline = performance.now() + 60_000;
+  for (;;) {
+    const { schedules } = await store.dueSchedules(1 + random(SCHEDULES));
+    if (schedules.length === 0) return made;
+    assert.ok(performance.now() < deadline, `${schedules.length} schedules or more are due and never come to an end`);
+    made.push(...(await fireSome(store, schedules, random)));
+  }
+}
+
+/** The one firing that was fired; all others must have come too late. */
+function theOne(firings: readonly Firing[], answers: readonly FireAnswer[]): Firing {
+  const [winner, ...rest] = firings.filter((_, n) => answers[n]?.status === "fired");
+  assert.ok(winner !== undefined && rest.length === 0, `${rest.length + 1} or none fired`);
+  for (const [n, answer] of answers.entries()) {
+    assert.deepEqual(answer, firings[n] === winner ? firedAll(winner) : CHANGED);
+  }
+  return winner;
+}
+
+/** Puts all at once, of which one must be put. */
+async function onePut(
+  handles: readonly Store[],
+  records: readonly ReturnType<typeof newSchedule>[],
+  version: string | null,
+): Promise<ReturnType<typeof newSchedule>> {
+  const answers = await Promise.all(records.map((record, n) => handleOf(handles, n).putSchedule(record, version)));
+  const [winner, ...rest] = records.filter((_, n) => answers[n] === "put");
+  assert.ok(winner !== undefined && rest.length === 0, `${rest.length + 1} or none put`);
+  return winner;
+}
+
+function handleOf(handles: readonly Store[], n: number): Store {
+  const handle = handles[n % handles.length];
+  assert.ok(handle !== undefined);
+  return handle;
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { newId } from "../../id.js";
+import type {
+  FireAnswer,
+  FiredSlot,
+  Firing,
+  JobFilter,
+  NewJob,
+  ScheduleFilter,
+  ScheduleRecord,
+  Store,
+  StoredSchedule,
+} from "../../store.js";
+import { MINUTE, newJob } from "./builders.js";
+
+/** A schedule whose next run is not known yet. */
+export function newSchedule(overrides: Partial<ScheduleRecord> = {}): ScheduleRecord {
+  return {
+    name: "digest",
+    version: newId(Date.now()),
+    origin: "runtime",
+    type: "mail",
+    queue: "default",
+    priority: 0,
+    user: null,
+    input: "{}",
+    maxAttempts: 4,
+    expiresAfterMs: null,
+    tags: [],
+    cron: null,
+    timezone: null,
+    everyMs: MINUTE,
+    startAt: null,
+    endAt: null,
+    jitterMs: 0,
+    catchUp: "latest",
+    overlap: "allow",
+    enabled: true,
+    defined: null,
+    changes: null,
+    nextRunAt: null,
+    ...overrides,
+  };
+}
+
+/** Puts a schedule that must be new, and gives it as it is then. */
+export async function addSchedule(store: Store, overrides: Partial<ScheduleRecord> = {}): Promise<StoredSchedule> {
+  const schedule = newSchedule(overrides);
+  assert.equal(await store.putSchedule(schedule, null), "put");
+  return scheduleOf(store, schedule.name);
+}
+
+/** Puts several that must be new, named so. */
+export async function addSchedules(
+  store: Store,
+  names: readonly string[],
+  overrides: Partial<ScheduleRecord> = {},
+): Promise<StoredSchedule[]> {
+  return Promise.all(names.map((name) => addSchedule(store, { ...overrides, name })));
+}
+
+/** Changes a schedule, which must be as it was read, and gives it as it is then. */
+export async function changeSchedule(
+  store: Store,
+  schedule: StoredSchedule,
+  changes: Partial<ScheduleRecord>,
+): Promise<StoredSchedule> {
+  assert.equal(await store.putSchedule(changed(schedule, changes), schedule.version), "put");
+  return scheduleOf(store, schedule.name);
+}
+
+/** The record as it would be written with these changes, in a new version. */
+export function changed(schedule: StoredSchedule, changes: Partial<ScheduleRecord>): ScheduleRecord {
+  const { lastSlot: _l, createdAt: _c, updatedAt: _u, slots: _s, ...record } = schedule;
+  return { ...record, version: newId(Date.now()), ...changes };
+}
+
+/** A schedule that must exist, with its slots. */
+export async function scheduleOf(store: Store, name = "digest"): Promise<StoredSchedule> {
+  const schedule = await store.getSchedule(name);
+  assert.ok(schedule !== null, `schedule ${name} should exist`);
+  return schedule;
+}
+
+/** The names of a page that holds all. */
+export async function namesOf(store: Store, filter: ScheduleFilter = {}): Promise<string[]> {
+  const { schedules } = await store.listSchedules(filter, { limit: 1_000, cursor: null });
+  return schedules.map((schedule) => schedule.name);
+}
+
+/** A firing of a schedule as it was read, which leaves its next run and last slot as they are. */
+export function firingOf(
+  schedule: ScheduleRecord & Partial<Pick<StoredSchedule, "lastSlot">>,
+  overrides: Partial<Firing> = {},
+): Firing {
+  const { name, version, nextRunAt, lastSlot = null } = schedule;
+  return { name, version, newVersion: newId(Date.now()), nextRunAt, lastSlot, slots: [], ...overrides };
+}
+
+/** A firing that makes a job of each of these slots, and goes on a minute after the last of them. */
+export function firingFor(schedule: StoredSchedule, slots: readonly number[], job: Partial<NewJob> = {}): Firing {
+  const lastSlot = slots.at(-1) ?? schedule.lastSlot;
+  return firingOf(schedule, {
+    lastSlot,
+    nextRunAt: lastSlot === null ? null : lastSlot + MINUTE,
+    slots: slots.map((slot) => jobSlot(schedule.name, slot, job)),
+  });
+}
+
+/** A slot that becomes a job, due from now. */
+export function jobSlot(
+  name: string,
+  slot: number,
+  job: Partial<NewJob> = {},
+  reason: string | null = null,
+): FiredSlot {
+  return { slot, through: null, job: newJob({ schedule: { name, slot }, ...job }), reason };
+}
+
+/** A slot, or a stretch of them, that becomes nothing. */
+export function skippedSlot(slot: number, reason: string, through: number | null = null): FiredSlot {
+  return { slot, through, job: null, reason };
+}
+
+/** The id of the job that a firing makes of its `nth` slot. */
+export function jobOf(firing: Firing, nth = 0): string {
+  const job = firing.slots[nth]?.job;
+  assert.ok(job != null, `slot ${nth} of the firing should have a job`);
+  return job.id;
+}
+
+export async function fireOne(store: Store, firing: Firing): Promise<FireAnswer> {
+  const [answer, ...rest] = await store.fire([firing]);
+  assert.deepEqual(rest, []);
+  assert.ok(answer !== undefined, "fire answers each firing");
+  return answer;
+}
+
+/** What is answered when every slot with a job got it. */
+export function firedAll({ slots }: Firing): FireAnswer {
+  return { status: "fired", slots: slots.map(({ job }) => ({ job: job?.id ?? null, heldBy: null })) };
+}
+
+/** Fires what must be fired in full, and gives the schedule as it is then. */
+export async function fireAll(store: Store, firing: Firing): Promise<StoredSchedule> {
+  assert.deepEqual(await fireOne(store, firing), firedAll(firing));
+  return scheduleOf(store, firing.name);
+}
+
+/** Newest first. */
+export async function jobIds(store: Store, filter: JobFilter, limit = 1_000): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await store.list(filter, { limit, cursor });
+    ids.push(...page.jobs.map((job) => job.id));
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return ids;
+}

@@ -1,0 +1,419 @@
+import assert from "node:assert/strict";
+import { newId } from "../../id.js";
+import { NEVER } from "../../schedule/slots.js";
+import type { ScheduleFilter, ScheduleRecord, Store, StoredSchedule } from "../../store.js";
+import { MINUTE, SECOND, stateOf } from "./builders.js";
+import {
+  addSchedule,
+  addSchedules,
+  changed,
+  changeSchedule,
+  fireAll,
+  firingFor,
+  firingOf,
+  fireOne,
+  jobOf,
+  jobSlot,
+  namesOf,
+  newSchedule,
+  scheduleOf,
+  skippedSlot,
+} from "./schedule-builders.js";
+import type { DefineCase } from "./scene.js";
+
+const YEAR = 365 * 24 * 60 * MINUTE;
+const LARGE = 200 * 1024;
+
+/** Every field set, none to what another has. */
+const FULL: ScheduleRecord = {
+  name: "monthly report",
+  version: "01900000-0000-7000-8000-000000000001",
+  origin: "code",
+  type: "report.build",
+  queue: "reports",
+  priority: -7,
+  user: "user-1",
+  input: ` { "month" : "2026-01", "big":123456789012345678901234567890 } `,
+  maxAttempts: 9,
+  expiresAfterMs: 86_400_000,
+  tags: ["monthly", "eu"],
+  cron: "0 8 L * *",
+  timezone: "America/Argentina/Buenos_Aires",
+  everyMs: null,
+  startAt: Date.UTC(2025, 0, 1),
+  endAt: Date.UTC(2099, 11, 31, 23, 59, 59, 999),
+  jitterMs: 1_500,
+  catchUp: { all: 12 },
+  overlap: "skip",
+  enabled: false,
+  defined: `{"cron":"0 8 L * *"}`,
+  changes: `{"enabled":false}`,
+  nextRunAt: Date.UTC(2026, 0, 31, 8),
+};
+/** Null wherever that is allowed. */
+const BARE: Partial<ScheduleRecord> = {
+  user: null,
+  expiresAfterMs: null,
+  tags: [],
+  cron: null,
+  timezone: null,
+  everyMs: 1_000,
+  startAt: null,
+  endAt: null,
+  catchUp: "skip",
+  defined: null,
+  changes: null,
+  nextRunAt: null,
+};
+
+export function scheduleCases(test: DefineCase): void {
+  putCases(test);
+  listCases(test);
+  dueCases(test);
+}
+
+function putCases(test: DefineCase): void {
+  test("C-11 every field of a schedule comes back as it was written", async ({ store, clock }) => {
+    const fresh = { lastSlot: null, createdAt: clock.now(), updatedAt: clock.now(), slots: [] };
+    for (const record of [FULL, newSchedule(BARE)]) {
+      assert.equal(await store.putSchedule(record, null), "put");
+      assert.deepEqual(await store.getSchedule(record.name), { ...record, ...fresh });
+    }
+  });
+
+  test("C-11 every way to catch up comes back as it was written", async ({ store }) => {
+    for (const [index, catchUp] of (["skip", "latest", { all: 1 }, { all: 1_000 }] as const).entries()) {
+      assert.deepEqual((await addSchedule(store, { name: `s${index}`, catchUp })).catchUp, catchUp);
+    }
+  });
+
+  test("C-11 text of any script comes back as it was written", async ({ store }) => {
+    const odd = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ --`;
+    const texts = { user: odd, tags: [odd], input: JSON.stringify({ [odd]: `\0 ${odd} \ud800` }) };
+    const record = newSchedule({ name: odd, type: odd, queue: odd, defined: `"${odd}"`, ...texts });
+    assert.equal(await store.putSchedule(record, null), "put");
+    const stored = await scheduleOf(store, odd);
+    assert.deepEqual({ ...stored, ...record }, stored);
+    const firing = firingFor(stored, [1], texts);
+    assert.deepEqual((await fireAll(store, firing)).slots[0]?.job, jobOf(firing));
+    const found = await store.list({ schedule: odd }, { limit: 10, cursor: null });
+    assert.deepEqual(found.jobs[0]?.schedule, { name: odd, slot: 1 });
+  });
+
+  test("C-11 names that only look alike are different schedules", async ({ store }) => {
+    const names = ["digest", "Digest", "digest ", "dígest", "dígest".normalize("NFD"), "digest2", "digest%", "diges_"];
+    for (const name of names) await addSchedule(store, { name, user: name });
+    for (const name of names) assert.equal((await scheduleOf(store, name)).user, name);
+    assert.equal(await store.removeSchedule("digest"), true);
+    assert.deepEqual((await namesOf(store)).toSorted(), names.slice(1).toSorted());
+    assert.equal(await store.getSchedule("DIGEST"), null);
+  });
+
+  test("C-11 an input of 200 KB is kept, beside a definition and changes that hold it as well", async ({ store }) => {
+    const input = JSON.stringify("x".repeat(LARGE));
+    const record = newSchedule({ input, defined: JSON.stringify({ input }), changes: JSON.stringify({ input }) });
+    assert.equal(await store.putSchedule(record, null), "put");
+    const stored = await scheduleOf(store);
+    // Compared by hand: a difference would be printed in full.
+    for (const field of ["input", "defined", "changes"] as const) {
+      assert.ok(stored[field] === record[field], `${field} comes back as it was written`);
+    }
+    const firing = firingFor(stored, [1, 2, 3], { input });
+    await fireAll(store, firing);
+    for (const nth of [0, 1, 2])
+      assert.ok((await store.get(jobOf(firing, nth)))?.input === input, "so does each job's");
+    const small = await changeSchedule(store, await scheduleOf(store), { input: "1", defined: null, changes: null });
+    assert.deepEqual([small.input, small.defined, small.changes], ["1", null, null]);
+  });
+
+  test("a schedule that does not exist is null, and cannot be removed", async ({ store }) => {
+    assert.equal(await store.getSchedule("digest"), null);
+    assert.equal(await store.removeSchedule("digest"), false);
+  });
+
+  test("C-15 a schedule that exists is not made a second time, and nothing of it changes", async ({ store, clock }) => {
+    const before = await fired(store, clock.now());
+    await clock.advance(MINUTE);
+    const second = { ...FULL, name: before.name };
+    assert.equal(await store.putSchedule(second, null), "changed");
+    assert.equal(await store.putSchedule(changed(before, {}), null), "changed");
+    assert.deepEqual(await scheduleOf(store), before);
+  });
+
+  test("C-11 a change replaces every field, and the name stays one of a kind", async ({ store, clock }) => {
+    const { version, createdAt } = await addSchedule(store, { name: FULL.name, ...BARE });
+    await clock.advance(MINUTE);
+    const kept = { lastSlot: null, createdAt, slots: [] };
+    assert.equal(await store.putSchedule(FULL, version), "put");
+    assert.deepEqual(await store.getSchedule(FULL.name), { ...FULL, ...kept, updatedAt: clock.now() });
+    await clock.advance(MINUTE);
+    const bare = newSchedule({ name: FULL.name, ...BARE });
+    assert.equal(await store.putSchedule(bare, FULL.version), "put");
+    assert.deepEqual(await store.getSchedule(FULL.name), { ...bare, ...kept, updatedAt: clock.now() });
+    assert.deepEqual(await namesOf(store), [FULL.name]);
+  });
+
+  test("C-11 a change of a version that is no longer there changes nothing", async ({ store, clock }) => {
+    const first = await addSchedule(store);
+    const second = await changeSchedule(store, first, { priority: 1 });
+    const third = await fireAll(store, firingFor(second, [clock.now()]));
+    await clock.advance(SECOND);
+    for (const stale of [first.version, second.version, "never was", ""]) {
+      assert.equal(await store.putSchedule(changed(third, { priority: 2 }), stale), "changed", stale);
+    }
+    assert.deepEqual(await scheduleOf(store), third);
+    assert.equal((await changeSchedule(store, third, { priority: 3 })).priority, 3);
+  });
+
+  test("C-11 a change of a schedule that is gone, or never was, does not make it", async ({ store }) => {
+    const gone = await addSchedule(store);
+    await store.removeSchedule(gone.name);
+    assert.equal(await store.putSchedule(changed(gone, {}), gone.version), "changed");
+    assert.equal(await store.putSchedule(newSchedule({ name: "never was" }), gone.version), "changed");
+    assert.deepEqual(await namesOf(store), []);
+  });
+
+  test("C-13 a change keeps the last slot, the slots and the time it was made", async ({ store, clock }) => {
+    const before = await fired(store, clock.now());
+    assert.equal(before.slots.length, 2);
+    await clock.advance(MINUTE);
+    const nextRunAt = clock.now() - 10 * MINUTE;
+    const after = await changeSchedule(store, before, { type: "report", nextRunAt });
+    const { version, updatedAt } = after;
+    assert.deepEqual(after, { ...before, type: "report", nextRunAt, version, updatedAt });
+  });
+
+  test("C-13 a schedule that is disabled and enabled again keeps what it did", async ({ store, clock }) => {
+    const before = await fired(store, clock.now());
+    const resting = await changeSchedule(store, before, { enabled: false, nextRunAt: null });
+    assert.deepEqual([resting.enabled, resting.nextRunAt], [false, null]);
+    assert.deepEqual([resting.lastSlot, resting.slots], [before.lastSlot, before.slots]);
+    const nextRunAt = clock.now() + MINUTE;
+    const again = await changeSchedule(store, resting, { enabled: true, nextRunAt });
+    const { version, updatedAt } = again;
+    assert.deepEqual(again, { ...before, nextRunAt, version, updatedAt });
+  });
+
+  test("removing a schedule takes its slots with it, its jobs and all others stay", async ({ store, clock }) => {
+    const [short, long] = await addSchedules(store, ["digest", "digest2"]);
+    assert.ok(short !== undefined && long !== undefined);
+    const firing = firingFor(short, [clock.now()]);
+    await fireAll(store, firing);
+    const kept = await fireAll(store, firingFor(long, [clock.now()]));
+    assert.equal(await store.removeSchedule("digest"), true);
+    assert.equal(await store.removeSchedule("digest"), false);
+    assert.equal(await store.getSchedule("digest"), null);
+    assert.deepEqual(await namesOf(store), ["digest2"]);
+    assert.deepEqual(await scheduleOf(store, "digest2"), kept);
+    assert.equal(await stateOf(store, jobOf(firing)), "pending");
+    const { jobs } = await store.list({ schedule: "digest" }, { limit: 10, cursor: null });
+    assert.deepEqual(
+      jobs.map((job) => job.id),
+      [jobOf(firing)],
+    );
+  });
+
+  test("a schedule that is removed and made again begins anew", async ({ store, clock }) => {
+    const slot = clock.now();
+    await fired(store, slot);
+    await store.removeSchedule("digest");
+    await clock.advance(MINUTE);
+    const again = await addSchedule(store);
+    assert.deepEqual([again.lastSlot, again.slots, again.createdAt], [null, [], clock.now()]);
+    const after = await fireAll(store, firingFor(again, [slot - MINUTE]));
+    assert.deepEqual([after.lastSlot, after.slots.length], [slot - MINUTE, 1]);
+  });
+}
+
+function listCases(test: DefineCase): void {
+  test("C-11 schedules are listed by name, whole but for their slots", async ({ store, clock }) => {
+    assert.deepEqual(await store.listSchedules({}, { limit: 10, cursor: null }), { schedules: [], cursor: null });
+    const made: StoredSchedule[] = [];
+    for (const name of ["d", "b", "a", "c", "bb"]) {
+      made.push(await addSchedule(store, { ...FULL, name, version: newId(Date.now()) }));
+      await clock.advance(1);
+    }
+    await fireOne(store, firingOf(made[0] ?? FULL, { slots: [jobSlot("d", 5), skippedSlot(6, "no")] }));
+    const expected: StoredSchedule[] = [];
+    for (const name of ["a", "b", "bb", "c", "d"]) expected.push({ ...(await scheduleOf(store, name)), slots: [] });
+    const page = { schedules: expected, cursor: null };
+    assert.deepEqual(await store.listSchedules({}, { limit: 10, cursor: null }), page);
+    assert.deepEqual(await store.listSchedules({}, { limit: 5, cursor: null }), page);
+  });
+
+  test("C-11 list filters by origin, type, user and whether it is enabled, alone and together", async ({ store }) => {
+    const make = (name: string, overrides: Partial<ScheduleRecord>): Promise<StoredSchedule> =>
+      addSchedule(store, { name, ...overrides });
+    await make("a", { origin: "code", type: "mail", user: "u1" });
+    await make("b", { origin: "code", type: "report", user: "u2", enabled: false });
+    await make("c", { origin: "runtime", type: "mail", user: "u1", enabled: false });
+    await make("d", { origin: "runtime", type: "mail" });
+    const cases: [ScheduleFilter, string[]][] = [
+      [{}, ["a", "b", "c", "d"]],
+      [{ origin: "code" }, ["a", "b"]],
+      [{ origin: "runtime" }, ["c", "d"]],
+      [{ enabled: true }, ["a", "d"]],
+      [{ enabled: false }, ["b", "c"]],
+      [{ type: "mail" }, ["a", "c", "d"]],
+      [{ type: "mai" }, []],
+      [{ user: "u1" }, ["a", "c"]],
+      [{ user: "U1" }, []],
+      [{ user: "u1", enabled: false }, ["c"]],
+      [{ origin: "code", type: "mail", user: "u1", enabled: true }, ["a"]],
+      [{ origin: "code", type: "mail", user: "u2" }, []],
+      [{ origin: undefined, enabled: undefined, type: undefined, user: undefined }, ["a", "b", "c", "d"]],
+    ];
+    for (const [filter, expected] of cases) {
+      assert.deepEqual(await namesOf(store, filter), expected, JSON.stringify(filter));
+    }
+  });
+
+  test("paging goes through all schedules in one order, without gaps or doubles", async ({ store }) => {
+    const names = [
+      "a",
+      "A",
+      "á",
+      "a b",
+      "a-b",
+      "ab",
+      "a%",
+      "Z",
+      "z",
+      "ß",
+      "漢",
+      "\u{1f680}",
+      "\uffe6",
+      "10",
+      "9",
+      "_",
+      "~",
+    ];
+    for (const [index, name] of names.entries()) await addSchedule(store, { name, enabled: index % 2 === 0 });
+    const all = await namesOf(store);
+    assert.deepEqual(all.toSorted(), names.toSorted());
+    for (const limit of [1, 2, 5, names.length, 1_000]) {
+      const pages = await pagesOf(store, {}, limit);
+      assert.deepEqual(pages.flat(), all, `by ${limit}`);
+      assert.ok(
+        pages.every((page) => page.length <= limit),
+        `at most ${limit} a page`,
+      );
+    }
+    const enabled = names.filter((_, index) => index % 2 === 0);
+    for (const limit of [1, 3]) {
+      const found = (await pagesOf(store, { enabled: true }, limit)).flat();
+      assert.deepEqual(found.toSorted(), enabled.toSorted());
+    }
+  });
+
+  test("schedules that come, change or go while someone pages shift nothing", async ({ store }) => {
+    const [, , c, d] = await addSchedules(store, ["a", "b", "c", "d", "e"]);
+    const first = await store.listSchedules({}, { limit: 3, cursor: null });
+    assert.equal(first.schedules.length, 3);
+    // The last of the page goes, one comes before it, and one still to come moves.
+    await store.removeSchedule(c?.name ?? "");
+    await addSchedule(store, { name: "aa" });
+    await changeSchedule(store, d as StoredSchedule, { nextRunAt: 1 });
+    const second = await store.listSchedules({}, { limit: 3, cursor: first.cursor });
+    assert.deepEqual(
+      second.schedules.map((schedule) => schedule.name),
+      ["d", "e"],
+    );
+    assert.equal(second.cursor, null);
+  });
+}
+
+function dueCases(test: DefineCase): void {
+  test("C-12 what is due are the schedules whose next run has come, earliest first", async ({ store, clock }) => {
+    const now = clock.now();
+    assert.deepEqual(await store.dueSchedules(10), { at: now, schedules: [], nextRunAt: null });
+    for (const [name, inMs] of Object.entries({ c: -MINUTE, b: 0, z: -YEAR, a: -SECOND, later: 1, latest: 2 })) {
+      await addSchedule(store, { name, nextRunAt: now + inMs });
+    }
+    const due = await store.dueSchedules(10);
+    assert.deepEqual([due.at, due.nextRunAt], [now, now + 1]);
+    assert.deepEqual(dueNames(due), ["z", "c", "a", "b"]);
+    await clock.advance(1);
+    assert.deepEqual(dueNames(await store.dueSchedules(10)), ["z", "c", "a", "b", "later"]);
+  });
+
+  test("due schedules come whole but for their slots, and asking changes nothing", async ({ store, clock }) => {
+    const stored = await addSchedule(store, { ...FULL, enabled: true, nextRunAt: clock.now() });
+    const after = await fireAll(store, firingOf(stored, { slots: [skippedSlot(clock.now(), "no")] }));
+    const due = { at: clock.now(), schedules: [{ ...after, slots: [] }], nextRunAt: null };
+    assert.deepEqual(await store.dueSchedules(10), due);
+    assert.deepEqual(await store.dueSchedules(10), due);
+    assert.deepEqual(await scheduleOf(store, FULL.name), after);
+  });
+
+  test("C-13 an enabled schedule whose next run is not known is due, before all others", async ({ store, clock }) => {
+    await addSchedule(store, { name: "long due", nextRunAt: clock.now() - YEAR });
+    await addSchedule(store, { name: "unknown", nextRunAt: null });
+    await addSchedule(store, { name: "just due", nextRunAt: clock.now() });
+    const all = ["unknown", "long due", "just due"];
+    for (const limit of [1, 2, 3, 10]) {
+      assert.deepEqual(dueNames(await store.dueSchedules(limit)), all.slice(0, limit), `at most ${limit}`);
+    }
+    const unknown = await scheduleOf(store, "unknown");
+    await fireAll(store, firingOf(unknown, { nextRunAt: clock.now() + MINUTE }));
+    const due = await store.dueSchedules(10);
+    assert.deepEqual([dueNames(due), due.nextRunAt], [["long due", "just due"], clock.now() + MINUTE]);
+  });
+
+  test("C-13 a schedule that is disabled is never due, and nobody waits for it", async ({ store, clock }) => {
+    const now = clock.now();
+    for (const [name, nextRunAt] of Object.entries({ past: now - 1, unknown: null, future: now + 1 })) {
+      await addSchedule(store, { name, nextRunAt, enabled: false });
+    }
+    assert.deepEqual(await store.dueSchedules(10), { at: now, schedules: [], nextRunAt: null });
+    await changeSchedule(store, await scheduleOf(store, "past"), { enabled: true });
+    assert.deepEqual(dueNames(await store.dueSchedules(10)), ["past"]);
+    await changeSchedule(store, await scheduleOf(store, "past"), { enabled: false });
+    assert.deepEqual(dueNames(await store.dueSchedules(10)), []);
+  });
+
+  test("C-13 a schedule that runs never more is not due, and nobody waits for it", async ({ store, clock }) => {
+    const ended = await addSchedule(store, { name: "ended", nextRunAt: NEVER });
+    assert.equal(ended.nextRunAt, NEVER);
+    const last = await addSchedule(store, { name: "last", nextRunAt: clock.now() });
+    assert.equal((await fireAll(store, firingOf(last, { nextRunAt: NEVER }))).nextRunAt, NEVER);
+    for (const years of [0, 1, 9]) {
+      await clock.advance(years * YEAR);
+      assert.deepEqual(await store.dueSchedules(10), { at: clock.now(), schedules: [], nextRunAt: null });
+    }
+  });
+
+  test("no more are given than the limit, and the rest once those are dealt with", async ({ store, clock }) => {
+    const now = clock.now();
+    for (let count = 1; count <= 5; count++) await addSchedule(store, { name: `s${count}`, nextRunAt: now - count });
+    await addSchedule(store, { name: "next", nextRunAt: now + MINUTE });
+    await addSchedule(store, { name: "after", nextRunAt: now + 2 * MINUTE });
+    for (const expected of [["s5", "s4"], ["s3", "s2"], ["s1"], []]) {
+      const due = await store.dueSchedules(2);
+      assert.deepEqual([dueNames(due), due.nextRunAt], [expected, now + MINUTE]);
+      for (const schedule of due.schedules) await fireAll(store, firingOf(schedule, { nextRunAt: now + 3 * MINUTE }));
+    }
+  });
+}
+
+/** The schedule `digest` with a slot that became a job and one that did not. */
+async function fired(store: Store, slot: number): Promise<StoredSchedule> {
+  const slots = [jobSlot("digest", slot - 1, {}, "late"), skippedSlot(slot, "no", slot + 1)];
+  return fireAll(store, firingOf(await addSchedule(store), { lastSlot: slot + 1, nextRunAt: slot + MINUTE, slots }));
+}
+
+function dueNames({ schedules }: { schedules: readonly StoredSchedule[] }): string[] {
+  return schedules.map((schedule) => schedule.name);
+}
+
+async function pagesOf(store: Store, filter: ScheduleFilter, limit: number): Promise<string[][]> {
+  const pages: string[][] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await store.listSchedules(filter, { limit, cursor });
+    pages.push(page.schedules.map((schedule) => schedule.name));
+    cursor = page.cursor;
+    assert.ok(pages.length < 1_000, "paging must come to an end");
+  } while (cursor !== null);
+  return pages;
+}

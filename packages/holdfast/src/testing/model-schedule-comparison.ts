@@ -1,0 +1,288 @@
+import { NEVER } from "../schedule/slots.js";
+import type { FiredSlot, Firing, NewJob, ScheduleFilter, ScheduleRecord, Store, StoredSchedule } from "../store.js";
+import { must, same } from "./model-check.js";
+import type { JobDraft } from "./model-commands.js";
+import { pick } from "./model-names.js";
+import { RUN_KEYS, SCHEDULES } from "./model-schedule-commands.js";
+import type { FiringDraft, NextRun, ScheduleCommand, ScheduleDraft, VersionPick } from "./model-schedule-commands.js";
+import { dueTime } from "./model-schedules.js";
+import type { StoreModel } from "./model.js";
+
+/** What the schedules share with the rest of a comparison. */
+export interface Surroundings {
+  model: StoreModel;
+  /** Every job ever inserted. */
+  asked: ReadonlyMap<string, NewJob>;
+  /** The store as this worker sees it; the first handle, if none is named. */
+  storeOf: (worker?: string) => Store;
+  /** A job as the draft asks for it, under a new id or under this one. */
+  newJob: (draft: JobDraft, id?: string) => NewJob;
+  /** The store says that this job is new. */
+  inserted: (job: NewJob) => void;
+  /** Names what a command came down to, for people. */
+  touched: (what: string) => void;
+}
+
+const NO_VERSION = "v0";
+const SLOT_MS = 1_000;
+// Small, so that the cursor is used.
+const PAGE = 2;
+const FILTERS: readonly ScheduleFilter[] = [
+  { origin: "code" },
+  { enabled: false },
+  { enabled: true, origin: "runtime" },
+  { type: "send" },
+  { user: "ann" },
+];
+
+/** Does commands on schedules to a store and to the model, and compares what comes of them. */
+export class ScheduleComparison {
+  readonly #around: Surroundings;
+  /** Every version there ever was. */
+  readonly #versions: string[] = [];
+  /** Versions and last slots by the store's own answers: a mistake shared with the model would pass every comparison. */
+  readonly #current = new Map<string, { version: string; lastSlot: number | null }>();
+  #numbered = 0;
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+  }
+
+  async do(command: ScheduleCommand, now: number): Promise<void> {
+    switch (command.do) {
+      case "putSchedule":
+        return this.#put(command, now);
+      case "removeSchedule":
+        return this.#remove(this.#nameOf(command.nth));
+      case "dueSchedules":
+        return this.#due(command.limit, this.#around.storeOf(command.worker), now);
+      case "fire":
+        return this.#fire(command.firings, this.#around.storeOf(command.worker), now);
+    }
+  }
+
+  /** Every schedule is what the model says, with its slots and without, and so is what is due. */
+  async check(now: number): Promise<void> {
+    const { model } = this.#around;
+    const store = this.#around.storeOf();
+    same((await listed(store, {})).map(visible), model.schedules.list({}).map(visible), "the schedules, as listed");
+    const expected = [...model.schedules.all.values()];
+    const found = await Promise.all(expected.map(({ name }) => store.getSchedule(name)));
+    same(
+      found.map((schedule) => schedule && visible(schedule)),
+      expected.map(visible),
+      "the schedules with their slots",
+    );
+    await this.#due(PAGE, store, now);
+  }
+
+  /** Filters find what the model says, of schedules and of the jobs that they made. */
+  async checkLists(): Promise<void> {
+    const { model } = this.#around;
+    const store = this.#around.storeOf();
+    for (const filter of FILTERS) {
+      const names = (await listed(store, filter)).map(({ name }) => name);
+      same(
+        names,
+        model.schedules.list(filter).map(({ name }) => name),
+        `the schedules with ${JSON.stringify(filter)}`,
+      );
+    }
+    for (const schedule of SCHEDULES) {
+      const there = (await store.getSchedule(schedule)) !== null;
+      same(there, model.schedules.all.has(schedule), `whether there is a schedule ${schedule}`);
+      const { jobs } = await store.list({ schedule }, { limit: 1_000, cursor: null });
+      const expected = [...model.jobs.values()].filter((job) => job.schedule?.name === schedule);
+      same(
+        new Set(jobs.map(({ id }) => id)),
+        new Set(expected.map(({ id }) => id)),
+        `the jobs of schedule ${schedule}`,
+      );
+    }
+  }
+
+  async #put({ name, over, schedule, worker }: ScheduleCommand & { do: "putSchedule" }, now: number): Promise<void> {
+    const { model, storeOf } = this.#around;
+    const there = model.schedules.all.has(name) || over.of === "stale";
+    const version = over.of === "none" || !there ? null : this.#versionOf(name, over);
+    const record = this.#recordOf(name, schedule, now);
+    const answer = await storeOf(worker).putSchedule(record, version);
+    same(answer, model.schedules.put(record, version, now), "the answer of putSchedule");
+    if (answer === "changed") return;
+    const before = this.#replaces(name, version);
+    this.#current.set(name, { version: record.version, lastSlot: before?.lastSlot ?? null });
+  }
+
+  async #remove(name: string): Promise<void> {
+    const { model, storeOf, touched } = this.#around;
+    touched(name);
+    same(await storeOf().removeSchedule(name), model.schedules.remove(name), "the answer of removeSchedule");
+    this.#current.delete(name);
+  }
+
+  async #due(limit: number, store: Store, now: number): Promise<void> {
+    const { schedules: model } = this.#around.model;
+    const { at, schedules, nextRunAt } = await store.dueSchedules(limit);
+    same({ at, nextRunAt }, { at: now, nextRunAt: model.nextRunAt(now) }, "the answer of dueSchedules");
+    const due = model.due(now);
+    // Of those due at the same instant, any may come first.
+    same(schedules.map(dueTime), due.slice(0, limit).map(dueTime), "the times of the due schedules");
+    const expected = schedules.map(({ name }) => due.find((schedule) => schedule.name === name));
+    same(
+      schedules.map(visible),
+      expected.map((schedule) => schedule && visible(schedule)),
+      "the due schedules",
+    );
+    same(new Set(schedules.map(({ name }) => name)).size, schedules.length, "the number of due schedules");
+  }
+
+  async #fire(drafts: readonly FiringDraft[], store: Store, now: number): Promise<void> {
+    const { model, touched, inserted } = this.#around;
+    const firings = this.#firingsOf(drafts, now);
+    for (const { name, version, slots } of firings) {
+      touched(`${name} ${version} (${slots.map(({ job }) => job?.id ?? "no job").join(", ")})`);
+    }
+    const answers = await store.fire(firings);
+    const present = new Set(model.jobs.keys());
+    const expected = firings.map((firing) => model.schedules.fire(firing, now));
+    same(answers, expected, "the answers of fire");
+    for (const [at, firing] of firings.entries()) {
+      const answer = answers[at];
+      if (answer?.status !== "fired") continue;
+      const before = this.#replaces(firing.name, firing.version);
+      must(
+        (firing.lastSlot ?? Number.NEGATIVE_INFINITY) >= (before?.lastSlot ?? Number.NEGATIVE_INFINITY),
+        () => `the last slot of ${firing.name} moved back from ${before?.lastSlot} to ${firing.lastSlot}`,
+      );
+      this.#current.set(firing.name, { version: firing.newVersion, lastSlot: firing.lastSlot });
+      for (const [nth, { job }] of firing.slots.entries()) {
+        if (job !== null && answer.slots[nth]?.job === job.id && !present.has(job.id)) inserted(job);
+      }
+    }
+  }
+
+  /** A version gives way to another once: whoever read it comes too late after that. */
+  #replaces(name: string, version: string | null): { lastSlot: number | null } | undefined {
+    const current = this.#current.get(name);
+    must(
+      (current?.version ?? null) === version,
+      () => `${name} was replaced over version ${version}, but was in ${current?.version ?? "no version"}`,
+    );
+    return current;
+  }
+
+  /** Each schedule once, and each job: what is due is read once and fired once. */
+  #firingsOf(drafts: readonly FiringDraft[], now: number): Firing[] {
+    const byName = new Map<string, Firing>();
+    const used = new Set<string>();
+    for (const draft of drafts) {
+      const name = this.#nameOf(draft.nth);
+      if (!byName.has(name)) byName.set(name, this.#firingOf(name, draft, used, now));
+    }
+    return [...byName.values()];
+  }
+
+  /** One that is there, as long as there is any. */
+  #nameOf(nth: number): string {
+    return pick([...this.#around.model.schedules.all.keys()], nth) ?? SCHEDULES[0] ?? "";
+  }
+
+  #firingOf(name: string, draft: FiringDraft, used: Set<string>, now: number): Firing {
+    const stored = this.#around.model.schedules.all.get(name);
+    const known = stored?.lastSlot ?? null;
+    let slot = known ?? now;
+    const slots = draft.slots.flatMap(({ job, stretch, reason, times }) =>
+      Array.from({ length: times }, (): FiredSlot => {
+        slot += SLOT_MS;
+        const through = stretch ? slot + SLOT_MS / 2 : null;
+        return { slot, through, job: job && this.#slotJob(job, { name, slot }, used), reason };
+      }),
+    );
+    const last = slots.at(-1);
+    const moves = {
+      on: last === undefined ? known : (last.through ?? last.slot),
+      stays: known,
+      back: known === null ? null : known - 1,
+      forgotten: null,
+    };
+    return {
+      name,
+      version: this.#versionOf(name, draft.version),
+      newVersion: this.#newVersion(),
+      nextRunAt: instantOf(draft.nextRun, now),
+      lastSlot: moves[draft.lastSlot],
+      slots,
+    };
+  }
+
+  #slotJob(draft: JobDraft, schedule: { name: string; slot: number }, used: Set<string>): NewJob {
+    const { asked, newJob } = this.#around;
+    const repeated = draft.again === null ? undefined : pick([...asked.keys()], draft.again);
+    const job = newJob(draft, repeated === undefined || used.has(repeated) ? undefined : repeated);
+    used.add(job.id);
+    const key = RUN_KEYS[schedule.name];
+    const unique = job.unique === null || key === undefined ? null : { ...job.unique, key };
+    return { ...job, unique, schedule };
+  }
+
+  #recordOf(name: string, draft: ScheduleDraft, now: number): ScheduleRecord {
+    const { cron, nextRun, inputBytes, ...given } = draft;
+    const n = this.#versions.length;
+    return {
+      ...given,
+      name,
+      version: this.#newVersion(),
+      priority: n % 7,
+      input: JSON.stringify({ n, padding: "x".repeat(inputBytes) }),
+      maxAttempts: 1 + (n % 3),
+      expiresAfterMs: cron ? 60_000 : null,
+      cron: cron ? "0 8 * * 1-5" : null,
+      timezone: cron ? "Europe/Berlin" : null,
+      everyMs: cron ? null : 60_000,
+      startAt: cron ? now : null,
+      endAt: cron ? now + n : null,
+      jitterMs: n,
+      defined: given.origin === "code" ? `{"n":${n}}` : null,
+      changes: given.origin === "code" ? "{}" : null,
+      nextRunAt: instantOf(nextRun, now),
+    };
+  }
+
+  #versionOf(name: string, { of, nth }: VersionPick): string {
+    const current = this.#around.model.schedules.all.get(name)?.version ?? NO_VERSION;
+    if (of === "right") return current;
+    return (
+      pick(
+        this.#versions.filter((version) => version !== current),
+        nth,
+      ) ?? NO_VERSION
+    );
+  }
+
+  #newVersion(): string {
+    const version = `v${++this.#numbered}`;
+    this.#versions.push(version);
+    return version;
+  }
+}
+
+function instantOf(nextRun: NextRun, now: number): number | null {
+  if (nextRun === "never") return NEVER;
+  return nextRun === null ? null : now + nextRun;
+}
+
+async function listed(store: Store, filter: ScheduleFilter): Promise<StoredSchedule[]> {
+  const schedules: StoredSchedule[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await store.listSchedules(filter, { limit: PAGE, cursor });
+    schedules.push(...page.schedules);
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return schedules;
+}
+
+/** What the contract fixes: when the record was last touched, it leaves open. */
+function visible({ updatedAt: _, ...schedule }: StoredSchedule): object {
+  return schedule;
+}

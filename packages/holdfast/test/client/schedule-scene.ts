@@ -1,0 +1,78 @@
+import { holdfast, type Holdfast, type HoldfastOptions, type Schedule } from "holdfast";
+import { sqlite } from "holdfast/sqlite";
+import { fakeClock, type FakeClock } from "holdfast/testing";
+import { onTestFinished } from "vitest";
+import { watch, type WatchedStore } from "../engine/scene.js";
+import { cleanup, double, fileStore, START } from "./scene.js";
+
+export const MINUTE = 60_000;
+export const HOUR = 3_600_000;
+export const DAY = 86_400_000;
+
+export const PLACES = ["in memory", "on a file"] as const;
+export type Place = (typeof PLACES)[number];
+
+export interface ScheduleScene {
+  readonly hf: Holdfast;
+  readonly clock: FakeClock;
+  readonly store: WatchedStore;
+  /** Its version, which no change leaves as it was. */
+  readonly versionOf: (name: string) => Promise<string | undefined>;
+  /** Another client on the same file, with the same clock, as another process would be. */
+  readonly another: (options?: HoldfastOptions) => Promise<Holdfast>;
+}
+
+/** A client whose store can be looked into, with a clock that stands still and no scheduler running. */
+export async function openOn(place: Place, options: HoldfastOptions = {}): Promise<ScheduleScene> {
+  const clock = fakeClock(START);
+  const file = place === "in memory" ? ":memory:" : (await fileStore()).slice("sqlite:".length);
+  const store = watch(sqlite(file, { clock }));
+  const make = async (more: HoldfastOptions): Promise<Holdfast> => {
+    const hf = await holdfast({ jobs: [cleanup, double], clock, logger: false, random: () => 0.5, ...more });
+    onTestFinished(() => hf.close());
+    return hf;
+  };
+  return {
+    hf: await make({ ...options, store: store.store }),
+    clock,
+    store,
+    versionOf: async (name) => (await store.store.getSchedule(name))?.version,
+    another: (more = options) => make({ ...more, store: sqlite(file, { clock }) }),
+  };
+}
+
+/** The schedule, which must exist. */
+export async function scheduleOf(hf: Holdfast, name: string): Promise<Schedule> {
+  const found = await hf.schedules.get(name);
+  if (found === null) throw new Error(`no schedule ${name}`);
+  return found;
+}
+
+/** What can be set of a schedule, as it is read back. */
+export function settingsOf(schedule: Schedule): Omit<Schedule, keyof typeof FACTS> {
+  return Object.fromEntries(Object.entries(schedule).filter(([field]) => !Object.hasOwn(FACTS, field))) as Omit<
+    Schedule,
+    keyof typeof FACTS
+  >;
+}
+const FACTS = {
+  name: true,
+  origin: true,
+  changed: true,
+  nextRunAt: true,
+  lastSlot: true,
+  createdAt: true,
+  updatedAt: true,
+  slots: true,
+} as const;
+
+/** An instant so many milliseconds after the clock's start. */
+export function after(ms: number): Date {
+  return new Date(START + ms);
+}
+
+/** The slots that became jobs, oldest first. */
+export async function slotsMade(hf: Holdfast, schedule: string): Promise<Date[]> {
+  const { jobs } = await hf.list({ schedule, limit: 1_000 });
+  return jobs.map((job) => job.schedule?.slot ?? new Date(Number.NaN)).toSorted((a, b) => Number(a) - Number(b));
+}

@@ -1,0 +1,89 @@
+import { ScheduleExists, type Holdfast, type ScheduleChanges } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { after, HOUR, openOn, scheduleOf, slotsMade } from "./schedule-scene.js";
+import { cleanup } from "./scene.js";
+
+const CLIENTS = 5;
+const hourly = { job: cleanup, every: "1h" } as const;
+
+/** Several clients with connections of their own on one file, as so many processes would be. */
+async function several(): Promise<{ clients: Holdfast[] } & Awaited<ReturnType<typeof openOn>>> {
+  const scene = await openOn("on a file");
+  const others = await Promise.all(Array.from({ length: CLIENTS - 1 }, () => scene.another()));
+  return { ...scene, clients: [scene.hf, ...others] };
+}
+
+describe("clients that change schedules on one file at the same time", () => {
+  it("C-11 define one schedule, if it is the same they define", async () => {
+    const { hf, clients } = await several();
+    const defined = await Promise.all(clients.map((client) => client.schedule("s", hourly)));
+    expect((await hf.schedules.list()).schedules).toHaveLength(1);
+    for (const answer of defined) expect(answer).toEqual(defined[0]);
+  });
+
+  it("C-11 create one schedule, and the others are told that there is one", async () => {
+    const { hf, clients } = await several();
+    const answers = await Promise.allSettled(
+      clients.map((client, index) => client.schedules.create("s", { ...hourly, priority: index })),
+    );
+    const made = answers.filter((answer) => answer.status === "fulfilled");
+    expect(made).toHaveLength(1);
+    expect(await scheduleOf(hf, "s")).toEqual(made[0]?.value);
+    for (const answer of answers) {
+      if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(ScheduleExists);
+    }
+  });
+
+  it("C-15 keep each other's changes, if they change different things", async () => {
+    const { hf, clients } = await several();
+    await hf.schedule("s", hourly);
+    const changes: ScheduleChanges[] = [
+      { priority: 7 },
+      { queue: "q" },
+      { maxAttempts: 9 },
+      { tags: ["t"] },
+      { catchUp: { all: 3 } },
+    ];
+    await Promise.all(clients.map((client, index) => client.schedules.update("s", changes[index] ?? {})));
+    const { changed, ...all } = await scheduleOf(hf, "s");
+    expect(all).toMatchObject(Object.assign({}, ...changes));
+    expect(changed.toSorted()).toEqual(["catchUp", "maxAttempts", "priority", "queue", "tags"]);
+  });
+
+  it("C-15 keep what an operator changes while they start", async () => {
+    const { hf, clients } = await several();
+    await hf.schedule("s", hourly);
+    const deployed = { ...hourly, queue: "deployed", priority: 1 };
+    const [operator, ...starting] = clients;
+    await Promise.all([
+      operator?.schedules.update("s", { priority: 7 }),
+      ...starting.map((client) => client.schedule("s", deployed)),
+    ]);
+    expect(await scheduleOf(hf, "s")).toMatchObject({ priority: 7, queue: "deployed", changed: ["priority"] });
+  });
+
+  it("C-12 fire each slot once, while others change the schedule and run it by hand", async () => {
+    const { hf, clients, clock } = await several();
+    await hf.schedule("s", { ...hourly, catchUp: { all: 100 } });
+    const byHand: string[] = [];
+    for (let hour = 1; hour <= 8; hour++) {
+      await clock.advance("1h");
+      const [, , run] = await Promise.all([
+        clients[0]?.schedules.fireDue(),
+        clients[1]?.schedules.fireDue(),
+        clients[2]?.schedules.runNow("s"),
+        clients[3]?.schedules.update("s", { priority: hour }),
+        clients[4]?.schedules.fireDue(),
+      ]);
+      byHand.push(run?.id ?? "");
+    }
+    await hf.schedules.fireDue();
+    const { jobs } = await hf.list({ schedule: "s" });
+    const bySlot = jobs.filter(({ id }) => !byHand.includes(id)).map(({ schedule }) => schedule?.slot);
+    expect(bySlot.toSorted((a, b) => Number(a) - Number(b))).toEqual(
+      Array.from({ length: 8 }, (_, index) => after((index + 1) * HOUR)),
+    );
+    expect(await slotsMade(hf, "s")).toHaveLength(16);
+    expect(await scheduleOf(hf, "s")).toMatchObject({ priority: 8, lastSlot: after(8 * HOUR) });
+  });
+});

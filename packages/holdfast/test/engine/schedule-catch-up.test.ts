@@ -1,0 +1,238 @@
+import { job, type CatchUp, type Holdfast, type SlotRecord } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { hear, scene } from "./scene.js";
+import { after, DAY, HOUR, jobsOf, MINUTE, processes, slotsMade, steps } from "./schedule-scene.js";
+
+const nothing = job({ type: "nothing", run() {} });
+const MISSED = "missed while nothing ran";
+
+/** What is known of the slots, oldest first, without ids and times. */
+async function kept(hf: Holdfast, name: string): Promise<[Date, Date | null, "job" | "none", string | null][]> {
+  const slots = (await hf.schedules.get(name))?.slots ?? [];
+  return slots
+    .map(({ slot, through, job: made, reason }: SlotRecord): [Date, Date | null, "job" | "none", string | null] => [
+      slot,
+      through,
+      made === null ? "none" : "job",
+      reason,
+    ])
+    .toReversed();
+}
+
+/** Slots every hour; nothing runs after 01:00 until 06:20. */
+const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof kept>>][] = [
+  ["skip: none of them", "skip", [], [[after(2 * HOUR), after(6 * HOUR), "none", MISSED]]],
+  [
+    "latest: the last of them",
+    "latest",
+    [6],
+    [
+      [after(2 * HOUR), after(5 * HOUR), "none", MISSED],
+      [after(6 * HOUR), null, "job", "late by 20m"],
+    ],
+  ],
+  [
+    "the newest three",
+    { all: 3 },
+    [4, 5, 6],
+    [
+      [after(2 * HOUR), after(3 * HOUR), "none", MISSED],
+      [after(4 * HOUR), null, "job", "late by 2h 20m"],
+      [after(5 * HOUR), null, "job", "late by 1h 20m"],
+      [after(6 * HOUR), null, "job", "late by 20m"],
+    ],
+  ],
+  [
+    "all but one",
+    { all: 4 },
+    [3, 4, 5, 6],
+    [
+      [after(2 * HOUR), null, "none", MISSED],
+      [after(3 * HOUR), null, "job", "late by 3h 20m"],
+      [after(4 * HOUR), null, "job", "late by 2h 20m"],
+      [after(5 * HOUR), null, "job", "late by 1h 20m"],
+      [after(6 * HOUR), null, "job", "late by 20m"],
+    ],
+  ],
+  [
+    "all of them",
+    { all: 5 },
+    [2, 3, 4, 5, 6],
+    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", `late by ${hour === 6 ? "" : `${6 - hour}h `}20m`]),
+  ],
+  [
+    "more than there are",
+    { all: 1_000 },
+    [2, 3, 4, 5, 6],
+    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", `late by ${hour === 6 ? "" : `${6 - hour}h `}20m`]),
+  ],
+];
+
+describe("slots missed while nothing ran", () => {
+  it.each(WAYS)("on a file that no process had open, %s", async (_what, catchUp, made, slots) => {
+    const { clock, open } = await processes();
+    const before = await open({ jobs: [nothing] });
+    await before.schedule("hourly", { job: nothing, every: "1h", catchUp });
+    await clock.advance("1h");
+    expect(await before.schedules.fireDue()).toBe(1);
+    await before.close();
+    await clock.advance("320m");
+    const hf = await open({ jobs: [nothing] });
+    const [skipped, fired] = [hear(hf, "skipped"), hear(hf, "fired")];
+    expect(await hf.schedules.fireDue()).toBe(made.length);
+    expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
+    expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
+    expect(await hf.schedules.get("hourly")).toMatchObject({ lastSlot: after(6 * HOUR), nextRunAt: after(7 * HOUR) });
+    expect(skipped).toEqual(
+      slots
+        .filter(([, , what]) => what === "none")
+        .map(([slot, through, , reason]) => ({ schedule: "hourly", slot, through, reason, heldBy: null })),
+    );
+    expect(fired.map(({ slot, reason }) => [slot, null, "job", reason])).toEqual(
+      slots.filter(([, , what]) => what === "job"),
+    );
+    // And on it goes as if nothing had happened.
+    await clock.advance("40m");
+    expect(await hf.schedules.fireDue()).toBe(1);
+    expect((await kept(hf, "hourly")).at(-1)).toEqual([after(7 * HOUR), null, "job", null]);
+  });
+
+  it.each(WAYS)("under a worker whose machine slept, %s", async (_what, catchUp, made, slots) => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("hourly", { job: nothing, every: "1h", catchUp });
+    clock.setWall(clock.now() + 59 * MINUTE + 30_000);
+    hf.work();
+    await clock.advance("1m");
+    // Asleep: monotonic time stands still, the wall clock does not.
+    clock.setWall(clock.now() + 320 * MINUTE - 30_000);
+    await clock.advance("10s");
+    expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
+    expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
+  });
+
+  it("that are late by less than a minute are not missed, whatever the rule", async () => {
+    for (const catchUp of ["skip", "latest", { all: 5 }] as const) {
+      for (const [lateMs, made] of [
+        [60_000, 1],
+        [60_001, catchUp === "skip" ? 0 : 1],
+      ] as const) {
+        const { hf, clock } = await scene({ jobs: [nothing] });
+        await hf.schedule("hourly", { job: nothing, every: "1h", catchUp });
+        await clock.advance(HOUR + lateMs);
+        expect(await hf.schedules.fireDue()).toBe(made);
+        const reason = lateMs === 60_000 ? null : made === 1 ? "late by 1m" : MISSED;
+        expect(await kept(hf, "hourly")).toEqual([[after(HOUR), null, made === 1 ? "job" : "none", reason]]);
+      }
+    }
+  });
+
+  it("with skip: the one that is just due runs, and those before it are missed", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: "skip" });
+    await clock.advance("3h");
+    expect(await hf.schedules.fireDue()).toBe(1);
+    expect(await kept(hf, "hourly")).toEqual([
+      [after(HOUR), after(2 * HOUR), "none", MISSED],
+      [after(3 * HOUR), null, "job", null],
+    ]);
+  });
+
+  it("are told in hours and days when they are very late", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("monthly", { job: nothing, cron: "0 0 1 * *", startAt: after(1), catchUp: { all: 3 } });
+    clock.setWall(Date.UTC(2026, 2, 2, 1, 5));
+    await hf.schedules.fireDue();
+    expect((await kept(hf, "monthly")).map(([, , , reason]) => reason)).toEqual(["late by 29d", "late by 25h 5m"]);
+  });
+
+  it("run as late as they are: no jitter, and in their place in line", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 3 }, jitter: "30m" });
+    await clock.advance("10h");
+    await hf.schedules.fireDue();
+    const made = await jobsOf(hf, "hourly");
+    expect(made.slice(0, 2).map(({ runAt }) => runAt)).toEqual([after(10 * HOUR), after(10 * HOUR)]);
+    // Only that of the last slot, which is on time, is still to come.
+    const late = Number(made[2]?.runAt) - Number(after(10 * HOUR));
+    expect(late >= 0 && late <= 30 * MINUTE).toBe(true);
+  });
+
+  it("before the start are not missed, and none comes after the end", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    const window = { startAt: after(2 * HOUR), endAt: after(5 * HOUR) };
+    await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 100 }, ...window });
+    clock.setWall(Number(after(30 * DAY)));
+    expect(await hf.schedules.fireDue()).toBe(3);
+    expect(await slotsMade(hf, "hourly")).toEqual(steps(HOUR, 2, 4));
+    expect(await hf.schedules.get("hourly")).toMatchObject({ nextRunAt: null, lastSlot: after(4 * HOUR) });
+    expect(await hf.schedules.fireDue()).toBe(0);
+  });
+});
+
+describe("a thousand slots to catch up", () => {
+  it("are made up for in parts, each slot once and in order", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
+    clock.setWall(Number(after(2_000 * MINUTE)));
+    const fired = hear(hf, "fired");
+    hf.work({ concurrency: 50 });
+    for (let round = 0; round < 50 && fired.length < 1_000; round++) await clock.settle();
+    expect(fired.map(({ slot }) => slot)).toEqual(steps(MINUTE, 1_001, 2_000));
+    expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1_001, 2_000));
+    const [oldest] = (await kept(hf, "minutely")).filter(([, , what]) => what === "none");
+    expect(oldest).toEqual([after(MINUTE), after(1_000 * MINUTE), "none", MISSED]);
+    const parts = store.calls("fire").map(([firings]) => (firings as { slots: unknown[] }[])[0]?.slots.length);
+    expect(parts.length).toBeGreaterThanOrEqual(10);
+    for (const size of parts) expect(size).toBeLessThanOrEqual(101);
+    await clock.advance("1m");
+    expect((await hf.stats()).states.completed).toBe(1_001);
+  });
+
+  it("are made up for in smaller parts if their input is large", async () => {
+    const large = job({ type: "large", input: z.object({ text: z.string() }), run() {} });
+    const { hf, clock, store } = await scene({ jobs: [large] });
+    const input = { text: "x".repeat(200_000) };
+    for (const name of ["a", "b", "c"]) {
+      await hf.schedule(name, { job: large, input, every: "1m", catchUp: { all: 12 } });
+    }
+    await clock.advance("12m");
+    store.forget();
+    expect(await hf.schedules.fireDue()).toBe(36);
+    for (const [firings] of store.calls("fire")) {
+      const jobs = (firings as { slots: { job: { input: string } | null }[] }[]).flatMap(({ slots }) => slots);
+      expect(jobs.reduce((sum, { job: made }) => sum + (made?.input.length ?? 0), 0)).toBeLessThanOrEqual(1_048_576);
+    }
+    for (const name of ["a", "b", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(MINUTE, 1, 12));
+  });
+
+  it("of many schedules at once are spread over transactions too, so that none keeps the others waiting", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    for (let n = 0; n < 30; n++) {
+      await hf.schedule(`s ${n}`, { job: nothing, every: "1m", catchUp: { all: 150 } });
+    }
+    await clock.advance("150m");
+    store.forget();
+    expect(await hf.schedules.fireDue()).toBe(30 * 150);
+    const made = store.calls("fire").map(([firings]) => {
+      return (firings as { slots: unknown[] }[]).reduce((sum, { slots }) => sum + slots.length, 0);
+    });
+    // As many as an enqueue of many would write at once, and a few that are only told.
+    expect(Math.max(...made)).toBeLessThanOrEqual(600);
+  });
+
+  it("lose none and double none if the store fails half way", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
+    await clock.advance("1000m");
+    const gone = new Error("the database is restarting");
+    hf.on("fired", ({ slot }) => {
+      if (Number(slot) === Number(after(350 * MINUTE))) store.fail(gone, "fire");
+    });
+    await expect(hf.schedules.fireDue()).rejects.toBe(gone);
+    expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1, 400));
+    store.fail(gone, "fire")();
+    expect(await hf.schedules.fireDue()).toBe(600);
+    expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1, 1_000));
+  });
+});

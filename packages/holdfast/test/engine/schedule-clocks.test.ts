@@ -1,0 +1,233 @@
+import { job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { hear, scene } from "./scene.js";
+import { after, byHand, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+
+const nothing = job({ type: "nothing", run() {} });
+
+describe("C-12 a clock that is set while a scheduler runs", () => {
+  it("back by an hour: nothing runs twice, and all goes on when the hour has passed again", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("every", { job: nothing, every: "10m" });
+    await hf.schedule("cron", { job: nothing, cron: "*/10 * * * *", timezone: "Europe/Berlin" });
+    clock.setWall(START + 2 * HOUR - MINUTE);
+    await hf.schedules.fireDue();
+    hf.work({ poll: "1m" });
+    await clock.advance("2m");
+    const before = await slotsMade(hf, "every");
+    expect(before.at(-1)).toEqual(after(2 * HOUR));
+    clock.setWall(clock.now() - HOUR);
+    await clock.advance("58m");
+    expect(await slotsMade(hf, "every")).toEqual(before);
+    // From 02:00 on, the clock is where it was.
+    await clock.advance("11m");
+    const expected = [...before, after(2 * HOUR + 10 * MINUTE)];
+    for (const name of ["every", "cron"]) expect(await slotsMade(hf, name)).toEqual(expected);
+    for (const { createdAt, schedule } of (await jobsOf(hf, "every")).slice(-1))
+      expect(createdAt).toEqual(schedule?.slot);
+  });
+
+  it("back by an hour: nor does a change, an enabling or a new start in that hour make a slot come again", async () => {
+    const { hf, clock, another } = await scene({ jobs: [nothing], scheduler: false });
+    await hf.schedule("s", { job: nothing, every: "10m" });
+    await clock.advance("1h");
+    await hf.schedules.fireDue();
+    clock.setWall(START + 5 * MINUTE);
+    await hf.schedules.disable("s");
+    expect((await hf.schedules.enable("s")).nextRunAt).toEqual(after(HOUR + 10 * MINUTE));
+    expect((await hf.schedules.update("s", { every: "5m" })).nextRunAt).toEqual(after(HOUR + 5 * MINUTE));
+    const restarted = await another();
+    expect((await restarted.schedule("s", { job: nothing, every: "20m" })).nextRunAt).toEqual(after(HOUR + 5 * MINUTE));
+    expect(await restarted.schedules.fireDue()).toBe(0);
+    expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
+  });
+
+  it("back by a few seconds: the slot that was just fired is not fired again", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    hf.work();
+    await clock.advance("10s");
+    clock.setWall(clock.now() - 3 * SECOND);
+    await clock.advance("13s");
+    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
+  });
+
+  it("back by an hour: one that was removed and made anew does not make the same job twice", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
+    for (let times = 0; times < 2; times++) {
+      await hf.schedule("s", { job: nothing, every: "1h" });
+      await clock.advance("1h");
+      await hf.schedules.fireDue();
+      await hf.drain();
+      await hf.unschedule("s");
+      clock.setWall(START);
+    }
+    expect((await jobsOf(hf, "s")).map(({ schedule, attempt }) => [schedule?.slot, attempt])).toEqual([
+      [after(HOUR), 1],
+    ]);
+  });
+
+  it("back by days, because it had been wrong: schedules go on from the right time, and need not wait for the wrong one", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("every", { job: nothing, every: "1m" });
+    await hf.schedule("daily", { job: nothing, cron: "0 0 * * *" });
+    await hf.schedule("off", { job: nothing, every: "1m" });
+    clock.setWall(START + 10 * DAY);
+    hf.work();
+    await clock.advance("90s");
+    await hf.schedules.disable("off");
+    expect((await slotsMade(hf, "every")).at(-1)).toEqual(after(10 * DAY + MINUTE));
+    clock.setWall(START + HOUR);
+    // Until maintenance has noticed.
+    await clock.advance("2m");
+    const before = (await jobsOf(hf, "every")).length;
+    await clock.advance("5m");
+    expect((await jobsOf(hf, "every")).length).toBe(before + 5);
+    expect((await hf.schedules.get("daily"))?.nextRunAt).toEqual(after(DAY));
+    expect((await hf.schedules.enable("off")).nextRunAt).toEqual(after(HOUR + 8 * MINUTE));
+  });
+
+  it("back by days: also schedules go on that were made, and not yet run, while it was wrong", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    clock.setWall(START + 1_000 * DAY);
+    await hf.schedule("s", { job: nothing, every: "1m" });
+    hf.work();
+    await clock.advance("30s");
+    await hf.maintain();
+    clock.setWall(START);
+    await clock.advance("2m");
+    await hf.maintain();
+    await clock.advance("5m");
+    expect((await slotsMade(hf, "s")).length).toBeGreaterThanOrEqual(4);
+  });
+
+  it("back by days: also if no maintenance came while it was wrong", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    await hf.maintain();
+    clock.setWall(START + 1_000 * DAY);
+    hf.work();
+    await clock.advance("15s");
+    expect(await slotsMade(hf, "s")).not.toEqual([]);
+    clock.setWall(START);
+    await clock.advance("2m");
+    await hf.maintain();
+    const before = (await slotsMade(hf, "s")).length;
+    await clock.advance("1m");
+    expect((await slotsMade(hf, "s")).length).toBe(before + 6);
+  });
+
+  it("forward by hours: what was jumped over is caught up as if nothing had run, within a tick", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("latest", { job: nothing, every: "1h" });
+    await hf.schedule("all", { job: nothing, every: "1h", catchUp: { all: 10 } });
+    hf.work();
+    await clock.advance("1m");
+    clock.setWall(START + 3 * HOUR + 30 * MINUTE);
+    await clock.advance("5s");
+    expect(await slotsMade(hf, "latest")).toEqual([after(3 * HOUR)]);
+    expect(await slotsMade(hf, "all")).toEqual(steps(HOUR, 1, 3));
+  });
+});
+
+describe("C-13 a next run that is missing", () => {
+  it("is computed at start, from now on", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "1h", catchUp: { all: 100 } });
+    await byHand(store.store, "s", { nextRunAt: null });
+    await clock.advance("150m");
+    expect((await hf.schedules.get("s"))?.nextRunAt).toBeNull();
+    const [fired, skipped] = [hear(hf, "fired"), hear(hf, "skipped")];
+    hf.work({ poll: "1h" });
+    await clock.settle();
+    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(3 * HOUR), slots: [] });
+    expect([fired, skipped]).toEqual([[], []]);
+    await clock.advance("30m");
+    expect(await slotsMade(hf, "s")).toEqual([after(3 * HOUR)]);
+  });
+
+  it("is computed after the last slot, so that none comes again", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
+    await hf.schedule("s", { job: nothing, every: "1h" });
+    await clock.advance("2h");
+    await hf.schedules.fireDue();
+    await byHand(store.store, "s", { nextRunAt: null });
+    clock.setWall(START + HOUR);
+    expect(await hf.schedules.fireDue()).toBe(0);
+    expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(3 * HOUR));
+  });
+
+  it("or lies before the last slot is computed after it: what had its run has had it", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
+    await clock.advance("60s");
+    await hf.schedules.fireDue();
+    const told = (await hf.schedules.get("s"))?.slots;
+    await byHand(store.store, "s", { nextRunAt: START + 20 * SECOND });
+    store.forget();
+    const fired = hear(hf, "fired");
+    hf.work({ poll: "1h" });
+    await clock.advance("5s");
+    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
+    expect(fired).toEqual([]);
+    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots: told });
+    expect(store.count("fire")).toBe(1);
+  });
+
+  it("of one that is disabled stays unknown, and one that is over stays over", async () => {
+    const { hf, store, clock } = await scene({ jobs: [nothing], scheduler: false });
+    await hf.schedule("off", { job: nothing, every: "1h", enabled: false });
+    await hf.schedule("over", { job: nothing, every: "1h", endAt: after(-1) });
+    await byHand(store.store, "over", { nextRunAt: null });
+    expect(await hf.schedules.fireDue()).toBe(0);
+    store.forget();
+    await clock.advance("1d");
+    expect(await hf.schedules.fireDue()).toBe(0);
+    expect([store.count("dueSchedules"), store.count("fire")]).toEqual([1, 0]);
+  });
+});
+
+describe("a schedule that cannot be read", () => {
+  it.each<[string, Parameters<typeof byHand>[2], RegExp]>([
+    ["a nonsense pattern", { cron: "every morning" }, /^cannot be read: cron: "every morning" has 2 fields/],
+    ["a zone that is gone", { timezone: "Europe/Atlantis" }, /^cannot be read: timezone: "Europe\/Atlantis"/],
+  ])(
+    "for %s is told as skipped; the others go on, and it is not asked again and again",
+    async (_what, changes, why) => {
+      const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
+      await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
+      await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
+      await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
+      await byHand(store.store, "bad", changes);
+      const skipped = hear(hf, "skipped");
+      hf.work({ poll: "1h" });
+      await clock.advance("1m");
+      expect(skipped).toEqual([
+        { schedule: "bad", slot: after(10 * SECOND), through: null, reason: expect.stringMatching(why), heldBy: null },
+      ]);
+      for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
+      expect(lines.filter(({ level, fields }) => level === "warn" && fields["schedule"] === "bad")).toHaveLength(1);
+      // Two looks and one firing for each of the slots of the others, and nothing more.
+      expect(store.count("fire")).toBe(6);
+      expect(await hf.schedules.get("bad")).toMatchObject({
+        slots: [{ job: null, reason: expect.stringMatching(why) }],
+      });
+      // Once it is mended it runs.
+      await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
+      await clock.advance("10s");
+      expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
+    },
+  );
+
+  it("is asked again an hour later", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
+    await hf.schedule("bad", { job: nothing, cron: "* * * * *" });
+    await byHand(store.store, "bad", { cron: "never ever" });
+    const skipped = hear(hf, "skipped");
+    for (let minute = 0; minute < 150; minute++) {
+      await clock.advance("1m");
+      await hf.schedules.fireDue();
+    }
+    expect(skipped.map(({ slot }) => slot)).toEqual([after(MINUTE), after(61 * MINUTE), after(121 * MINUTE)]);
+  });
+});

@@ -1,0 +1,284 @@
+import { job, type JobSlot } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { deferred, hear, next, onFile, scene, type Scene } from "./scene.js";
+import { after, DAY, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+
+const nothing = job({ type: "nothing", run() {} });
+
+describe("the scheduler", () => {
+  it("C-12 makes a job of each slot at its very millisecond, and a worker runs it there and then", async () => {
+    const { type, ran } = noting(() => scenery.clock);
+    const scenery: Scene = await scene({ jobs: [type] });
+    const { hf, clock } = scenery;
+    await hf.schedule("ten", { job: type, every: "10s", startAt: after(-123_456) });
+    await hf.schedule("odd", { job: type, every: 7_777, startAt: after(12_345) });
+    await hf.schedule("cron", { job: type, cron: "*/15 * * * * *", timezone: "Asia/Kolkata" });
+    hf.work();
+    await clock.advance("1m");
+    const ten = [6_544, 16_544, 26_544, 36_544, 46_544, 56_544];
+    const odd = [12_345, 20_122, 27_899, 35_676, 43_453, 51_230, 59_007];
+    const cron = [15_000, 30_000, 45_000, 60_000];
+    const expected = [...ten, ...odd, ...cron].toSorted((a, b) => a - b);
+    expect(ran.map(({ slot }) => slot)).toEqual(expected.map((ms) => after(ms)));
+    for (const { slot, at } of ran) expect(at).toEqual(slot);
+    for (const made of await jobsOf(hf, "odd")) {
+      expect([made.createdAt, made.runAt, made.finishedAt]).toEqual(Array(3).fill(made.schedule?.slot));
+    }
+  });
+
+  it("tells the handler which schedule and which slot it runs for", async () => {
+    const seen: (JobSlot | null)[] = [];
+    const type = job({ type: "t", input: z.object({ n: z.number() }), run: (run) => void seen.push(run.job.schedule) });
+    const { hf, clock } = await scene({ jobs: [type] });
+    await hf.schedule("minutely", { job: type, input: { n: 1 }, every: "1m" });
+    await hf.enqueue(type, { n: 2 });
+    hf.work();
+    await clock.advance("2m");
+    expect(seen).toEqual([
+      null,
+      { name: "minutely", slot: after(MINUTE) },
+      { name: "minutely", slot: after(2 * MINUTE) },
+    ]);
+  });
+
+  it("tells listeners what became jobs, once the store has them", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    const order: string[] = [];
+    for (const name of ["enqueued", "fired", "completed"] as const) hf.on(name, () => void order.push(name));
+    const [fired, enqueued, skipped] = [hear(hf, "fired"), hear(hf, "enqueued"), hear(hf, "skipped")];
+    await hf.schedule("s", { job: nothing, every: "10s", queue: "q" });
+    hf.work();
+    await clock.advance("10s");
+    const [made] = await jobsOf(hf, "s");
+    expect(fired).toEqual([{ schedule: "s", slot: after(10 * SECOND), id: made?.id, reason: null }]);
+    expect(enqueued).toEqual([{ id: made?.id, type: "nothing", queue: "q", replaced: false }]);
+    expect(skipped).toEqual([]);
+    expect(order).toEqual(["enqueued", "fired", "completed"]);
+  });
+
+  it("begins with the start and ends before the end", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing] });
+    await hf.schedule("every", { job: nothing, every: "10s", startAt: after(30_500), endAt: after(60_500) });
+    await hf.schedule("cron", { job: nothing, cron: "*/10 * * * * *", startAt: after(30_000), endAt: after(60_000) });
+    hf.work();
+    await clock.advance("90s");
+    expect(await slotsMade(hf, "every")).toEqual([after(30_500), after(40_500), after(50_500)]);
+    expect(await slotsMade(hf, "cron")).toEqual([after(30_000), after(40_000), after(50_000)]);
+    for (const name of ["every", "cron"]) {
+      expect(await hf.schedules.get(name)).toMatchObject({ enabled: true, nextRunAt: null });
+    }
+  });
+
+  it("spreads runs by the jitter: within its bounds, the same whoever fires the slot, and no earlier", async () => {
+    const due: Record<string, Date>[] = [];
+    for (let round = 0; round < 2; round++) {
+      const { hf, clock } = await scene({ jobs: [nothing] });
+      const begun: Record<string, number> = {};
+      hf.on("claimed", ({ id }) => (begun[id] = clock.now()));
+      for (const name of ["a", "b"]) await hf.schedule(name, { job: nothing, every: "20s", jitter: "10s" });
+      hf.work();
+      await clock.advance("10m");
+      const made = [...(await jobsOf(hf, "a")), ...(await jobsOf(hf, "b"))];
+      expect(made).toHaveLength(60);
+      for (const { id, schedule, runAt, createdAt } of made.filter(({ state }) => state === "completed")) {
+        const late = Number(runAt) - Number(schedule?.slot);
+        expect(late >= 0 && late <= 10_000).toBe(true);
+        expect(createdAt).toEqual(schedule?.slot);
+        expect(begun[id]).toBe(Number(runAt));
+      }
+      due.push(
+        Object.fromEntries(made.map(({ schedule, runAt }) => [`${schedule?.name} ${Number(schedule?.slot)}`, runAt])),
+      );
+    }
+    expect(due[0]).toEqual(due[1]);
+    // Spread, and not all by the same.
+    const late = new Set(
+      Object.entries(due[0] ?? {}).map(([slot, runAt]) => Number(runAt) - Number(slot.split(" ")[1])),
+    );
+    expect(late.size).toBeGreaterThan(50);
+    expect(Math.max(...late) - Math.min(...late)).toBeGreaterThan(7_000);
+  });
+
+  it("does not run where it is switched off; fireDue does its work", async () => {
+    const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
+    await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 10 } });
+    hf.work();
+    await clock.advance("30s");
+    expect(store.count("dueSchedules") + store.count("fire")).toBe(0);
+    expect(await hf.schedules.fireDue()).toBe(3);
+    await clock.settle();
+    expect((await jobsOf(hf, "s")).map(({ state }) => state)).toEqual(Array(3).fill("completed"));
+    // Nor does it run where no worker does.
+    const client = await another({ jobs: [nothing] });
+    await clock.advance("30s");
+    expect(await slotsMade(client, "s")).toHaveLength(3);
+    expect(await client.schedules.fireDue()).toBe(3);
+  });
+
+  it("C-10 stops before anything else: while handlers end, no slot becomes a job any more", async () => {
+    const gate = deferred();
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const { hf, clock, store, another } = await scene({ jobs: [slow] });
+    await hf.schedule("s", { job: slow, every: "10s" });
+    hf.work();
+    await clock.advance("10s");
+    store.forget();
+    const closing = hf.close();
+    await clock.advance("20s");
+    expect(store.count("dueSchedules") + store.count("fire")).toBe(0);
+    gate.resolve();
+    await clock.settle();
+    await closing;
+    const after30s = await another();
+    expect(await slotsMade(after30s, "s")).toEqual([after(10 * SECOND)]);
+    expect((await after30s.schedules.get("s"))?.nextRunAt).toEqual(after(20 * SECOND));
+  });
+
+  it("C-10 that is in the middle of firing ends that first, and the job it made is there", async () => {
+    const { hf, clock, store, another } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    hf.work({ poll: "1h" });
+    await clock.advance("9s");
+    const go = store.hold("fire");
+    await clock.advance("1s");
+    expect(store.count("fire")).toBe(1);
+    let closed = false;
+    const closing = hf.close().then(() => (closed = true));
+    await clock.settle();
+    expect(closed).toBe(false);
+    go();
+    await clock.settle();
+    await closing;
+    expect(await slotsMade(await another(), "s")).toEqual([after(10 * SECOND)]);
+  });
+
+  it.each([
+    [undefined, 12],
+    ["1s", 60],
+    ["30s", 2],
+    ["1h", 0],
+  ])("with nothing to do looks once a tick (%s) and no more often: %d times a minute", async (tick, looks) => {
+    const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: tick === undefined ? {} : { tick } });
+    await hf.schedule("daily", { job: nothing, cron: "@daily" });
+    hf.work({ poll: "1h" });
+    await clock.advance("1s");
+    store.forget();
+    await clock.advance("1m");
+    expect(store.count("dueSchedules")).toBe(looks);
+    expect(store.count("fire") + store.count("putSchedule") + store.count("getSchedule")).toBe(0);
+    expect(store.count("listSchedules")).toBeLessThanOrEqual(1);
+    // With the worker's beats and maintenance: nothing else asks the store.
+    expect(store.total() - looks).toBeLessThanOrEqual(20);
+  });
+
+  it("asks the store twice for a slot, and goes back to rest", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    hf.work({ poll: "1h" });
+    await clock.advance("9s");
+    store.forget();
+    await clock.advance("10s");
+    expect([store.count("fire"), store.count("dueSchedules")]).toEqual([1, 2]);
+  });
+
+  it("notices what its own client puts, nearer than it knew, whatever the tick", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
+    await hf.schedule("far", { job: nothing, cron: "@daily" });
+    await hf.schedule("off", { job: nothing, every: "7s", enabled: false });
+    hf.work();
+    await clock.advance("1s");
+    await hf.schedule("near", { job: nothing, every: "10s" });
+    await hf.schedules.update("far", { every: "15s" });
+    await hf.schedules.enable("off");
+    await clock.advance("20s");
+    expect(await slotsMade(hf, "near")).toEqual(steps(10 * SECOND, 1, 2));
+    expect(await slotsMade(hf, "far")).toEqual(steps(15 * SECOND, 1, 1));
+    expect(await slotsMade(hf, "off")).toEqual(steps(7 * SECOND, 1, 3));
+  });
+
+  it("notices what another client puts, through the store's hint and long before its tick", async () => {
+    const { hf, clock, another, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
+    hf.work({ poll: "1h" });
+    await clock.settle();
+    const other = await another({}, store.store);
+    await other.schedules.create("s", { job: nothing, every: "10s" });
+    await clock.advance("20s");
+    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
+  });
+
+  it("notices what another process puts on a file, long before its tick", async () => {
+    const { hf, file } = await onFile({ jobs: [nothing], scheduler: { tick: "1h" } });
+    await hf.schedule("far", { job: nothing, cron: "@yearly" });
+    hf.work();
+    const { hf: other } = await onFile({}, file);
+    const fired = next(hf, "fired");
+    await other.schedules.create("s", { job: nothing, every: "1s" });
+    expect((await fired).schedule).toBe("s");
+    await other.unschedule("s");
+  });
+
+  it("notices what its own client puts also where the store gives no hints", async () => {
+    const { clock, another, store } = await scene();
+    const silent = new Proxy(store.store, {
+      get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
+    });
+    const hf = await another({ jobs: [nothing], scheduler: { tick: "1h" } }, silent);
+    hf.work({ poll: "1h" });
+    await clock.advance("1s");
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    await clock.advance("20s");
+    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
+  });
+
+  it("C-12 looks again at what came up while it was at it", async () => {
+    const { hf, clock, another, store } = await scene({ jobs: [nothing] });
+    // The look is over in the store; its answer is still on the way.
+    let answer = Promise.resolve();
+    const slow = new Proxy(store.store, {
+      get(target, property) {
+        if (property !== "dueSchedules") return Reflect.get(target, property) as unknown;
+        return async (limit: number) => {
+          const due = await target.dueSchedules(limit);
+          await answer;
+          return due;
+        };
+      },
+    });
+    const gate = deferred();
+    answer = gate.promise;
+    const scheduler = await another({ jobs: [nothing], scheduler: { tick: "1h" } }, slow);
+    scheduler.work({ poll: "1h" });
+    await clock.settle();
+    await hf.schedules.create("s", { job: nothing, every: "10s" });
+    await clock.settle();
+    answer = Promise.resolve();
+    gate.resolve();
+    await clock.advance("10s");
+    expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
+  });
+
+  it("keeps to days and hours of which it is only sure when they are near", async () => {
+    const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
+    await hf.schedule("daily", { job: nothing, cron: "0 6 * * *", timezone: "America/New_York" });
+    hf.work({ poll: "1h", lease: "1h" });
+    await clock.advance("3d");
+    expect(await slotsMade(hf, "daily")).toEqual([1, 2, 3].map((day) => after((day - 1) * DAY + 11 * HOUR)));
+    for (const { createdAt, schedule } of await jobsOf(hf, "daily")) expect(createdAt).toEqual(schedule?.slot);
+    expect(clock.now()).toBe(START + 3 * DAY);
+  });
+
+  it("is one, however many workers its client starts, and goes on while one of them works", async () => {
+    const { hf, clock, store } = await scene({ jobs: [nothing] });
+    await hf.schedule("s", { job: nothing, every: "10s" });
+    const [first] = [hf.work({ poll: "1h" }), hf.work({ poll: "1h" }), hf.work({ poll: "1h" })];
+    await clock.advance("1s");
+    store.forget();
+    await clock.advance("4s");
+    expect(store.count("dueSchedules")).toBe(1);
+    const stopping = first?.stop();
+    await clock.advance("5s");
+    await stopping;
+    expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
+  });
+});

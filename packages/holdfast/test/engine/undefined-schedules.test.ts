@@ -1,0 +1,128 @@
+import { job, type Events } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { hear, scene, type Scene } from "./scene.js";
+import { MINUTE, slotsMade, steps } from "./schedule-scene.js";
+
+const nothing = job({ type: "nothing", run() {} });
+const hourly = { job: nothing, every: "1h" } as const;
+const minutely = { job: nothing, every: "1m" } as const;
+// Nothing is lost by claiming seldom: it is the scheduler that is looked at.
+const seldom = { poll: "1h" } as const;
+
+/** A process that has started again with code that no longer defines the schedule `old`. */
+async function restarted(): Promise<Scene & { told: Events["undefinedSchedule"][] }> {
+  const scenery = await scene({ jobs: [nothing] });
+  const before = await scenery.another({ jobs: [nothing] });
+  await before.schedule("old", minutely);
+  await before.schedule("kept", hourly);
+  await before.schedules.create("made", hourly);
+  await before.close();
+  const { hf } = scenery;
+  await hf.schedule("kept", hourly);
+  await hf.schedule("new", hourly);
+  return { ...scenery, told: hear(hf, "undefinedSchedule") };
+}
+
+describe("a schedule that code no longer defines", () => {
+  it("is told once, and goes on: it is never deleted", async () => {
+    const { hf, clock, lines, told } = await restarted();
+    hf.work(seldom);
+    await clock.advance("6s");
+    expect(told).toEqual([{ schedule: "old" }]);
+    await clock.advance("20m");
+    expect(told).toHaveLength(1);
+    const logged = lines.filter(({ fields }) => fields["schedule"] === "old");
+    expect(logged.map(({ level, message }) => [level, /hf\.unschedule/.test(message)])).toEqual([["warn", true]]);
+    expect(await hf.schedules.get("old")).toMatchObject({ enabled: true, origin: "code" });
+    expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 20));
+  });
+
+  it("is not told while another live worker's code defines it, and is once that has left", async () => {
+    const { hf, clock, another, told } = await restarted();
+    const other = await another({ jobs: [nothing] });
+    await other.schedule("old", minutely);
+    other.work(seldom);
+    hf.work(seldom);
+    await clock.advance("20m");
+    expect(told).toEqual([]);
+    // It is asked for every five minutes; who has said goodbye does not count, however lately that was.
+    await clock.advance("298s");
+    const closing = other.close();
+    await clock.advance("10s");
+    await closing;
+    expect(told).toEqual([{ schedule: "old" }]);
+  });
+
+  it("is not told while another live worker's code defines it, however seldom that worker says so", async () => {
+    const { hf, clock, another, told } = await restarted();
+    const other = await another({ jobs: [nothing] });
+    await other.schedule("old", minutely);
+    other.work({ ...seldom, lease: "13m" });
+    hf.work(seldom);
+    await clock.advance("1h");
+    expect(told).toEqual([]);
+  });
+
+  it("is not told if the other worker began to work before its schedules were defined", async () => {
+    const { hf, clock, another, told } = await restarted();
+    const other = await another({ jobs: [nothing] });
+    other.work(seldom);
+    await clock.settle();
+    await other.schedule("old", minutely);
+    hf.work(seldom);
+    await clock.advance("1m");
+    expect(told).toEqual([]);
+  });
+
+  it("is told if the worker whose code defined it died without a word", async () => {
+    const { hf, clock, store, told } = await restarted();
+    await store.store.beat({
+      id: "dead",
+      queues: null,
+      types: [],
+      schedules: ["old"],
+      concurrency: 1,
+      running: 0,
+      host: "h",
+      pid: 1,
+      startedAt: clock.now(),
+    });
+    hf.work(seldom);
+    await clock.advance("30s");
+    expect(told).toEqual([]);
+    await clock.advance("10m");
+    expect(told).toEqual([{ schedule: "old" }]);
+  });
+
+  it("is not told again once it is unscheduled", async () => {
+    const { hf, clock, told } = await restarted();
+    hf.work(seldom);
+    await clock.advance("6s");
+    await hf.unschedule("old");
+    await clock.advance("6m");
+    expect(told).toEqual([{ schedule: "old" }]);
+    expect(await hf.schedules.get("old")).toBeNull();
+  });
+
+  it("is looked for seldom: a page of names and a list of workers every five minutes", async () => {
+    const { hf, clock, store } = await restarted();
+    hf.work(seldom);
+    await clock.advance("1m");
+    store.forget();
+    await clock.advance("30m");
+    expect(store.count("listSchedules")).toBe(6);
+    expect(store.count("workers")).toBeLessThanOrEqual(6);
+  });
+
+  it("is found among thousands", async () => {
+    const { hf, clock, store, told } = await restarted();
+    const old = await store.store.getSchedule("old");
+    if (old === null) throw new Error("it was just made");
+    for (let n = 0; n < 2_100; n++) {
+      await store.store.putSchedule({ ...old, name: `lost ${n}`, version: `${n}`, enabled: false }, null);
+    }
+    hf.work(seldom);
+    await clock.advance("6s");
+    expect(new Set(told.map(({ schedule }) => schedule)).size).toBe(2_101);
+  });
+});

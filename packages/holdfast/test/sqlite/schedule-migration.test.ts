@@ -1,0 +1,131 @@
+import { readFileSync } from "node:fs";
+import type { Database } from "better-sqlite3";
+import { job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { startChild } from "./child.js";
+import { connect, everyJob, integrity, open, tempFile } from "./scene.js";
+
+const VERSION_1 = readFileSync(new URL("../fixtures/schema-1.sql", import.meta.url), "utf8");
+const PROCESSES = 4;
+
+const ID = (n: number): string => `018f4d2e-7b3a-7c11-8a55-${String(n).padStart(12, "0")}`;
+
+/** A file as version 1 left it, with jobs in several states, a key, tags and an input of some size. */
+function makeVersion1(file: string): void {
+  const db = connect(file);
+  db.pragma("journal_mode = WAL");
+  db.exec(VERSION_1);
+  const insert = db.prepare(
+    `INSERT INTO holdfast_jobs (id, type, queue, priority, state, input, attempt, max_attempts, losses, releases, fence,
+       run_at, due_at, created_at, updated_at, finished_at, key, key_scope, tags)
+     VALUES (?, 'old', 'default', ?, ?, ?, ?, 4, 0, 0, ?, 1, ?, 1, 1, ?, ?, ?, ?)`,
+  );
+  insert.run(ID(1), 0, "pending", '{"n":1}', 0, 0, 1, null, "k", "live", '["t"]');
+  insert.run(ID(2), 5, "failed", '{"n":2}', 1, 1, 1, null, null, null, null);
+  insert.run(ID(3), 0, "completed", '{"n":3}', 1, 1, null, Date.now(), null, null, null);
+  insert.run(ID(4), 0, "pending", null, 0, 0, 1, null, null, null, null);
+  db.exec(`
+    INSERT INTO holdfast_inputs SELECT seq, '{"n":4,"text":"' || printf('%.*c', 1000, 'x') || '"}' FROM holdfast_jobs WHERE id = '${ID(4)}';
+    INSERT INTO holdfast_keys VALUES ('k', '${ID(1)}', 'live', NULL, 0);
+    INSERT INTO holdfast_tags SELECT 't', seq FROM holdfast_jobs WHERE id = '${ID(1)}';
+    INSERT INTO holdfast_lanes VALUES ('default', 0, 0), ('default', 5, 0);
+    INSERT INTO holdfast_counts VALUES ('default', 'old', 'pending', 2), ('default', 'old', 'failed', 1),
+      ('default', 'old', 'completed', 1);
+  `);
+  db.close();
+}
+
+function expectMigrated(db: Database): void {
+  const versions = db.prepare("SELECT version FROM holdfast_migrations ORDER BY version").pluck().all();
+  expect(versions.length).toBeGreaterThanOrEqual(2);
+  expect(versions).toEqual(versions.map((_, index) => index + 1));
+}
+
+/** What the file is made of, however it came to be so: the text of an altered table is not that of a new one. */
+function shape(db: Database): unknown {
+  const objects = db
+    .prepare("SELECT type, name FROM sqlite_schema WHERE name LIKE 'holdfast%' ORDER BY type, name")
+    .all() as { type: string; name: string }[];
+  return objects.map(({ type, name }) => ({
+    type,
+    name,
+    columns: db
+      .prepare('SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_xinfo(?) ORDER BY name')
+      .all(name),
+    keys: db.prepare('SELECT name, "desc", key FROM pragma_index_xinfo(?) ORDER BY seqno').all(name),
+  }));
+}
+
+describe("a file of the version before schedules", () => {
+  it("is migrated with its jobs, has the shape of a new one, and works", async () => {
+    const file = tempFile();
+    makeVersion1(file);
+    const ran: number[] = [];
+    const old = job({ type: "old", run: ({ job: { schedule } }) => void ran.push(schedule === null ? 0 : 1) });
+    const hf = await open(file, { jobs: [old] });
+    const db = connect(file);
+    expectMigrated(db);
+    const fresh = tempFile();
+    await open(fresh);
+    expect(shape(db)).toEqual(shape(connect(fresh)));
+
+    const before = await everyJob(hf);
+    expect(before.map(({ id, state, schedule }) => [id, state, schedule])).toEqual([
+      [ID(4), "pending", null],
+      [ID(3), "completed", null],
+      [ID(2), "failed", null],
+      [ID(1), "pending", null],
+    ]);
+    expect((await hf.get(ID(4)))?.input).toMatchObject({ n: 4 });
+    expect(await hf.get(ID(1))).toMatchObject({ key: "k", tags: ["t"] });
+    expect((await hf.enqueue(old, undefined, { unique: "k" })).id).toBe(ID(1));
+    expect((await hf.stats()).states).toMatchObject({ pending: 2, failed: 1, completed: 1 });
+
+    await hf.schedule("s", { job: old, every: "1h" });
+    const { id } = await hf.schedules.runNow("s");
+    expect(await hf.drain()).toBe(4);
+    expect(ran.toSorted((a, b) => a - b)).toEqual([0, 0, 0, 1]);
+    expect((await hf.list({ schedule: "s" })).jobs.map((made) => made.id)).toEqual([id]);
+    expect((await hf.stats()).states).toMatchObject({ pending: 0, failed: 0, completed: 5 });
+    expect(integrity(file)).toBe("ok");
+  });
+
+  it(`is migrated once, though ${PROCESSES} processes open it at the same time`, async () => {
+    const file = tempFile();
+    makeVersion1(file);
+    const children = Array.from({ length: PROCESSES }, () => startChild("client.mjs", [file]));
+    await Promise.all(children.map((child) => child.next("up")));
+    for (const child of children) child.tell({ do: "open" });
+    await Promise.all(children.map((child) => child.next("opened")));
+    const db = connect(file);
+    expectMigrated(db);
+    expect(db.prepare("SELECT count(*) FROM holdfast_jobs").pluck().get()).toBe(4);
+    expect(integrity(file)).toBe("ok");
+  });
+
+  it("cannot hold a schedule that makes no sense, whoever writes it", async () => {
+    const file = tempFile();
+    makeVersion1(file);
+    const hf = await open(file);
+    await hf.schedule("s", { job: job({ type: "old", run() {} }), every: "1h" });
+    const db = connect(file);
+    for (const set of [
+      "cron = '* * * * *'",
+      "every_ms = NULL",
+      "every_ms = 999",
+      "jitter_ms = -1",
+      "overlap = 'forbid'",
+      "enabled = 2",
+      "origin = 'cli'",
+      "priority = 101",
+      "max_attempts = 0",
+    ]) {
+      expect(() => db.exec(`UPDATE holdfast_schedules SET ${set}`)).toThrow(
+        expect.objectContaining({ code: "SQLITE_CONSTRAINT_CHECK" }),
+      );
+    }
+    expect(() => db.exec("INSERT INTO holdfast_schedules SELECT * FROM holdfast_schedules")).toThrow(
+      expect.objectContaining({ code: "SQLITE_CONSTRAINT_PRIMARYKEY" }),
+    );
+  });
+});

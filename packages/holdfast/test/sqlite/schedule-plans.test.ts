@@ -1,0 +1,106 @@
+import Database from "better-sqlite3";
+import { beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "#src/stores/sqlite/migrations.js";
+import { operationsOn } from "#src/stores/sqlite/operations.js";
+
+const IDLE = 100_000;
+const NOW = 1_000_000;
+
+/** The statements the store really prepares, over a database where schedules that need not be looked at are many. */
+describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s", (when) => {
+  const db = new Database(":memory:");
+  const prepared = new Set<string>();
+  const prepare = db.prepare.bind(db);
+  let room: ReturnType<typeof operationsOn>;
+
+  beforeAll(() => {
+    migrate(db, NOW);
+    fill(db);
+    if (when === "after ANALYZE") db.exec("ANALYZE");
+    db.prepare = (sql: string) => {
+      prepared.add(sql);
+      return prepare(sql);
+    };
+    room = operationsOn(db);
+    return () => db.close();
+  });
+
+  function planOf(sql: string): string {
+    const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
+    const explain = prepare(`EXPLAIN QUERY PLAN ${sql}`);
+    const parameters = Array(sql.split("?").length - 1).fill(1);
+    const steps = Object.keys(named).length > 0 ? explain.all(named) : explain.all(...parameters);
+    return (steps as { detail: string }[]).map(({ detail }) => detail).join("; ");
+  }
+
+  it("what is due is found off the index of enabled schedules, in its order, without a sort", () => {
+    const statements = [...prepared].filter((sql) => /FROM holdfast_schedules\s+WHERE enabled = 1/.test(sql));
+    expect(statements.length).toBeGreaterThanOrEqual(3);
+    for (const sql of statements) {
+      expect(planOf(sql)).toMatch(
+        /^SEARCH holdfast_schedules USING (COVERING )?INDEX holdfast_schedules_due \(next_run_at[=<>]\?\)$/,
+      );
+    }
+  });
+
+  it("no statement that touches schedules or slots walks them all, and none sorts schedules", () => {
+    const touching = [...prepared].filter((sql) => /holdfast_(schedules|slots)/.test(sql));
+    expect(touching.length).toBeGreaterThan(8);
+    for (const sql of touching) {
+      const plan = planOf(sql);
+      // What is kept of one schedule's slots is forty rows at most: those may be sorted.
+      const walks = /SCAN holdfast/.test(plan) || (/holdfast_schedules/.test(plan) && /TEMP B-TREE/.test(plan));
+      expect({ sql, plan, walks }).toEqual({ sql, plan, walks: false });
+    }
+  });
+
+  it("lists walk an index in the order of names, with any filter", () => {
+    for (const filter of [
+      {},
+      { origin: "code" },
+      { origin: "runtime" },
+      { enabled: true },
+      { type: "t" },
+      { user: "u1" },
+    ] as const) {
+      prepared.clear();
+      room.operations.listSchedules(NOW, filter, { limit: 5, cursor: "s 5" });
+      expect(prepared.size).toBe(1);
+      for (const sql of prepared) expect(planOf(sql)).not.toMatch(/TEMP B-TREE/);
+    }
+    prepared.clear();
+    room.operations.listSchedules(NOW, { user: "u1" }, { limit: 5, cursor: null });
+    for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_schedules_user/);
+  });
+
+  it("jobs of a schedule are listed off an index", () => {
+    prepared.clear();
+    room.operations.list(NOW, { schedule: "s 1" }, { limit: 5, cursor: null });
+    expect(prepared.size).toBeGreaterThan(0);
+    for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_jobs_schedule/);
+  });
+
+  it(`a look behind ${IDLE} idle schedules, and as many disabled ones, finds those that are due or unknown`, () => {
+    const due = room.operations.dueSchedules(NOW, 100);
+    expect(due.schedules.map(({ name }) => name)).toEqual(["unknown", "due 1", "due 2"]);
+    expect(due).toMatchObject({ at: NOW, nextRunAt: NOW + 1 });
+    expect(room.operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
+    expect(room.nextScheduleAt()).toBe(NOW - 2);
+  });
+});
+
+function fill(db: Database.Database): void {
+  const insert = (name: string, enabled: string, next: string, from: string): string => `
+    INSERT INTO holdfast_schedules (name, version, origin, type, queue, priority, user, input, max_attempts, every_ms,
+      jitter_ms, catch_up, overlap, enabled, next_run_at, created_at, updated_at)
+    SELECT ${name}, 'v', CASE WHEN i % 2 = 0 THEN 'code' ELSE 'runtime' END, 't', 'q', 0, 'u' || (i % 100), '{}', 4,
+      1000, 0, 'latest', 'allow', ${enabled}, ${next}, 0, 0 FROM ${from};`;
+  db.exec(`
+    CREATE TEMP TABLE n AS
+      WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < ${IDLE}) SELECT i FROM r;
+    ${insert("'s ' || i", "1", `${NOW} + i`, "n")}
+    ${insert("'off ' || i", "0", "NULL", "n")}
+    ${insert("'unknown'", "1", "NULL", "n WHERE i = 1")}
+    ${insert("'due ' || (3 - i)", "1", `${NOW} - i`, "n WHERE i <= 2")}
+  `);
+}
