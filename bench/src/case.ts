@@ -39,6 +39,9 @@ export interface Scale {
   /** Latency samples of one round. */
   samples: number;
   starts: number;
+  /** Schedules that fall due together, and those that rest. */
+  schedules: number;
+  idleSchedules: number;
 }
 
 export function scaleOf(jobs: number, rounds: number): Scale {
@@ -56,6 +59,8 @@ export function scaleOf(jobs: number, rounds: number): Scale {
     callers: 50,
     samples: Math.ceil(within(30, jobs / 200, 500) / rounds),
     starts: within(5, jobs / 1_000, 10),
+    schedules: Math.round(jobs / 10),
+    idleSchedules: jobs,
   };
 }
 
@@ -74,7 +79,7 @@ export class Samples {
   }
 }
 
-export type Unit = "jobs/s" | "ms" | "µs" | "MB" | "jobs";
+export type Unit = "jobs/s" | "looks/s" | "ms" | "µs" | "MB" | "jobs";
 
 /** A measured quantity: what counts, and what each round gave. */
 export interface Figure {

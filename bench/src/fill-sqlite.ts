@@ -5,6 +5,7 @@ import { NOOP, orderedId, OTHER, payload } from "./jobs.js";
 const HOUR_MS = 3_600_000;
 // Inputs above this live in a table of their own; see the product's limits.
 const INLINE_BYTES = 512;
+const ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"];
 
 /** Writes jobs straight into a file that Holdfast's migration has made: quick, and not durable until the end. */
 export function fillSqlite(file: string, fillings: readonly Filling[]): void {
@@ -53,7 +54,33 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
     count.run(row.type, row.state, jobs);
   }
 
-  for (const filling of fillings) db.transaction(fill)(filling);
+  const insertSchedule = db.prepare(
+    `INSERT INTO holdfast_schedules (name, version, origin, type, queue, priority, input, max_attempts, cron, timezone,
+       jitter_ms, catch_up, overlap, enabled, next_run_at, created_at, updated_at)
+     VALUES (@name, @version, 'runtime', '${NOOP}', 'default', 0, @input, 4, @cron, @timezone,
+       0, 'latest', 'allow', 1, @nextRunAt, @now, @now)`,
+  );
+
+  /** Some thousand different patterns in a few zones, as many users would choose them. */
+  function fillSchedules({ kind, count: schedules }: Filling): void {
+    const now = Date.now();
+    const input = JSON.stringify(payload());
+    for (let index = 0; index < schedules; index++) {
+      insertSchedule.run({
+        name: `${kind} ${index}`,
+        version: orderedId(now),
+        cron: `${index % 60} ${index % 24} * * ${index % 7 === 0 ? "*" : "MON-FRI"}`,
+        timezone: ZONES[index % ZONES.length],
+        input,
+        now,
+        nextRunAt: kind === "due schedules" ? now : now + 24 * HOUR_MS + index,
+      });
+    }
+  }
+
+  for (const filling of fillings) {
+    db.transaction(filling.kind.endsWith("schedules") ? fillSchedules : fill)(filling);
+  }
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();
 }

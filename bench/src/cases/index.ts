@@ -13,6 +13,8 @@ import { eventLoop } from "./event-loop.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
 import { memory } from "./memory.js";
+import { schedulesDue } from "./schedules-due.js";
+import { schedulesIdle } from "./schedules-idle.js";
 import { startup } from "./startup.js";
 
 /** Every case by its name, in the order of the report. None of them knows which store it measures. */
@@ -30,6 +32,8 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "enqueue-many": enqueueMany,
   latency,
   "latency-across": latencyAcross,
+  "schedules-due": schedulesDue,
+  "schedules-idle": schedulesIdle,
   startup,
   memory,
 };

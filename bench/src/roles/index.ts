@@ -2,10 +2,22 @@ import { drain } from "./drain.js";
 import { enqueue } from "./enqueue.js";
 import { latency, listen } from "./latency.js";
 import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
+import { fireSchedules, lookForDue } from "./schedules.js";
 import { startup } from "./startup.js";
 
 /** Every part that a process can play. */
-export const roles: Roles = { drain, enqueue, latency, listen, startup, rawDrain, rawInsert, rawTwoCommits };
+export const roles: Roles = {
+  drain,
+  enqueue,
+  latency,
+  listen,
+  startup,
+  fireSchedules,
+  lookForDue,
+  rawDrain,
+  rawInsert,
+  rawTwoCommits,
+};
 
 export interface Roles {
   drain: typeof drain;
@@ -13,6 +25,8 @@ export interface Roles {
   latency: typeof latency;
   listen: typeof listen;
   startup: typeof startup;
+  fireSchedules: typeof fireSchedules;
+  lookForDue: typeof lookForDue;
   rawDrain: typeof rawDrain;
   rawInsert: typeof rawInsert;
   rawTwoCommits: typeof rawTwoCommits;
