@@ -61,19 +61,21 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
        0, 'latest', 'allow', 1, @nextRunAt, @now, @now)`,
   );
 
-  /** Some thousand different patterns in a few zones, as many users would choose them. */
+  /** Some thousand different patterns in a few zones, as many users would choose them; all have a slot this minute. */
   function fillSchedules({ kind, count: schedules }: Filling): void {
     const now = Date.now();
+    const minute = Math.floor(now / 60_000) * 60_000;
     const input = JSON.stringify(payload());
+    const walls = ZONES.map((zone) => wallTime(zone, minute));
     for (let index = 0; index < schedules; index++) {
       insertSchedule.run({
         name: `${kind} ${index}`,
         version: orderedId(now),
-        cron: `${index % 60} ${index % 24} * * ${index % 7 === 0 ? "*" : "MON-FRI"}`,
+        cron: patternAt(walls[index % ZONES.length] as WallTime, index),
         timezone: ZONES[index % ZONES.length],
         input,
         now,
-        nextRunAt: kind === "due schedules" ? now : now + 24 * HOUR_MS + index,
+        nextRunAt: kind === "due schedules" ? minute : now + 24 * HOUR_MS + index,
       });
     }
   }
@@ -83,4 +85,19 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
   }
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();
+}
+
+interface WallTime {
+  hour: number;
+  minute: number;
+}
+
+function wallTime(zone: string, at: number): WallTime {
+  const options = { timeZone: zone, hourCycle: "h23", hour: "numeric", minute: "numeric" } as const;
+  const [hour = 0, minute = 0] = new Intl.DateTimeFormat("en-US", options).format(at).split(":").map(Number);
+  return { hour, minute };
+}
+
+function patternAt({ hour, minute }: WallTime, index: number): string {
+  return `${minute},${index % 60} ${hour},${index % 24} * * *`;
 }

@@ -76,6 +76,10 @@ export const LIMITS = {
   catchUp: 1_000,
   /** Slots kept with a schedule: so many that became jobs, and so many that did not. */
   slots: 20,
+  /** Slots that one transaction turns into jobs. */
+  firedSlots: 20,
+  /** Schedules that a worker lists as defined in its code. */
+  definedSchedules: 500,
   /** Slots that `preview` gives. */
   preview: 100,
 } as const;

@@ -41,7 +41,7 @@ export type {
 } from "./engine/schedule-definition.js";
 export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/schedules.js";
 export type { CatchUp } from "./schedule/slots.js";
-export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Store } from "./store.js";
+export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SlotReason, Store } from "./store.js";
 export {
   Closed,
   DiskFull,

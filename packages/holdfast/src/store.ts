@@ -69,17 +69,18 @@ export interface Store {
    * fired stays as it was: the last slot and the slots kept.
    */
   putSchedule(schedule: ScheduleRecord, version: string | null): Promise<PutAnswer>;
-  /** With the slots kept, newest first. */
+  /** With the slots kept, those dealt with last first. */
   getSchedule(name: string): Promise<StoredSchedule | null>;
-  /** By name. Records come without their slots. */
+  /** By name, in the order of code points. Records come without their slots. */
   listSchedules(filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
   /** Deletes a schedule and its slots; the jobs it made stay. False: there was none. */
   removeSchedule(name: string): Promise<boolean>;
-  /** Enabled schedules whose next run has come or is not known, earliest first. */
+  /** Limit 0 asks for the store's time alone. Otherwise: enabled schedules whose next run is not known, then those whose next run has come, earliest first. */
   dueSchedules(limit: number): Promise<DueSchedules>;
   /**
    * Turns slots into jobs. For each schedule all or nothing, in one transaction: if it is still the version that was
    * read, and its last slot would not move back, its next run and last slot are set, the jobs inserted, the slots kept.
+   * A job whose id exists is the same job, and counts as made. The jobs' keys keep on conflict, never replace.
    */
   fire(firings: readonly Firing[]): Promise<FireAnswer[]>;
 
@@ -378,7 +379,7 @@ export interface ScheduleRecord {
 }
 
 export interface StoredSchedule extends ScheduleRecord {
-  /** The latest slot dealt with; it never moves back. */
+  /** The latest slot dealt with. It never moves back, unless `upkeep` mends what a wrong clock did. */
   lastSlot: number | null;
   createdAt: number;
   updatedAt: number;
@@ -425,9 +426,14 @@ export interface FiredSlot {
   /** The last slot of a stretch; null for a single one. */
   through: number | null;
   job: NewJob | null;
-  /** Why it is late, or why there is no job. */
-  reason: string | null;
+  reason: SlotReason | null;
 }
+
+/**
+ * What was odd about a slot: it became a job `late` or `by hand`; or it became none, since it was `missed`, since a run
+ * of its schedule was live (`overlap`), or since the store refused the job.
+ */
+export type SlotReason = "late" | "by hand" | "missed" | "overlap" | `refused: ${string}`;
 
 /** A slot as it is kept: `job` is null if it was skipped. */
 export interface KeptSlot extends Omit<FiredSlot, "job"> {
@@ -439,7 +445,7 @@ export interface KeptSlot extends Omit<FiredSlot, "job"> {
 /**
  * `changed`: nothing was done. Otherwise each slot's answer, in their order. A job whose unique key is held is not
  * inserted: its slot is kept without a job, with the reason `OVERLAP`, and `heldBy` names the holder. A job that cannot
- * be stored leaves its slot without a job, with the fault as its reason.
+ * be stored leaves its slot without a job, with the fault in its reason.
  */
 export type FireAnswer =
   | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
@@ -449,8 +455,8 @@ export interface WorkerRecord {
   id: string;
   queues: readonly string[] | null;
   types: readonly string[];
-  /** Schedules that its process's code defines. */
-  schedules: readonly string[];
+  /** Schedules that its process's code defines; null if they are too many to list. */
+  schedules: readonly string[] | null;
   concurrency: number;
   running: number;
   host: string;
@@ -470,5 +476,5 @@ export type Hint =
   | { kind: "cancel"; ids: readonly string[] }
   /** Some job may have ended. */
   | { kind: "finished" }
-  /** A schedule was put, changed or removed. */
+  /** Schedules changed so that one may be due earlier than was known. */
   | { kind: "schedules" };

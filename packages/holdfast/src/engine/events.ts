@@ -1,6 +1,7 @@
 import { InvalidOption } from "../errors.js";
 import { show } from "../options.js";
 import type { FinishedState, State } from "../state.js";
+import type { SlotReason } from "../store.js";
 
 /** What every event about a job says. */
 export interface JobEvent {
@@ -45,9 +46,15 @@ export interface Events {
   paused: { queue: string };
   resumed: { queue: string };
   /** A slot of a schedule became a job. `reason` says that it is late or was run by hand; null if it is on time. */
-  fired: { schedule: string; slot: Date; id: string; reason: string | null };
+  fired: { schedule: string; slot: Date; id: string; reason: SlotReason | null };
   /** A slot of a schedule did not become a job, or all up to `through` did not; `heldBy` is the run that is live. */
-  skipped: { schedule: string; slot: Date; through: Date | null; reason: string; heldBy: string | null };
+  skipped: {
+    schedule: string;
+    slot: Date;
+    through: Date | null;
+    reason: SlotReason;
+    heldBy: string | null;
+  };
   /** Code once defined this schedule, and no live worker's code does any more. */
   undefinedSchedule: { schedule: string };
   workerStarted: { worker: string };

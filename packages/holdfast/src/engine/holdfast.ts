@@ -15,7 +15,7 @@ import { readFilter, readListOptions, type Filter, type ListOptions } from "./fi
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
 import { Maintenance, readRetention, type Maintained, type RetentionOptions } from "./maintenance.js";
-import type { EnqueueOptions } from "./new-job.js";
+import { scheduleKey, type EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
 import { readJob, readWorker, type ListedWorker } from "./records.js";
@@ -316,7 +316,10 @@ export class Holdfast {
     if (old === null) throw new JobNotFound(id);
     const { type, queue, priority, user, input, maxAttempts, tags, schedule } = old;
     const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags, schedule };
-    return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique: null });
+    // A run of a schedule that does not overlap stays one.
+    const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
+    const unique = key === null ? null : ({ key, scope: "live", periodMs: 0, onConflict: "keep" } as const);
+    return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique });
   }
 
   /** Counts by state, queue and type, the age of the oldest due job, and what ended in the last minute. */
@@ -513,9 +516,10 @@ export class Holdfast {
   }
   async #close(): Promise<void> {
     this.#offSignals();
-    // First what makes work, then what does it.
-    await this.#scheduler.stop();
+    // First what makes work, then what does it; a store that is slow to answer the one must not hold up the other.
+    const scheduled = this.#scheduler.stop();
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    await scheduled;
     this.#closed = true;
     this.#results.close();
     await this.#maintenance.stop();

@@ -157,7 +157,7 @@ export class LeaseKeeper {
       queues,
       // Only what has a handler here: a type that is merely asked for would keep its jobs waiting for ever.
       types: [...this.#core.types.keys()].filter((type) => types === null || types.includes(type)),
-      schedules: [...this.#core.defined],
+      schedules: this.#core.defined.size > LIMITS.definedSchedules ? null : [...this.#core.defined],
       concurrency,
       running: this.#holder.runs().size,
       host: hostname(),

@@ -243,7 +243,10 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
   }
   if (startAt !== undefined) set.startAt = startAt === null ? null : readInstant(startAt, "startAt");
   if (endAt !== undefined) set.endAt = endAt === null ? null : readInstant(endAt, "endAt");
-  if (given.jitter !== undefined) set.jitterMs = durationMs(given.jitter, "jitter");
+  if (given.jitter !== undefined) {
+    set.jitterMs = durationMs(given.jitter, "jitter");
+    if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOption("jitter", "is longer than a day");
+  }
   if (given.queue !== undefined) set.queue = readName(given.queue, "queue", LIMITS.queueLength);
   if (given.priority !== undefined) set.priority = readPriority(given.priority);
   if (given.maxAttempts !== undefined) set.maxAttempts = readMaxAttempts(given.maxAttempts);
@@ -252,6 +255,7 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
   return set;
 }
 
+const LONGEST_JITTER_MS = 86_400_000;
 // Patterns are followed up to the year 3000.
 const LAST_INSTANT = Date.UTC(2900, 0, 1);
 

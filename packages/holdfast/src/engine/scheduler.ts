@@ -1,16 +1,35 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
-import type { FireAnswer, Firing, StoredSchedule } from "../store.js";
+import { Closed, DiskFull, StoreUnavailable } from "../errors.js";
+import { OVERLAP } from "../schedule/slots.js";
+import type { FireAnswer, Firing, SlotReason, StoredSchedule } from "../store.js";
 import type { Core } from "./core.js";
 import { planFiring } from "./firing.js";
-import { OVERLAP } from "../schedule/slots.js";
 
-// Schedules dealt with between two looks at the event loop: each takes some ten microseconds to plan.
+// Schedules asked for at a time, and for how long they are planned before the event loop has its turn.
 const BATCH = 100;
+const PLAN_MS = 5;
 // Several processes that see the same slot come all try; who came too late steps aside for about so long.
 const STEP_ASIDE_MS = 100;
-// How often schedules that code no longer defines are looked for.
-const UNDEFINED_MS = 300_000;
+const TRIES = 5;
+// A store that failed is asked again soon, and then less and less often.
+const RETRY_MS = 100;
+const LONGEST_RETRY_MS = 5_000;
+// Schedules that code no longer defines are looked for when those who start now have had time to define theirs.
+const FIRST_REPORT_MS = 60_000;
+const REPORT_MS = 300_000;
+const REPORT_PAGE = 100;
+// A schedule that cannot be read here is left to others, and tried again after so long.
+const UNREADABLE_MS = 3_600_000;
+const MOST_UNREADABLE = 1_000;
+
+interface Look {
+  made: number;
+  /** When to look again. */
+  nextInMs: number;
+  /** Somebody else was quicker. */
+  contended: boolean;
+}
 
 /**
  * Turns slots that have come into jobs. Every process may run one: the store makes each slot a job once, whoever asks,
@@ -24,10 +43,12 @@ export class Scheduler {
   #timerAt = 0;
   #looking: Promise<void> | null = null;
   #again = false;
-  #failing = false;
+  #failures = 0;
   #unlisten: (() => void) | null = null;
-  #lookForUndefinedAt = 0;
+  #reportAt = 0;
   readonly #reported = new Set<string>();
+  /** Versions that this process cannot read, with the time until which it leaves them alone. */
+  readonly #unreadable = new Map<string, number>();
 
   constructor(core: Core, tickMs: number) {
     this.#core = core;
@@ -37,13 +58,14 @@ export class Scheduler {
   start(): void {
     if (this.#active) return;
     this.#active = true;
-    this.#lookForUndefinedAt = this.#core.clock.monotonic() + this.#tickMs;
+    this.#reportAt = this.#core.clock.monotonic() + FIRST_REPORT_MS;
     this.#unlisten = this.#core.store.listen((hint) => {
       if (hint.kind === "schedules") this.#lookIn(0);
     });
     this.#lookIn(0);
   }
 
+  /** No slot becomes a job after what is under way. */
   async stop(): Promise<void> {
     this.#active = false;
     this.#timer?.cancel();
@@ -58,29 +80,47 @@ export class Scheduler {
 
   /** Turns every slot that has come into a job. Answers how many jobs that made. */
   async fireDue(): Promise<number> {
-    return (await this.#fire()).made;
+    let made = 0;
+    for (let attempt = 1; ; attempt++) {
+      const look = await this.#fire(() => true);
+      made += look.made;
+      if (!look.contended || attempt === TRIES) return made;
+      // Whoever was quicker may die over the rest.
+      await new Promise((resolve) => setTimeout(resolve, STEP_ASIDE_MS));
+    }
   }
 
-  /** Tells listeners and log what the store has confirmed. */
-  announce(schedule: StoredSchedule, firing: Firing, answer: FireAnswer): void {
-    if (answer.status !== "fired") return;
+  /** What is due of this one becomes a job as it is, before it is changed. False: somebody else was quicker. */
+  async fireOne(schedule: StoredSchedule, at: number): Promise<boolean> {
+    const firing = planFiring(schedule, at);
+    const [answer] = await this.#core.store.fire([firing]);
+    if (answer?.status !== "fired") return false;
+    this.announce(schedule, firing, answer);
+    return true;
+  }
+
+  /** Tells listeners what the store has confirmed. Answers the slots that were missed. */
+  announce(schedule: StoredSchedule, firing: Firing, answer: FireAnswer): number {
+    if (answer.status !== "fired") return 0;
     const { events, logger } = this.#core;
     const { name, type, queue } = schedule;
+    let missed = 0;
     for (const [index, { slot, through, reason }] of firing.slots.entries()) {
       const { job = null, heldBy = null } = answer.slots[index] ?? {};
       const at = new Date(slot);
-      if (job === null) {
-        const why = heldBy === null ? (reason ?? "the store refused the job") : OVERLAP;
-        const skipped = { schedule: name, slot: at, through: through === null ? null : new Date(through), reason: why };
-        events.emit("skipped", { ...skipped, heldBy });
-        // Not to overlap is what such a schedule was asked to do.
-        if (heldBy === null) logger.warn(skipped, "a slot was skipped");
-        else logger.info({ ...skipped, heldBy }, "a slot was skipped");
-      } else {
+      if (job !== null) {
         events.emit("enqueued", { id: job, type, queue, replaced: false });
         events.emit("fired", { schedule: name, slot: at, id: job, reason });
+        continue;
       }
+      const why: SlotReason = heldBy === null ? (reason ?? "refused: the store made no job") : OVERLAP;
+      const skipped = { schedule: name, slot: at, through: through === null ? null : new Date(through), reason: why };
+      events.emit("skipped", { ...skipped, heldBy });
+      // Not to overlap is what such a schedule was asked to do.
+      if (heldBy === null) missed++;
+      else logger.info({ ...skipped, heldBy }, "a slot was skipped");
     }
+    return missed;
   }
 
   #lookIn(ms: number): void {
@@ -105,15 +145,14 @@ export class Scheduler {
   async #look(): Promise<void> {
     const { clock, events, random } = this.#core;
     try {
-      const { nextInMs, contended } = await this.#fire();
+      const { nextInMs, contended } = await this.#fire(() => this.#active);
       this.#lookIn(contended ? STEP_ASIDE_MS * (0.5 + random()) : nextInMs);
-      if (clock.monotonic() >= this.#lookForUndefinedAt) await this.#reportUndefined();
-      if (this.#failing) events.emit("back", { doing: "schedules" });
-      this.#failing = false;
+      if (clock.monotonic() >= this.#reportAt) await this.#reportUndefined();
+      if (this.#failures > 0) events.emit("back", { doing: "schedules" });
+      this.#failures = 0;
     } catch (error) {
-      if (!this.#failing) events.emit("outage", { doing: "schedules", error });
-      this.#failing = true;
-      this.#lookIn(this.#tickMs);
+      if (this.#failures === 0) events.emit("outage", { doing: "schedules", error });
+      this.#lookIn(Math.min(RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS));
     }
     this.#looking = null;
     if (!this.#again) return;
@@ -121,46 +160,114 @@ export class Scheduler {
     this.#lookIn(0);
   }
 
-  /** In batches, so that claims and other writes get in between. */
-  async #fire(): Promise<{ made: number; nextInMs: number; contended: boolean }> {
-    const { store } = this.#core;
+  /**
+   * In batches, so that claims and other writes get in between. What falls due meanwhile is left to the next look: a
+   * store too slow for its schedules must not keep this from ever ending.
+   */
+  async #fire(goOn: () => boolean): Promise<Look> {
+    const { store, logger } = this.#core;
     let made = 0;
-    for (;;) {
-      const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH);
-      // By the store's clock: ours may be ahead of it, and would have us ask again at once, for as long as it is.
-      const nextInMs = nextRunAt === null ? this.#tickMs : nextRunAt - at;
-      if (schedules.length === 0) return { made, nextInMs, contended: false };
-      const firings = schedules.map((schedule) => planFiring(schedule, at));
-      let moved = 0;
-      for (const part of parts(firings)) {
-        const answers = await store.fire(part.map(({ firing }) => firing));
-        for (const [index, { firing, at: place }] of part.entries()) {
-          const answer = answers[index] ?? { status: "changed" };
-          if (answer.status === "changed") continue;
-          moved++;
-          made += answer.slots.filter(({ job }) => job !== null).length;
-          this.announce(schedules[place] as StoredSchedule, firing, answer);
+    let missed = 0;
+    let begun = Number.POSITIVE_INFINITY;
+    try {
+      for (;;) {
+        this.#forgetUnreadable();
+        const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + this.#unreadable.size);
+        begun = Math.min(begun, at);
+        // By the store's clock: ours may be ahead of it, and would have us ask again at once, for as long as it is.
+        const nextInMs = nextRunAt === null ? this.#tickMs : nextRunAt - at;
+        const readable = schedules.filter(({ version }) => !this.#unreadable.has(version));
+        const open = readable.filter((schedule) => (schedule.nextRunAt ?? 0) <= begun);
+        if (!goOn() || readable.length === 0) return { made, nextInMs, contended: false };
+        if (open.length === 0) return { made, nextInMs: 1, contended: false };
+        let moved = 0;
+        for (const part of parts(this.#plan(open, at))) {
+          for (const [{ schedule, firing }, answer] of await this.#send(part)) {
+            if (answer.status === "changed") continue;
+            moved++;
+            made += answer.slots.filter(({ job }) => job !== null).length;
+            missed += this.announce(schedule, firing, answer);
+          }
+        }
+        // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
+        await new Promise((resolve) => setImmediate(resolve));
+        if (moved === 0 && open.some(({ version }) => !this.#unreadable.has(version))) {
+          return { made, nextInMs, contended: true };
         }
       }
-      // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
-      await new Promise((resolve) => setImmediate(resolve));
-      // Somebody else was quicker with all of them, and is at it.
-      if (moved === 0) return { made, nextInMs, contended: true };
+    } finally {
+      // In one line: after a night's sleep there may be thousands.
+      if (missed > 0) logger.warn({ count: missed }, "slots of schedules were missed; their schedules tell which");
     }
+  }
+
+  /** As many as can be planned in a moment; the rest is due still. */
+  #plan(schedules: readonly StoredSchedule[], at: number): Planned[] {
+    const planned: Planned[] = [];
+    const end = performance.now() + PLAN_MS;
+    for (const schedule of schedules) {
+      try {
+        planned.push({ schedule, firing: planFiring(schedule, at) });
+      } catch (error) {
+        this.#leaveAlone(schedule, error);
+      }
+      if (performance.now() > end) break;
+    }
+    return planned;
+  }
+
+  /** One that the store cannot take must not keep the others from theirs. */
+  async #send(part: readonly Planned[]): Promise<(readonly [Planned, FireAnswer])[]> {
+    const { store } = this.#core;
+    try {
+      const answers = await store.fire(part.map(({ firing }) => firing));
+      return part.map((planned, index) => [planned, answers[index] ?? { status: "changed" }] as const);
+    } catch (error) {
+      if (part.length === 1 || [StoreUnavailable, DiskFull, Closed].some((kind) => error instanceof kind)) throw error;
+    }
+    const answered: (readonly [Planned, FireAnswer])[] = [];
+    const failed: { schedule: StoredSchedule; error: unknown }[] = [];
+    for (const planned of part) {
+      try {
+        answered.push(...(await this.#send([planned])));
+      } catch (error) {
+        failed.push({ schedule: planned.schedule, error });
+      }
+    }
+    // If none gets through, it is the store and not them.
+    if (answered.length === 0) throw failed[0]?.error;
+    for (const { schedule, error } of failed) this.#leaveAlone(schedule, error);
+    return answered;
+  }
+
+  /** Another process may be able to read it; its slots wait for that, or for somebody to mend it. */
+  #leaveAlone({ name, version }: StoredSchedule, error: unknown): void {
+    const { clock, logger } = this.#core;
+    if (this.#unreadable.size >= MOST_UNREADABLE) this.#unreadable.clear();
+    this.#unreadable.set(version, clock.monotonic() + UNREADABLE_MS);
+    const problem = error instanceof Error ? error.message : String(error);
+    logger.error({ schedule: name, problem }, "this process cannot read a schedule, and leaves its slots alone");
+  }
+
+  #forgetUnreadable(): void {
+    const now = this.#core.clock.monotonic();
+    for (const [version, until] of this.#unreadable) if (until <= now) this.#unreadable.delete(version);
   }
 
   /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */
   async #reportUndefined(): Promise<void> {
     const { store, clock, events, logger, defined } = this.#core;
-    this.#lookForUndefinedAt = clock.monotonic() + UNDEFINED_MS;
+    this.#reportAt = clock.monotonic() + REPORT_MS;
     const since = clock.now() - DEFAULTS.unknownTypeMs;
     const workers = (await store.workers()).filter((worker) => !worker.left && worker.seenAt >= since);
-    const known = new Set([...defined, ...workers.flatMap((worker) => worker.schedules)]);
+    // Somebody defines more than can be listed: nothing can be said.
+    if (workers.some((worker) => worker.schedules === null)) return;
+    const known = new Set([...defined, ...workers.flatMap((worker) => worker.schedules ?? [])]);
     let cursor: string | null = null;
     do {
       const page: Awaited<ReturnType<typeof store.listSchedules>> = await store.listSchedules(
         { origin: "code" },
-        { limit: LIMITS.listPage, cursor },
+        { limit: REPORT_PAGE, cursor },
       );
       for (const { name } of page.schedules) {
         if (known.has(name) || this.#reported.has(name)) continue;
@@ -176,22 +283,27 @@ export class Scheduler {
   }
 }
 
-/** As many as fit into one transaction, with their places in the list. */
-function parts(firings: readonly Firing[]): { firing: Firing; at: number }[][] {
-  const all: { firing: Firing; at: number }[][] = [[]];
+interface Planned {
+  schedule: StoredSchedule;
+  firing: Firing;
+}
+
+/** As many as fit into one transaction. */
+function parts(planned: readonly Planned[]): Planned[][] {
+  const all: Planned[][] = [[]];
   let bytes = 0;
-  let jobs = 0;
-  for (const [at, firing] of firings.entries()) {
-    const size = firing.slots.reduce((sum, { job }) => sum + (job?.input.length ?? 0), 0);
-    const full = bytes + size > LIMITS.batchBytes || jobs + firing.slots.length > LIMITS.batchJobs;
-    if (full && jobs > 0) {
+  let slots = 0;
+  for (const each of planned) {
+    const size = each.firing.slots.reduce((sum, { job }) => sum + (job?.input.length ?? 0), 0);
+    const full = bytes + size > LIMITS.batchBytes || slots + each.firing.slots.length > LIMITS.batchJobs;
+    if (full && slots > 0) {
       all.push([]);
       bytes = 0;
-      jobs = 0;
+      slots = 0;
     }
     bytes += size;
-    jobs += firing.slots.length;
-    all.at(-1)?.push({ firing, at });
+    slots += each.firing.slots.length;
+    all.at(-1)?.push(each);
   }
-  return all;
+  return all.filter((part) => part.length > 0);
 }

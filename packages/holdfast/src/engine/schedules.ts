@@ -2,14 +2,14 @@ import { LIMITS } from "../defaults.js";
 import { HoldfastError, InvalidOption, ScheduleExists, ScheduleNotFound } from "../errors.js";
 import { newId } from "../id.js";
 import type { JobType } from "../job.js";
-import { fromJson } from "../json.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../schedule/slots.js";
-import type { ScheduleFilter, ScheduleRecord, StoredSchedule } from "../store.js";
+import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../store.js";
 import type { Core } from "./core.js";
 import type { EnqueueAnswer } from "./enqueuer.js";
 import { nextRunOf, planRunNow } from "./firing.js";
 import { readable } from "./records.js";
+import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
 import type { Definition, NamedScheduleOptions } from "./schedule-definition.js";
 import {
   definitionOf,
@@ -67,8 +67,8 @@ export interface SlotRecord {
   through: Date | null;
   /** The job made for it; null if it was skipped. */
   job: string | null;
-  /** Why it is late or was skipped, or that it was run by hand; null if all went as planned. */
-  reason: string | null;
+  /** What was odd: `late`, `by hand`, `missed`, `overlap`, `refused: …`; null if all went as planned. */
+  reason: SlotReason | null;
   /** When it was dealt with. */
   at: Date;
 }
@@ -85,14 +85,6 @@ export interface ScheduleListOptions {
 }
 
 const LIST_FIELDS: ReadonlySet<string> = new Set(["origin", "enabled", "type", "user", "limit", "cursor"]);
-/** Fields by the names of their options, where these differ; what no option sets goes unnamed. */
-const CHANGE_NAMES: Readonly<Partial<Record<keyof Definition, string | null>>> = {
-  type: "job",
-  everyMs: "every",
-  jitterMs: "jitter",
-  expiresAfterMs: null,
-};
-const TIMING: readonly (keyof Definition)[] = ["cron", "timezone", "everyMs"];
 
 /** Looks at schedules and changes them: `hf.schedules`. */
 export class Schedules {
@@ -117,9 +109,8 @@ export class Schedules {
       core.defined.add(known);
       for (const tell of core.defining) tell();
     }
-    const defined = JSON.stringify(definition);
     return this.#write(known, (stored) => {
-      if (stored === null) return { definition, origin: "code", defined, changes: {} };
+      if (stored === null) return { definition, code: definition, changes: {} };
       const before = definitionOf(stored);
       // One that was made at run time is its maker's: code that comes to define it takes over what they agree on.
       const kept = stored.origin === "code" ? changesOf(stored) : before;
@@ -130,7 +121,7 @@ export class Schedules {
         const problem = useless.message;
         core.logger.warn({ schedule: known, problem }, "with what was changed at run time this schedule cannot run");
       }
-      return { definition: together, origin: "code", defined, changes };
+      return { definition: together, code: definition, changes };
     });
   }
 
@@ -144,7 +135,7 @@ export class Schedules {
     if (over !== null) throw over;
     return this.#write(known, (stored) => {
       if (stored !== null) throw new ScheduleExists(known);
-      return { definition, origin: "runtime", defined: null, changes: null };
+      return { definition, code: null, changes: {} };
     });
   }
 
@@ -170,10 +161,9 @@ export class Schedules {
       const before = definitionOf(stored);
       const set = await readChanges(changes, before, core.types, core.clock.now());
       const definition = { ...before, ...set };
-      if (stored.origin === "runtime") return { definition, origin: "runtime", defined: null, changes: null };
-      const inCode = fromJson(stored.defined ?? "{}") as Definition;
-      const changed = differences(inCode, { ...changesOf(stored), ...set });
-      return { definition, origin: "code", defined: stored.defined, changes: changed };
+      const code = codeOf(stored);
+      const changed = code === null ? {} : differences(code, { ...changesOf(stored), ...set });
+      return { definition, code, changes: changed };
     });
   }
 
@@ -192,9 +182,9 @@ export class Schedules {
     const known = readScheduleName(name);
     return this.#write(known, (stored) => {
       if (stored === null) throw new ScheduleNotFound(known);
-      if (stored.defined === null) throw new InvalidOption("name", `${show(known)} is not defined in code`);
-      const definition = fromJson(stored.defined) as Definition;
-      return { definition, origin: "code", defined: stored.defined, changes: {} };
+      const code = codeOf(stored);
+      if (code === null) throw new InvalidOption("name", `${show(known)} is not defined in code`);
+      return { definition: code, code, changes: {} };
     });
   }
 
@@ -254,19 +244,22 @@ export class Schedules {
 
   /** Reads, decides, writes; again if somebody else wrote in between. */
   async #write(name: string, decide: (stored: StoredSchedule | null) => Write | Promise<Write>): Promise<Schedule> {
-    const { store, clock } = this.#open();
+    const { store } = this.#open();
     for (;;) {
       const stored = await store.getSchedule(name);
-      const { definition, origin, defined, changes } = await decide(stored);
-      const now = clock.now();
+      const { definition, code, changes } = await decide(stored);
+      // By the store's clock, as slots are: this process may be a web server whose own is off.
+      const { at: now } = await store.dueSchedules(0);
+      const retimed = stored !== null && isRetimed(stored, definition);
+      if (retimed && (await this.#fireOpen(stored, definition, now))) continue;
       const record: ScheduleRecord = {
         ...definition,
         name,
-        origin,
-        defined,
+        origin: code === null ? "runtime" : "code",
+        defined: code === null ? null : packCode(code, definition.input),
+        changes: code === null ? null : packChanges(changes),
         version: newId(now),
-        changes: changes === null ? null : JSON.stringify(changes),
-        nextRunAt: nextRun(definition, stored, now),
+        nextRunAt: nextRun(definition, stored, retimed, now),
       };
       if (stored !== null && isSame(record, stored)) return readSchedule(stored);
       if ((await store.putSchedule(record, stored?.version ?? null)) === "changed") continue;
@@ -275,21 +268,40 @@ export class Schedules {
       return readSchedule({ ...record, lastSlot, createdAt, updatedAt: now, slots });
     }
   }
+
+  /**
+   * Slots that came before a schedule runs at other times are dealt with as it was, or they would be lost without a
+   * word. True if there were any; the schedule is another then.
+   */
+  async #fireOpen(stored: StoredSchedule, definition: Definition, now: number): Promise<boolean> {
+    if (!definition.enabled || stored.nextRunAt === null || stored.nextRunAt > now) return false;
+    try {
+      await this.#scheduler.fireOne(stored, now);
+      return true;
+    } catch (error) {
+      // What cannot be read has no slots; it is mended by what is written now.
+      if (error instanceof InvalidOption) return false;
+      throw error;
+    }
+  }
 }
 
 interface Write {
   definition: Definition;
-  origin: ScheduleRecord["origin"];
-  defined: string | null;
-  changes: Partial<Definition> | null;
+  /** What code says; null for one that was made at run time. */
+  code: Definition | null;
+  changes: Partial<Definition>;
+}
+
+function isRetimed(stored: StoredSchedule, definition: Definition): boolean {
+  const before = definitionOf(stored);
+  return before.enabled && RETIMING.some((field) => before[field] !== definition[field]);
 }
 
 /** From now if it begins, begins again or runs at other times; else as it was, so that nothing missed is forgotten. */
-function nextRun(definition: Definition, stored: StoredSchedule | null, now: number): number | null {
+function nextRun(definition: Definition, stored: StoredSchedule | null, retimed: boolean, now: number): number | null {
   if (!definition.enabled) return null;
-  const before = stored === null ? null : definitionOf(stored);
-  const goesOn = before?.enabled === true && RETIMING.every((field) => before[field] === definition[field]);
-  if (goesOn) return stored?.nextRunAt ?? null;
+  if (stored?.enabled === true && !retimed) return stored.nextRunAt;
   return nextRunOf(timingOf(definition), now, stored?.lastSlot ?? null);
 }
 
@@ -297,29 +309,6 @@ function isSame(record: ScheduleRecord, stored: StoredSchedule): boolean {
   const text = (of: ScheduleRecord): string =>
     JSON.stringify([definitionOf(of), of.origin, of.defined, of.changes, of.nextRunAt]);
   return text(record) === text(stored);
-}
-
-function changesOf(stored: ScheduleRecord): Partial<Definition> {
-  return readable(stored.changes) ?? {};
-}
-
-/** What of `changes` is not so in `definition` already. */
-function differences(definition: Definition, changes: Partial<Definition>): Partial<Definition> {
-  const differs = (field: keyof Definition): boolean => field in changes && !isEqual(changes, definition, field);
-  // A pattern, its zone and an interval go together: code that moves from one to the other must not meet a half of it.
-  const timing = differs("cron") || differs("everyMs");
-  const kept = (Object.keys(changes) as (keyof Definition)[]).filter((field) => {
-    if (field === "cron" || field === "everyMs") return timing;
-    if (field === "timezone") return timing || (definition.cron !== null && differs(field));
-    // An input was checked for its job, and may not fit another.
-    if (field === "input") return differs(field) || differs("type");
-    return differs(field);
-  });
-  return Object.fromEntries(kept.map((field) => [field, changes[field]]));
-}
-
-function isEqual(a: Partial<Definition>, b: Partial<Definition>, field: keyof Definition): boolean {
-  return JSON.stringify(a[field]) === JSON.stringify(b[field]);
 }
 
 function slotsFrom(timing: Timing, after: number, most: number): Date[] {
@@ -369,16 +358,10 @@ const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new
 function readSchedule(stored: StoredSchedule): Schedule {
   const { name, origin, type, cron, timezone, everyMs, jitterMs, catchUp, overlap, enabled } = stored;
   const { queue, priority, maxAttempts, user, tags, nextRunAt } = stored;
-  const inCode: Partial<Definition> = readable(stored.defined) ?? {};
-  const changed = (Object.keys(changesOf(stored)) as (keyof Definition)[])
-    // Of a pattern that gave way to an interval, or the other way round, only what is there now is told.
-    .filter((field) => !isEqual(stored, inCode, field) && (stored[field] !== null || !TIMING.includes(field)))
-    .map((field) => (CHANGE_NAMES[field] === undefined ? field : CHANGE_NAMES[field]))
-    .filter((name) => name !== null);
   return {
     name,
     origin,
-    changed,
+    changed: changedOptions(stored),
     type,
     input: readable(stored.input),
     cron,

@@ -79,15 +79,15 @@ function parse(given: string): CronPattern {
   const fields = readFields(text);
   const [seconds, minutes, hours] = fields.slice(0, DAY_OF_MONTH).map((field, index) => valuesIn(field, index));
   const times = { seconds: seconds ?? [], minutes: minutes ?? [], hours: hours ?? [] };
-  const days = readDays(
-    [...fields.slice(DAY_OF_MONTH, DAY_OF_WEEK), endOnSunday(fields[DAY_OF_WEEK] ?? "*")].join(" "),
-    text,
-  );
+  const dayFields = [...fields.slice(DAY_OF_MONTH, DAY_OF_WEEK), endOnSunday(fields[DAY_OF_WEEK] ?? "*")].join(" ");
+  readDays(dayFields, text);
   const first = nextTime(times, -1) ?? 0;
   return {
     text,
     namesTimes: fields.slice(0, DAY_OF_MONTH).every((field) => !field.includes("*")),
     next(wallMs) {
+      // Asked for each time: a pattern that held its days would keep them all in memory.
+      const days = readDays(dayFields, text);
       const today = Math.floor(wallMs / DAY_MS) * DAY_MS;
       let day = days(today);
       if (day === today) {

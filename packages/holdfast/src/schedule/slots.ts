@@ -3,8 +3,8 @@ import type { Zone } from "./zone.js";
 
 /** The next run of a schedule that has ended: no slot comes any more. */
 export const NEVER: number = Number.MAX_SAFE_INTEGER;
-/** Why a slot was skipped whose run before is not over. */
-export const OVERLAP = "the run before is still live";
+/** Why a slot was skipped: a run of its schedule was not over. */
+export const OVERLAP = "overlap";
 
 /** When a schedule runs: by the calendar or at an interval, perhaps from and until an instant. */
 export type Timing = (CronTiming | IntervalTiming) & {
@@ -118,14 +118,25 @@ export function planDue(
 ): DuePlan {
   const latest = lastSlot(timing, first, now);
   const most = catchUp === "latest" ? 1 : catchUp === "skip" ? (now - latest <= lateMs ? 1 : 0) : catchUp.all;
-  const slots: number[] = [];
-  for (let slot = latest; slots.length < most; slot = lastSlot(timing, first, slot - 1)) {
-    slots.push(slot);
-    if (slot === first) break;
-  }
-  slots.reverse();
+  const slots = newestSlots(timing, first, latest, most);
   const oldest = slots[0];
   const missed =
     oldest === first ? null : { first, last: oldest === undefined ? latest : lastSlot(timing, first, oldest - 1) };
   return { slots, missed, next: nextSlot(timing, latest) };
+}
+
+/** The newest so many slots from `first` to `latest`, oldest first. Looks back in growing steps until it has them. */
+function newestSlots(timing: Timing, first: number, latest: number, most: number): number[] {
+  if (most === 0) return [];
+  if (most === 1) return [latest];
+  for (let step = most * 1_000; ; step *= 4) {
+    const from = Math.max(first, latest - step);
+    const slots: number[] = [];
+    for (let slot = nextSlot(timing, from - 1); slot !== null && slot <= latest; slot = nextSlot(timing, slot)) {
+      slots.push(slot);
+      // A step is four times the one before, and so are the slots in it: more than these are never kept.
+      if (slots.length >= 8 * most) slots.splice(0, 4 * most);
+    }
+    if (slots.length >= most || from === first) return slots.slice(-most);
+  }
 }

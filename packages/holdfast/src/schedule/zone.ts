@@ -29,7 +29,10 @@ export function readZone(name: unknown): Zone {
   if (typeof name !== "string") throw unknownZone(name);
   const known = zones.get(name);
   if (known !== undefined) return known;
-  const zone = tabulate(name, clockOf(name));
+  const clock = clockOf(name);
+  // "europe/berlin" is the same zone, and must not look like another one tomorrow. Aliases stay as they were given.
+  const spelt = clock.resolvedOptions().timeZone;
+  const zone = tabulate(spelt.toLowerCase() === name.toLowerCase() ? spelt : name, clock);
   if (zones.size >= MOST_ZONES) zones.clear();
   zones.set(name, zone);
   return zone;

@@ -1,6 +1,6 @@
 import type * as fastCheck from "fast-check";
 import type { Arbitrary } from "fast-check";
-import type { ScheduleRecord, UniqueKey } from "../store.js";
+import type { ScheduleRecord, SlotReason, UniqueKey } from "../store.js";
 import type { JobDraft } from "./model-commands.js";
 
 /** What a run does to schedules, as plain data. They are picked by name, or by their place among those there are. */
@@ -41,7 +41,7 @@ export interface SlotDraft {
   /** A slot without a job is skipped. `again`: the id of one that was enqueued or fired before. */
   job: JobDraft | null;
   stretch: boolean;
-  reason: string | null;
+  reason: SlotReason | null;
   /** As many slots like this one. */
   times: number;
 }

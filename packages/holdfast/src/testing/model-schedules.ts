@@ -81,7 +81,7 @@ export class ScheduleModel {
     if (job === null) return { job: null, heldBy: null, reason };
     const answer = this.#insert(job, now);
     if (answer.status === "refused" && answer.reason === "not stored") {
-      return { job: null, heldBy: null, reason: answer.error };
+      return { job: null, heldBy: null, reason: `refused: ${answer.error}` };
     }
     const of = answer.status === "inserted" ? job.id : answer.of;
     return of === job.id ? { job: of, heldBy: null, reason } : { job: null, heldBy: of, reason: OVERLAP };

@@ -72,9 +72,9 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     const now = await scheduleOf(hf, "hourly");
     expect(now).toMatchObject({ nextRunAt: before.nextRunAt, lastSlot: null });
     expect(now.slots).toEqual([
-      { slot: after(10 * MINUTE), through: null, job: id, reason: "run by hand", at: after(10 * MINUTE) },
+      { slot: after(10 * MINUTE), through: null, job: id, reason: "by hand", at: after(10 * MINUTE) },
     ]);
-    expect(fired).toEqual([{ schedule: "hourly", slot: after(10 * MINUTE), id, reason: "run by hand" }]);
+    expect(fired).toEqual([{ schedule: "hourly", slot: after(10 * MINUTE), id, reason: "by hand" }]);
     expect(await hf.drain()).toBe(1);
     await clock.advance("50m");
     expect(await hf.schedules.fireDue()).toBe(1);
@@ -112,7 +112,7 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(HOUR)]);
     expect((await scheduleOf(hf, "hourly")).slots[0]).toMatchObject({
       job: null,
-      reason: "the run before is still live",
+      reason: "overlap",
     });
     await hf.drain();
     const again = await hf.schedules.runNow("hourly");
@@ -141,7 +141,7 @@ describe.each(PLACES)("what became of the slots %s", (place) => {
       const fired = index % 2 === 1;
       expect({ made: made !== null, reason }).toEqual({
         made: fired,
-        reason: fired ? null : "the run before is still live",
+        reason: fired ? null : "overlap",
       });
       expect([at, through]).toEqual([slot, null]);
       if (made !== null) expect((await jobOf(hf, made)).schedule).toEqual({ name: "hourly", slot });

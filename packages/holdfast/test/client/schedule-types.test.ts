@@ -1,4 +1,12 @@
-import { job, type EnqueueAnswer, type Holdfast, type Schedule, type ScheduleChanges, type SlotRecord } from "holdfast";
+import {
+  job,
+  type EnqueueAnswer,
+  type Holdfast,
+  type Schedule,
+  type ScheduleChanges,
+  type SlotRecord,
+  type SlotReason,
+} from "holdfast";
 import * as v from "valibot";
 import { describe, expectTypeOf, it } from "vitest";
 import { z } from "zod";
@@ -159,7 +167,7 @@ describe("types of schedules run end to end", () => {
     });
     neverRun((hf) => {
       hf.on("fired", (event) =>
-        expectTypeOf(event).toEqualTypeOf<{ schedule: string; slot: Date; id: string; reason: string | null }>(),
+        expectTypeOf(event).toEqualTypeOf<{ schedule: string; slot: Date; id: string; reason: SlotReason | null }>(),
       );
       hf.on("skipped", (event) => expectTypeOf(event.through).toEqualTypeOf<Date | null>());
     });

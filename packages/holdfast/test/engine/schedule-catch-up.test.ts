@@ -5,7 +5,7 @@ import { hear, scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
-const MISSED = "missed while nothing ran";
+const MISSED = "missed";
 
 /** What is known of the slots, oldest first, without ids and times. */
 async function kept(hf: Holdfast, name: string): Promise<[Date, Date | null, "job" | "none", string | null][]> {
@@ -29,7 +29,7 @@ const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof k
     [6],
     [
       [after(2 * HOUR), after(5 * HOUR), "none", MISSED],
-      [after(6 * HOUR), null, "job", "late by 20m"],
+      [after(6 * HOUR), null, "job", "late"],
     ],
   ],
   [
@@ -38,9 +38,9 @@ const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof k
     [4, 5, 6],
     [
       [after(2 * HOUR), after(3 * HOUR), "none", MISSED],
-      [after(4 * HOUR), null, "job", "late by 2h 20m"],
-      [after(5 * HOUR), null, "job", "late by 1h 20m"],
-      [after(6 * HOUR), null, "job", "late by 20m"],
+      [after(4 * HOUR), null, "job", "late"],
+      [after(5 * HOUR), null, "job", "late"],
+      [after(6 * HOUR), null, "job", "late"],
     ],
   ],
   [
@@ -49,23 +49,23 @@ const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof k
     [3, 4, 5, 6],
     [
       [after(2 * HOUR), null, "none", MISSED],
-      [after(3 * HOUR), null, "job", "late by 3h 20m"],
-      [after(4 * HOUR), null, "job", "late by 2h 20m"],
-      [after(5 * HOUR), null, "job", "late by 1h 20m"],
-      [after(6 * HOUR), null, "job", "late by 20m"],
+      [after(3 * HOUR), null, "job", "late"],
+      [after(4 * HOUR), null, "job", "late"],
+      [after(5 * HOUR), null, "job", "late"],
+      [after(6 * HOUR), null, "job", "late"],
     ],
   ],
   [
     "all of them",
     { all: 5 },
     [2, 3, 4, 5, 6],
-    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", `late by ${hour === 6 ? "" : `${6 - hour}h `}20m`]),
+    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", "late"]),
   ],
   [
     "more than there are",
     { all: 1_000 },
     [2, 3, 4, 5, 6],
-    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", `late by ${hour === 6 ? "" : `${6 - hour}h `}20m`]),
+    [2, 3, 4, 5, 6].map((hour) => [after(hour * HOUR), null, "job", "late"]),
   ],
 ];
 
@@ -121,7 +121,7 @@ describe("slots missed while nothing ran", () => {
         await hf.schedule("hourly", { job: nothing, every: "1h", catchUp });
         await clock.advance(HOUR + lateMs);
         expect(await hf.schedules.fireDue()).toBe(made);
-        const reason = lateMs === 60_000 ? null : made === 1 ? "late by 1m" : MISSED;
+        const reason = lateMs === 60_000 ? null : made === 1 ? "late" : MISSED;
         expect(await kept(hf, "hourly")).toEqual([[after(HOUR), null, made === 1 ? "job" : "none", reason]]);
       }
     }
@@ -143,7 +143,7 @@ describe("slots missed while nothing ran", () => {
     await hf.schedule("monthly", { job: nothing, cron: "0 0 1 * *", startAt: after(1), catchUp: { all: 3 } });
     clock.setWall(Date.UTC(2026, 2, 2, 1, 5));
     await hf.schedules.fireDue();
-    expect((await kept(hf, "monthly")).map(([, , , reason]) => reason)).toEqual(["late by 29d", "late by 25h 5m"]);
+    expect((await kept(hf, "monthly")).map(([, , , reason]) => reason)).toEqual(["late", "late"]);
   });
 
   it("run as late as they are: no jitter, and in their place in line", async () => {
@@ -230,9 +230,13 @@ describe("a thousand slots to catch up", () => {
       if (Number(slot) === Number(after(350 * MINUTE))) store.fail(gone, "fire");
     });
     await expect(hf.schedules.fireDue()).rejects.toBe(gone);
-    expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1, 400));
+    // Whole parts, up to the one in which it was told.
+    const made = (await slotsMade(hf, "minutely")).length;
+    expect(made).toBeGreaterThanOrEqual(350);
+    expect(made).toBeLessThan(1_000);
+    expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1, made));
     store.fail(gone, "fire")();
-    expect(await hf.schedules.fireDue()).toBe(600);
+    expect(await hf.schedules.fireDue()).toBe(1_000 - made);
     expect(await slotsMade(hf, "minutely")).toEqual(steps(MINUTE, 1, 1_000));
   });
 });

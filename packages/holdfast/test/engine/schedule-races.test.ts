@@ -57,7 +57,7 @@ describe("C-12 between the moment a schedule is seen to be due and the moment it
     ]);
   });
 
-  it("somebody changes its times: the slot is none any more", async () => {
+  it("somebody changes its times: the slot that has come runs as it was, and the new times follow", async () => {
     let coming: Date[] = [];
     const { hf, clock } = await caughtFiring(async (client) => {
       await client.schedules.update("s", { every: "7s" });
@@ -65,7 +65,7 @@ describe("C-12 between the moment a schedule is seen to be due and the moment it
     });
     expect(coming).not.toContainEqual(after(10 * SECOND));
     await clock.advance("13s");
-    expect(await slotsMade(hf, "s")).toEqual(coming);
+    expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND), ...coming]);
   });
 
   it("somebody removes it: no job is made, and it does not come back", async () => {
@@ -185,7 +185,10 @@ describe("C-12 several schedulers on one store", () => {
     await hf.schedule("s", { job: nothing, every: "10s" });
     const fired = hear(hf, "fired");
     (await another({ jobs: [nothing] }, unlucky)).work({ poll: "1h" });
-    await clock.advance("12s");
+    await clock.advance("10s");
+    for (let turns = 0; turns < 10; turns++) await clock.settle();
+    expect(tries).toBe(1);
+    await clock.advance("2s");
     expect(tries).toBeGreaterThanOrEqual(10);
     expect(tries).toBeLessThanOrEqual(40);
     expect(fired).toEqual([]);

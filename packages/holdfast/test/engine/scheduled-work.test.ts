@@ -126,6 +126,7 @@ describe("the work of a product, by schedule", () => {
 
   it("A-24 start-up and shutdown own one runner: work() starts scheduler, worker and housekeeping, close() stops them all", async () => {
     const { hf, clock, store, invoked } = await product();
+    store.forget();
     await clock.advance("10m");
     expect([store.count("dueSchedules"), store.count("claim"), store.count("turn")]).toEqual([0, 0, 0]);
     hf.work();

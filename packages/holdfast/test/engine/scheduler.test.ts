@@ -1,8 +1,9 @@
 import { job, type JobSlot } from "holdfast";
+import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, hear, next, onFile, scene, type Scene } from "./scene.js";
-import { after, DAY, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { after, byHand, DAY, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
@@ -103,6 +104,7 @@ describe("the scheduler", () => {
   it("does not run where it is switched off; fireDue does its work", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 10 } });
+    store.forget();
     hf.work();
     await clock.advance("30s");
     expect(store.count("dueSchedules") + store.count("fire")).toBe(0);
@@ -216,6 +218,13 @@ describe("the scheduler", () => {
     await other.schedules.create("s", { job: nothing, every: "1s" });
     expect((await fired).schedule).toBe("s");
     await other.unschedule("s");
+    // Also one whose next run is still to be found out.
+    await other.schedules.create("t", { job: nothing, every: "1s", enabled: false });
+    const firedToo = new Promise((resolve) => hf.on("fired", ({ schedule }) => schedule === "t" && resolve(schedule)));
+    const store = sqlite(file);
+    await byHand(store, "t", { enabled: true, nextRunAt: null });
+    expect(await firedToo).toBe("t");
+    await store.close();
   });
 
   it("notices what its own client puts also where the store gives no hints", async () => {

@@ -27,14 +27,14 @@ describe("a schedule that code no longer defines", () => {
   it("is told once, and goes on: it is never deleted", async () => {
     const { hf, clock, lines, told } = await restarted();
     hf.work(seldom);
-    await clock.advance("6s");
+    await clock.advance("66s");
     expect(told).toEqual([{ schedule: "old" }]);
     await clock.advance("20m");
     expect(told).toHaveLength(1);
     const logged = lines.filter(({ fields }) => fields["schedule"] === "old");
     expect(logged.map(({ level, message }) => [level, /hf\.unschedule/.test(message)])).toEqual([["warn", true]]);
     expect(await hf.schedules.get("old")).toMatchObject({ enabled: true, origin: "code" });
-    expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 20));
+    expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 21));
   });
 
   it("is not told while another live worker's code defines it, and is once that has left", async () => {
@@ -48,7 +48,7 @@ describe("a schedule that code no longer defines", () => {
     // It is asked for every five minutes; who has said goodbye does not count, however lately that was.
     await clock.advance("298s");
     const closing = other.close();
-    await clock.advance("10s");
+    await clock.advance("70s");
     await closing;
     expect(told).toEqual([{ schedule: "old" }]);
   });
@@ -90,18 +90,29 @@ describe("a schedule that code no longer defines", () => {
     hf.work(seldom);
     await clock.advance("30s");
     expect(told).toEqual([]);
-    await clock.advance("10m");
+    await clock.advance("11m");
     expect(told).toEqual([{ schedule: "old" }]);
   });
 
   it("is not told again once it is unscheduled", async () => {
     const { hf, clock, told } = await restarted();
     hf.work(seldom);
-    await clock.advance("6s");
+    await clock.advance("66s");
     await hf.unschedule("old");
     await clock.advance("6m");
     expect(told).toEqual([{ schedule: "old" }]);
     expect(await hf.schedules.get("old")).toBeNull();
+  });
+
+  it("is told also where code defined it once, and then unscheduled it", async () => {
+    const { hf, clock, another, told } = await restarted();
+    await hf.schedule("old", minutely);
+    await hf.unschedule("old");
+    const other = await another({ jobs: [nothing] });
+    await other.schedule("old", minutely);
+    hf.work(seldom);
+    await clock.advance("66s");
+    expect(told).toEqual([{ schedule: "old" }]);
   });
 
   it("is looked for seldom: a page of names and a list of workers every five minutes", async () => {
@@ -122,7 +133,7 @@ describe("a schedule that code no longer defines", () => {
       await store.store.putSchedule({ ...old, name: `lost ${n}`, version: `${n}`, enabled: false }, null);
     }
     hf.work(seldom);
-    await clock.advance("6s");
+    await clock.advance("66s");
     expect(new Set(told.map(({ schedule }) => schedule)).size).toBe(2_101);
   });
 });

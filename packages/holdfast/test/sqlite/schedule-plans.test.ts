@@ -38,8 +38,10 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s"
     expect(statements.length).toBeGreaterThanOrEqual(3);
     for (const sql of statements) {
       expect(planOf(sql)).toMatch(
-        /^SEARCH holdfast_schedules USING (COVERING )?INDEX holdfast_schedules_due \(next_run_at[=<>]\?\)$/,
+        /^(SEARCH|SCAN) holdfast_schedules USING (COVERING )?INDEX holdfast_schedules_due( \(next_run_at[=<>]\?\))?$/,
       );
+      // Without a bound the index is walked from its beginning, for the first entry only.
+      if (planOf(sql).startsWith("SCAN")) expect(sql).toMatch(/LIMIT 1$/);
     }
   });
 
@@ -49,7 +51,9 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s"
     for (const sql of touching) {
       const plan = planOf(sql);
       // What is kept of one schedule's slots is forty rows at most: those may be sorted.
-      const walks = /SCAN holdfast/.test(plan) || (/holdfast_schedules/.test(plan) && /TEMP B-TREE/.test(plan));
+      const walks =
+        (/SCAN holdfast/.test(plan) && !sql.endsWith("LIMIT 1")) ||
+        (/holdfast_schedules/.test(plan) && /TEMP B-TREE/.test(plan));
       expect({ sql, plan, walks }).toEqual({ sql, plan, walks: false });
     }
   });
@@ -85,7 +89,8 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s"
     expect(due.schedules.map(({ name }) => name)).toEqual(["unknown", "due 1", "due 2"]);
     expect(due).toMatchObject({ at: NOW, nextRunAt: NOW + 1 });
     expect(room.operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
-    expect(room.nextScheduleAt()).toBe(NOW - 2);
+    // The one whose next run is not known is due at once.
+    expect(room.nextScheduleAt()).toBe(0);
   });
 });
 

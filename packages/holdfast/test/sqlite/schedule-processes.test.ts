@@ -94,6 +94,6 @@ describe("C-12 three scheduler processes on one file, killed again and again at 
     const hf = await open(file);
     for (const name of ["cron", "every"]) expect((await hf.schedules.get(name))?.slots).toHaveLength(20);
     const told = (await hf.schedules.get("alone"))?.slots ?? [];
-    expect(told.some(({ reason }) => reason === "the run before is still live")).toBe(true);
+    expect(told.some(({ reason }) => reason === "overlap")).toBe(true);
   }, 90_000);
 });

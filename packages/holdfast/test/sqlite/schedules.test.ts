@@ -45,8 +45,8 @@ describe("schedules on a file", () => {
     expect((await hf.list({ schedule: "bad" })).jobs).toEqual([]);
     const { slots, lastSlot, nextRunAt } = (await hf.schedules.get("bad")) ?? {};
     expect(slots?.map(({ slot, job: made, reason }) => [Number(slot), made, reason])).toEqual([
-      [START + 2 * HOUR, null, "not here"],
-      [START + HOUR, null, "not here"],
+      [START + 2 * HOUR, null, "refused: not here"],
+      [START + HOUR, null, "refused: not here"],
     ]);
     expect([lastSlot, nextRunAt]).toEqual([new Date(START + 2 * HOUR), new Date(START + 3 * HOUR)]);
     expect(skipped).toHaveLength(2);

@@ -113,10 +113,11 @@ export function tagText(tags: readonly string[]): string | null {
 }
 export function readTagText(text: string | null): string[] {
   if (text === null) return [];
+  // A row damaged by hand must not stop the others of its queue.
   try {
-    return JSON.parse(text) as string[];
+    const tags: unknown = JSON.parse(text);
+    return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [];
   } catch {
-    // A row damaged by hand must not stop the others of its queue.
     return [];
   }
 }

@@ -132,8 +132,8 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     async upkeep() {
       const ahead = clock.now() - clock.monotonic();
       const wasWrong = farthestAhead - ahead > CLOCK_WRONG_MS;
-      farthestAhead = ahead;
       await ask("tidy", wasWrong);
+      farthestAhead = ahead;
       if (!memory) await send("upkeep", []);
     },
     turn: (name, everyMs) => ask("turn", name, everyMs),

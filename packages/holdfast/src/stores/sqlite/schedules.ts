@@ -13,6 +13,7 @@ import type {
   ScheduleFilter,
   SchedulePage,
   ScheduleRecord,
+  SlotReason,
   StoredSchedule,
 } from "../../store.js";
 import { readTagText, tagText } from "./insert.js";
@@ -111,6 +112,9 @@ export function scheduleOperations(
       `SELECT next_run_at FROM holdfast_schedules WHERE enabled = 1 AND next_run_at > ? ORDER BY next_run_at LIMIT 1`,
     )
     .pluck();
+  const earliest = db
+    .prepare("SELECT next_run_at FROM holdfast_schedules WHERE enabled = 1 ORDER BY next_run_at LIMIT 1")
+    .pluck();
   const advance = db.prepare(
     `UPDATE holdfast_schedules SET version = ?, next_run_at = ?, last_slot = ?, updated_at = ?
      WHERE name = ? AND version = ? AND (last_slot IS NULL OR last_slot <= ?)`,
@@ -129,7 +133,7 @@ export function scheduleOperations(
     "SELECT slot, through, job, reason, at FROM holdfast_slots WHERE schedule = ? ORDER BY n DESC",
   );
 
-  function keep(name: string, slot: FiredSlot, job: string | null, reason: string | null, now: number): void {
+  function keep(name: string, slot: FiredSlot, job: string | null, reason: SlotReason | null, now: number): void {
     const fired = job === null ? 0 : 1;
     // Numbered over both kinds, so that they can be told in order.
     const n = Math.max(newestSlot.get(name, 0) as number, newestSlot.get(name, 1) as number) + 1;
@@ -152,7 +156,7 @@ export function scheduleOperations(
     }
     // What the schema refuses now it will refuse tomorrow: the slot is told as skipped, and the schedule goes on.
     if (answer.status === "refused" && answer.reason === "not stored") {
-      keep(name, slot, null, answer.error, now);
+      keep(name, slot, null, `refused: ${answer.error}`, now);
       return { job: null, heldBy: null };
     }
     const of = answer.status === "inserted" ? job.id : answer.of;
@@ -206,7 +210,11 @@ export function scheduleOperations(
       return { at: now, schedules: rows.map((row) => readRow(row, [])), nextRunAt: next === NEVER ? null : next };
     },
     fire: (firings, now) => firings.map((firing) => fireOne(firing, now)),
-    nextAt: () => (nextAfter.get(Number.MIN_SAFE_INTEGER) as number | undefined) ?? null,
+    nextAt() {
+      const next = earliest.get() as number | null | undefined;
+      // One whose next run is not known comes first, and is due.
+      return next === undefined ? null : (next ?? 0);
+    },
   };
 }
 

@@ -114,7 +114,7 @@ function keptSlotCases(test: DefineCase): void {
     const expected: object[] = [];
     for (let slot = 1; slot <= 6; slot++) {
       const through = slot === 4 ? 40 : null;
-      const reason = slot % 3 === 0 ? null : `reason ${slot}`;
+      const reason = slot % 3 === 0 ? null : (`refused: ${slot}` as const);
       const fired: FiredSlot =
         slot % 2 === 0 ? { slot, through, job: null, reason } : jobSlot("digest", slot, {}, reason);
       schedule = await fireAll(store, firingOf(schedule, { slots: [fired] }));
@@ -128,7 +128,7 @@ function keptSlotCases(test: DefineCase): void {
   test(`of the slots, the newest ${LIMITS.slots} with a job and the newest ${LIMITS.slots} without are kept`, async (scene) => {
     const { store } = scene;
     let schedule = await addSchedule(store);
-    const kinds = [jobSlot, (_name: string, slot: number) => skippedSlot(slot, "no")] as const;
+    const kinds = [jobSlot, (_name: string, slot: number) => skippedSlot(slot, "missed")] as const;
     let slot = 0;
     const expected: [jobs: number[], skipped: number[]] = [[], []];
     // Many of one kind must not push out the few of the other, in either direction.
@@ -154,7 +154,7 @@ function keptSlotCases(test: DefineCase): void {
   test("a firing with more slots than are kept leaves the newest", async ({ store }) => {
     const many = LIMITS.slots + 5;
     const slots = Array.from({ length: 2 * many }, (_, n) =>
-      n % 2 === 0 ? jobSlot("digest", n) : skippedSlot(n, "no"),
+      n % 2 === 0 ? jobSlot("digest", n) : skippedSlot(n, "missed"),
     );
     const after = await fireAll(store, firingOf(await addSchedule(store), { slots }));
     const kept = slots.slice(-2 * LIMITS.slots).map((each) => each.slot);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LIMITS } from "../../defaults.js";
 import { NEVER } from "../../schedule/slots.js";
 import type { FiredSlot, NewJob, StoredSchedule } from "../../store.js";
 import {
@@ -38,7 +39,7 @@ import type { DefineCase, Scene } from "./scene.js";
 const CHANGED = { status: "changed" } as const;
 const BATCH = 500;
 /** As many as the engine puts into one firing when it makes up for what was missed. */
-const MOST_SLOTS = 100;
+const MOST_SLOTS = LIMITS.firedSlots;
 
 export function firingCases(test: DefineCase): void {
   togetherCases(test);
@@ -56,8 +57,8 @@ function togetherCases(test: DefineCase): void {
       nextRunAt: now + MINUTE,
       lastSlot: now,
       slots: [
-        skippedSlot(now - 5 * MINUTE, "missed while nothing ran", now - 3 * MINUTE),
-        jobSlot("digest", now - MINUTE, {}, "late by 1m"),
+        skippedSlot(now - 5 * MINUTE, "missed", now - 3 * MINUTE),
+        jobSlot("digest", now - MINUTE, {}, "late"),
         jobSlot("digest", now),
       ],
     });
@@ -81,12 +82,12 @@ function togetherCases(test: DefineCase): void {
       updatedAt: after.updatedAt,
       slots: [
         { slot: now, through: null, job: onTime, reason: null, at: now },
-        { slot: now - MINUTE, through: null, job: late, reason: "late by 1m", at: now },
+        { slot: now - MINUTE, through: null, job: late, reason: "late", at: now },
         {
           slot: now - 5 * MINUTE,
           through: now - 3 * MINUTE,
           job: null,
-          reason: "missed while nothing ran",
+          reason: "missed",
           at: now,
         },
       ],
@@ -99,7 +100,7 @@ function togetherCases(test: DefineCase): void {
     const before = await fireAll(store, firingOf(await addSchedule(store), { lastSlot: 1, nextRunAt: NEVER }));
     for (const version of ["never was", "", `${before.version}+`]) {
       const job: Partial<NewJob> = { unique: key("k"), queue: "new", tags: ["t"], input: `"${"x".repeat(2_000)}"` };
-      const slots = [jobSlot("digest", clock.now(), job), skippedSlot(clock.now() + 1, "no")];
+      const slots = [jobSlot("digest", clock.now(), job), skippedSlot(clock.now() + 1, "missed")];
       const firing = firingOf(before, { version, lastSlot: clock.now(), nextRunAt: clock.now(), slots });
       assert.deepEqual(await fireOne(store, firing), CHANGED);
       assert.equal(await store.get(jobOf(firing)), null);
@@ -157,9 +158,9 @@ function togetherCases(test: DefineCase): void {
       assert.deepEqual(await scheduleOf(store), before);
     }
     // A run by hand lies beside the slots: it moves neither the last one nor the next.
-    const stayed = await fireAll(store, firingOf(before, { slots: [jobSlot("digest", slot + 5, {}, "run by hand")] }));
+    const stayed = await fireAll(store, firingOf(before, { slots: [jobSlot("digest", slot + 5, {}, "by hand")] }));
     assert.deepEqual([stayed.lastSlot, stayed.nextRunAt], [slot, before.nextRunAt]);
-    assert.deepEqual([stayed.slots[0]?.slot, stayed.slots[0]?.reason], [slot + 5, "run by hand"]);
+    assert.deepEqual([stayed.slots[0]?.slot, stayed.slots[0]?.reason], [slot + 5, "by hand"]);
     const after = await fireAll(store, firingFor(stayed, [slot + 1]));
     assert.equal(after.lastSlot, slot + 1);
     const kept = after.slots.map((each) => each.slot);
@@ -317,7 +318,7 @@ function jobCases(test: DefineCase): void {
       assert.deepEqual([job.id, job.schedule], [id, schedule]);
       return job;
     };
-    await settleOne(store, failureOf(await claimed(), "no"));
+    await settleOne(store, failureOf(await claimed(), "missed"));
     await claimed();
     await clock.advance(LEASE_MS);
     await finish(store, await claimed(), "dead");

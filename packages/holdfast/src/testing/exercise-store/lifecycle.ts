@@ -126,7 +126,10 @@ export function lifecycleCases(test: DefineCase): void {
     const job = await claimOne(store);
     await hints.heardToStop([job.id], () => store.cancel([job.id]));
     hints.forget();
-    await hints.heard("finished", async () => finish(store, await claimOne(store)));
+    await hints.heard("finished", async () => {
+      await add(store);
+      await finish(store, await claimOne(store));
+    });
   });
 
   test.live([], "a listener hears that a schedule was put, changed and removed", async ({ store }) => {

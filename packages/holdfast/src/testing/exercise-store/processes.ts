@@ -17,7 +17,7 @@ const BATCH = 80;
 const LEASE_MS = 800;
 /** Slots of each schedule. */
 const SLOTS = 20;
-const KILLS = 5;
+const KILLS = 8;
 /** About as long as a firing takes on a machine that is not idle. */
 const KILLED_WITHIN_MS = 30;
 

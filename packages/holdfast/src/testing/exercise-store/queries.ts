@@ -233,14 +233,14 @@ export function queryCases(test: DefineCase): void {
   test("workers are kept as they last reported, with the time", async ({ store, clock }) => {
     assert.deepEqual(await store.workers(), []);
     await store.beat(workerRecord({ id: "w1" }));
-    await store.beat(workerRecord({ id: "w2", queues: null, types: [] }));
+    await store.beat(workerRecord({ id: "w2", queues: null, types: [], schedules: [] }));
     const firstSeen = clock.now();
     await clock.advance(SECOND);
     await store.beat(workerRecord({ id: "w1", running: 3 }));
     const workers = (await store.workers()).toSorted((a, b) => a.id.localeCompare(b.id));
     assert.deepEqual(workers, [
       { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false },
-      { ...workerRecord({ id: "w2", queues: null, types: [] }), seenAt: firstSeen, left: false },
+      { ...workerRecord({ id: "w2", queues: null, types: [], schedules: [] }), seenAt: firstSeen, left: false },
     ]);
   });
 

@@ -8,6 +8,7 @@ import type {
   NewJob,
   ScheduleFilter,
   ScheduleRecord,
+  SlotReason,
   Store,
   StoredSchedule,
 } from "../../store.js";
@@ -112,13 +113,13 @@ export function jobSlot(
   name: string,
   slot: number,
   job: Partial<NewJob> = {},
-  reason: string | null = null,
+  reason: SlotReason | null = null,
 ): FiredSlot {
   return { slot, through: null, job: newJob({ schedule: { name, slot }, ...job }), reason };
 }
 
 /** A slot, or a stretch of them, that becomes nothing. */
-export function skippedSlot(slot: number, reason: string, through: number | null = null): FiredSlot {
+export function skippedSlot(slot: number, reason: SlotReason, through: number | null = null): FiredSlot {
   return { slot, through, job: null, reason };
 }
 

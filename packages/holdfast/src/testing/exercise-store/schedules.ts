@@ -233,7 +233,7 @@ function listCases(test: DefineCase): void {
       made.push(await addSchedule(store, { ...FULL, name, version: newId(Date.now()) }));
       await clock.advance(1);
     }
-    await fireOne(store, firingOf(made[0] ?? FULL, { slots: [jobSlot("d", 5), skippedSlot(6, "no")] }));
+    await fireOne(store, firingOf(made[0] ?? FULL, { slots: [jobSlot("d", 5), skippedSlot(6, "missed")] }));
     const expected: StoredSchedule[] = [];
     for (const name of ["a", "b", "bb", "c", "d"]) expected.push({ ...(await scheduleOf(store, name)), slots: [] });
     const page = { schedules: expected, cursor: null };
@@ -339,7 +339,7 @@ function dueCases(test: DefineCase): void {
 
   test("due schedules come whole but for their slots, and asking changes nothing", async ({ store, clock }) => {
     const stored = await addSchedule(store, { ...FULL, enabled: true, nextRunAt: clock.now() });
-    const after = await fireAll(store, firingOf(stored, { slots: [skippedSlot(clock.now(), "no")] }));
+    const after = await fireAll(store, firingOf(stored, { slots: [skippedSlot(clock.now(), "missed")] }));
     const due = { at: clock.now(), schedules: [{ ...after, slots: [] }], nextRunAt: null };
     assert.deepEqual(await store.dueSchedules(10), due);
     assert.deepEqual(await store.dueSchedules(10), due);
@@ -398,7 +398,7 @@ function dueCases(test: DefineCase): void {
 
 /** The schedule `digest` with a slot that became a job and one that did not. */
 async function fired(store: Store, slot: number): Promise<StoredSchedule> {
-  const slots = [jobSlot("digest", slot - 1, {}, "late"), skippedSlot(slot, "no", slot + 1)];
+  const slots = [jobSlot("digest", slot - 1, {}, "late"), skippedSlot(slot, "missed", slot + 1)];
   return fireAll(store, firingOf(await addSchedule(store), { lastSlot: slot + 1, nextRunAt: slot + MINUTE, slots }));
 }
 
