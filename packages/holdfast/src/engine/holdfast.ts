@@ -138,6 +138,7 @@ export class Holdfast {
   readonly #maintenance: Maintenance;
   readonly #scheduler: Scheduler;
   readonly #schedules: boolean;
+  readonly #writingSchedules = new Set<Promise<unknown>>();
   /** Schedules: looks at them, changes them, makes them at run time. */
   readonly schedules: Schedules;
   readonly #workers = new Set<Worker>();
@@ -149,7 +150,7 @@ export class Holdfast {
     this.#core = core;
     this.#scheduler = new Scheduler(core, tickMs ?? DEFAULTS.schedule.tickMs);
     this.#schedules = tickMs !== null;
-    this.schedules = new Schedules(() => this.#open(), this.#scheduler);
+    this.schedules = new Schedules(() => this.#open(), this.#scheduler, this.#writingSchedules);
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
     this.#maintenance = maintenance;
@@ -520,6 +521,7 @@ export class Holdfast {
     const scheduled = this.#scheduler.stop();
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     await scheduled;
+    await Promise.allSettled(this.#writingSchedules);
     this.#closed = true;
     this.#results.close();
     await this.#maintenance.stop();

@@ -22,6 +22,8 @@ const REPORT_PAGE = 100;
 // A schedule that cannot be read here is left to others, and tried again after so long.
 const UNREADABLE_MS = 3_600_000;
 const MOST_UNREADABLE = 1_000;
+// Names in one line of the log.
+const SHOWN = 5;
 
 interface Look {
   made: number;
@@ -99,12 +101,12 @@ export class Scheduler {
     return true;
   }
 
-  /** Tells listeners what the store has confirmed. Answers the slots that were missed. */
-  announce(schedule: StoredSchedule, firing: Firing, answer: FireAnswer): number {
-    if (answer.status !== "fired") return 0;
+  /** Tells listeners what the store has confirmed. True if a slot was missed. */
+  announce(schedule: StoredSchedule, firing: Firing, answer: FireAnswer): boolean {
+    if (answer.status !== "fired") return false;
     const { events, logger } = this.#core;
     const { name, type, queue } = schedule;
-    let missed = 0;
+    let missed = false;
     for (const [index, { slot, through, reason }] of firing.slots.entries()) {
       const { job = null, heldBy = null } = answer.slots[index] ?? {};
       const at = new Date(slot);
@@ -117,7 +119,7 @@ export class Scheduler {
       const skipped = { schedule: name, slot: at, through: through === null ? null : new Date(through), reason: why };
       events.emit("skipped", { ...skipped, heldBy });
       // Not to overlap is what such a schedule was asked to do.
-      if (heldBy === null) missed++;
+      if (heldBy === null) missed = true;
       else logger.info({ ...skipped, heldBy }, "a slot was skipped");
     }
     return missed;
@@ -167,7 +169,7 @@ export class Scheduler {
   async #fire(goOn: () => boolean): Promise<Look> {
     const { store, logger } = this.#core;
     let made = 0;
-    let missed = 0;
+    const missed = new Set<string>();
     let begun = Number.POSITIVE_INFINITY;
     try {
       for (;;) {
@@ -186,7 +188,7 @@ export class Scheduler {
             if (answer.status === "changed") continue;
             moved++;
             made += answer.slots.filter(({ job }) => job !== null).length;
-            missed += this.announce(schedule, firing, answer);
+            if (this.announce(schedule, firing, answer)) missed.add(schedule.name);
           }
         }
         // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
@@ -197,7 +199,11 @@ export class Scheduler {
       }
     } finally {
       // In one line: after a night's sleep there may be thousands.
-      if (missed > 0) logger.warn({ count: missed }, "slots of schedules were missed; their schedules tell which");
+      if (missed.size > 0) {
+        const [some, more] = [[...missed].slice(0, SHOWN), missed.size - SHOWN];
+        const names = `${some.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+        logger.warn({ schedules: names }, "slots were missed; hf.schedules.get(name) tells which, in slots");
+      }
     }
   }
 

@@ -90,11 +90,13 @@ const LIST_FIELDS: ReadonlySet<string> = new Set(["origin", "enabled", "type", "
 export class Schedules {
   readonly #open: () => Core;
   readonly #scheduler: Scheduler;
+  readonly #writing: Set<Promise<unknown>>;
 
   /** @internal */
-  constructor(open: () => Core, scheduler: Scheduler) {
+  constructor(open: () => Core, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
     this.#open = open;
     this.#scheduler = scheduler;
+    this.#writing = writing;
   }
 
   /** @internal `hf.schedule`: what code defines, put in place without touching what was changed at run time. */
@@ -109,7 +111,11 @@ export class Schedules {
       core.defined.add(known);
       for (const tell of core.defining) tell();
     }
-    return this.#write(known, (stored) => {
+    if (core.types.size > 0 && !core.types.has(definition.type)) {
+      const { type } = definition;
+      core.logger.warn({ schedule: known, type }, "this schedule's job is not among holdfast({ jobs }) here");
+    }
+    const schedule = await this.#write(known, (stored) => {
       if (stored === null) return { definition, code: definition, changes: {} };
       const before = definitionOf(stored);
       // One that was made at run time is its maker's: code that comes to define it takes over what they agree on.
@@ -123,6 +129,15 @@ export class Schedules {
       }
       return { definition: together, code: definition, changes };
     });
+    // Who edits the code and deploys it would wonder why nothing happens.
+    if (schedule.changed.length > 0) {
+      const changed = schedule.changed.join(", ");
+      core.logger.warn(
+        { schedule: known, changed },
+        "changed at run time and kept; hf.schedules.reset(name) undoes it",
+      );
+    }
+    return schedule;
   }
 
   /** Makes a schedule at run time. Throws `ScheduleExists` if there is one of this name. */
@@ -242,8 +257,17 @@ export class Schedules {
     return this.#scheduler.fireDue();
   }
 
-  /** Reads, decides, writes; again if somebody else wrote in between. */
   async #write(name: string, decide: (stored: StoredSchedule | null) => Write | Promise<Write>): Promise<Schedule> {
+    const writing = this.#decideAndPut(name, decide);
+    this.#writing.add(writing);
+    return writing.finally(() => this.#writing.delete(writing));
+  }
+
+  /** Reads, decides, writes; again if somebody else wrote in between. */
+  async #decideAndPut(
+    name: string,
+    decide: (stored: StoredSchedule | null) => Write | Promise<Write>,
+  ): Promise<Schedule> {
     const { store } = this.#open();
     for (;;) {
       const stored = await store.getSchedule(name);

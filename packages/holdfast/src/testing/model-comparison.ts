@@ -2,7 +2,7 @@ import type { LeasedJob } from "../engine/outcome.js";
 import { isFinished } from "../state.js";
 import type { ClaimRequest, LaidDown, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
-import type { StoreUnderTest } from "./exercise-store/harness.js";
+import type { ComparedStore } from "./exercise-store/harness.js";
 import { allJobs, compareHistories, compareState, Invariants, must, same } from "./model-check.js";
 import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKERS } from "./model-commands.js";
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
@@ -10,9 +10,6 @@ import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf } from "./model-drafts.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
-
-/** The part of a store under test that a comparison needs. */
-export type ComparedStore = Pick<StoreUnderTest, "store" | "again" | "address" | "dispose">;
 
 /**
  * Does each command to a store and to the model, and fails at the first difference: in the answers at once, in the

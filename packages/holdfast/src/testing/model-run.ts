@@ -2,11 +2,12 @@ import { DriverMissing, HoldfastError, InvalidOption } from "../errors.js";
 import { fakeClock, type FakeClock } from "./clock.js";
 import { Difference } from "./model-check.js";
 import { commands, type Command } from "./model-commands.js";
-import { Comparison, type ComparedStore } from "./model-comparison.js";
+import type { ComparedStore } from "./exercise-store/harness.js";
+import { Comparison } from "./model-comparison.js";
 import { readable } from "./model-names.js";
 import { shrink } from "./model-shrink.js";
 
-export type { ComparedStore } from "./model-comparison.js";
+export type { ComparedStore } from "./exercise-store/harness.js";
 
 export interface CompareOptions {
   /** How many lists of commands to try (100). */

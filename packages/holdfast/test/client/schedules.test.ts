@@ -1,5 +1,6 @@
-import { Closed, job, ScheduleExists, ScheduleNotFound, type Schedule } from "holdfast";
+import { Closed, holdfast, job, ScheduleExists, ScheduleNotFound, type Schedule } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { recordingLogger } from "../engine/scene.js";
 import { after, DAY, HOUR, MINUTE, openOn, PLACES, scheduleOf, slotsMade } from "./schedule-scene.js";
 import { cleanup, double, expectRefusal, jobOf, START } from "./scene.js";
 
@@ -273,5 +274,35 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(HOUR), after(DAY)]);
     expect(await hf.drain()).toBe(3);
     expect(START + DAY).toBe(clock.now());
+  });
+});
+
+describe("what would puzzle whoever wrote the code", () => {
+  it("is told at the start: options changed at run time that outlive a deployment", async () => {
+    const { logger, lines } = recordingLogger();
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
+    await hf.schedule("s", { job: cleanup, every: "1h" });
+    await hf.schedules.update("s", { every: "2h" });
+    expect(lines).toEqual([]);
+    await hf.schedule("s", { job: cleanup, every: "3h" });
+    expect(lines).toMatchObject([{ level: "warn", fields: { schedule: "s", changed: "every" } }]);
+    await hf.close();
+  });
+
+  it("is told at the start: a job that is not among this process's jobs", async () => {
+    const { logger, lines } = recordingLogger();
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
+    await hf.schedule("s", { job: job({ type: "forgotten", run() {} }), every: "1h" });
+    expect(lines).toMatchObject([{ level: "warn", fields: { schedule: "s", type: "forgotten" } }]);
+    await hf.close();
+  });
+
+  it("does not happen: close waits for a schedule whose await was forgotten", async () => {
+    const { hf, another } = await openOn("on a file");
+    const reader = await another();
+    const defined = hf.schedule("s", { job: cleanup, every: "1h" });
+    await hf.close();
+    await defined;
+    expect(await reader.schedules.get("s")).not.toBeNull();
   });
 });

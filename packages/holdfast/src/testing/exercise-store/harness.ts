@@ -32,6 +32,9 @@ export interface StoreUnderTest {
   dispose(): Promise<void>;
 }
 
+/** The part of a store under test that a comparison with the model needs. */
+export type ComparedStore = Pick<StoreUnderTest, "store" | "again" | "address" | "dispose">;
+
 export interface CallerTransaction {
   /** What the store's `insertIn` takes. */
   tx: unknown;
