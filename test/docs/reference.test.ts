@@ -20,6 +20,7 @@ describe("docs/reference/api.md names every export", () => {
   for (const [entry, file] of Object.entries({
     holdfast: "index.d.ts",
     "holdfast/sqlite": "stores/sqlite/index.d.ts",
+    "holdfast/postgres": "stores/postgres/index.d.ts",
     "holdfast/testing": "testing/index.d.ts",
     "holdfast/store": "stores/contract.d.ts",
   })) {

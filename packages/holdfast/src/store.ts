@@ -33,7 +33,8 @@ export interface Store {
   start(marks: readonly StartMark[]): Promise<LeaseAnswer[]>;
   /** Moves the end of held leases to `leaseMs` from now. */
   extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseAnswer[]>;
-  settle(outcomes: readonly Outcome[]): Promise<SettleAnswer[]>;
+  /** `busy`: somebody else has the job's row locked, and it is to be asked again; the rest of the batch is not held up. */
+  settle(outcomes: readonly Outcome[]): Promise<(SettleAnswer | "busy")[]>;
   /** Keeps progress and log lines of held leases; silently drops those of lost ones. */
   note(notes: readonly Note[]): Promise<void>;
 

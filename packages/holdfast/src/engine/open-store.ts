@@ -16,6 +16,11 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
       const { openSqlite } = await import("../stores/sqlite/open.js");
       return openSqlite(url.slice(colon + 1), { clock });
     }
+    case "postgres":
+    case "postgresql": {
+      const { openPostgres } = await import("../stores/postgres/open.js");
+      return openPostgres(url, { clock });
+    }
     default:
       throw new UnknownStore(url);
   }

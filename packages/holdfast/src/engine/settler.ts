@@ -16,6 +16,8 @@ interface Unsettled {
 // While one batch is written the next is on its way: a store that has to wait for the caller stands still.
 const UNDER_WAY = 2;
 const FIRST_RETRY_MS = 50;
+// How soon an outcome is tried again whose row somebody else has locked.
+const BUSY_MS = 50;
 const LONGEST_RETRY_MS = 2_000;
 
 /**
@@ -27,6 +29,7 @@ export class Settler {
   readonly #clock: Clock;
   readonly #events: Emitter;
   #waiting: Unsettled[] = [];
+  readonly #aside = new Set<Unsettled>();
   #scheduled = false;
   /** Batches under way. */
   readonly #writing = new Set<readonly Unsettled[]>();
@@ -86,6 +89,7 @@ export class Settler {
   #isAnswered(until: number): boolean {
     if ((this.#waiting[0]?.number ?? Number.POSITIVE_INFINITY) <= until) return false;
     for (const [first] of this.#writing) if (first !== undefined && first.number <= until) return false;
+    for (const entry of this.#aside) if (entry.number <= until) return false;
     return true;
   }
 
@@ -136,12 +140,30 @@ export class Settler {
     try {
       const answers = await this.#store.settle(batch.map((entry) => entry.outcome));
       this.#recovered();
-      for (const [index, entry] of batch.entries()) this.#answer(entry, answers[index] as SettleAnswer);
+      for (const [index, entry] of batch.entries()) {
+        const answer = answers[index] ?? "lost";
+        if (answer === "busy") this.#putAside(entry);
+        else this.#answer(entry, answer);
+      }
     } catch (error) {
       if (isOutage(error)) this.#keep(batch, error);
       else if (batch.length > 1) for (const entry of batch) await this.#write([entry]);
       else for (const entry of batch) this.#answer(entry, error instanceof Error ? error : new Error(String(error)));
     }
+  }
+
+  /** Somebody else has the row: the outcome is tried again for as long as the lease lasts. */
+  #putAside(entry: Unsettled): void {
+    if (entry.deadline <= this.#clock.monotonic()) {
+      this.#answer(entry, "lost");
+      return;
+    }
+    this.#aside.add(entry);
+    this.#clock.after(BUSY_MS, () => {
+      this.#aside.delete(entry);
+      this.#waiting = [...this.#waiting, entry].toSorted((a, b) => a.number - b.number);
+      this.#schedule();
+    });
   }
 
   #keep(batch: Unsettled[], error: unknown): void {

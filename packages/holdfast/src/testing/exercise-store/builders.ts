@@ -111,8 +111,17 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
   };
 }
 
+/** Settles as the engine does: an outcome whose row somebody else has is tried again. */
+export async function settleAll(store: Store, outcomes: readonly Outcome[]): Promise<SettleAnswer[]> {
+  const answers = await store.settle(outcomes);
+  assert.equal(answers.length, outcomes.length, "settle answers each outcome");
+  return Promise.all(
+    answers.map(async (answer, at) => (answer === "busy" ? settleOne(store, outcomes[at] as Outcome) : answer)),
+  );
+}
+
 export async function settleOne(store: Store, outcome: Outcome): Promise<SettleAnswer> {
-  const [answer, ...rest] = await store.settle([outcome]);
+  const [answer, ...rest] = await settleAll(store, [outcome]);
   assert.deepEqual(rest, []);
   assert.ok(answer !== undefined, "settle answers each outcome");
   return answer;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isFinished } from "../../state.js";
 import type { ClaimedJob, Outcome, Store } from "../../store.js";
-import { addAll, claimRequest, key, newJob, newJobs, outcomeOf } from "./builders.js";
+import { addAll, claimRequest, key, newJob, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";
 import { handlesOf, type DefineCase, type LiveScene } from "./scene.js";
 import { pollInterval, randomFrom } from "./until.js";
@@ -118,7 +118,7 @@ async function claimer(
 ): Promise<void> {
   const late: { due: number; jobs: ClaimedJob[] }[] = [];
   async function settle(outcomes: readonly Outcome[]): Promise<void> {
-    const answers = await store.settle(outcomes);
+    const answers = await settleAll(store, outcomes);
     for (const [index, outcome] of outcomes.entries()) history.settled(worker, outcome, answers[index] ?? "lost");
   }
   while (!over()) {

@@ -4,7 +4,7 @@
  * is killed has reported all but its last step.
  */
 import type { ClaimedJob, LeaseAnswer, LeaseRef, SettleAnswer, Store } from "../../store.js";
-import { claimRequest, newJobs, outcomeOf } from "./builders.js";
+import { claimRequest, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { fireSome } from "./schedulers.js";
 import { pollInterval, randomFrom } from "./until.js";
 
@@ -107,7 +107,8 @@ async function work(store: Store): Promise<void> {
 }
 
 async function settle(store: Store, jobs: readonly ClaimedJob[]): Promise<void> {
-  const answers = await store.settle(
+  const answers = await settleAll(
+    store,
     jobs.map((job) => outcomeOf(job, "completed", { output: `"${settings.worker}"` })),
   );
   await report({
@@ -123,7 +124,10 @@ async function comeBack(store: Store, jobs: readonly ClaimedJob[]): Promise<void
     kind: "came back",
     start: await store.start(jobs.map((job) => ({ ...leaseRef(job), startedAt: Date.now() }))),
     extend: await store.extend(jobs.map(leaseRef), settings.leaseMs),
-    settle: await store.settle(jobs.map((job) => outcomeOf(job, "completed", { output: `"too late"` }))),
+    settle: await settleAll(
+      store,
+      jobs.map((job) => outcomeOf(job, "completed", { output: `"too late"` })),
+    ),
   });
 }
 

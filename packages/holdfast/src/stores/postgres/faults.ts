@@ -1,0 +1,46 @@
+import { DiskFull, HoldfastError, StoreUnavailable, StoreUnreadable } from "../../errors.js";
+
+/** An error of the driver or of PostgreSQL as Holdfast tells it. `where` is the address without the password. */
+export function fault(error: unknown, where: string): Error {
+  if (error instanceof HoldfastError) return error;
+  const code = sqlState(error);
+  const text = error instanceof Error ? error.message : String(error);
+  const message = text === "" ? code : text;
+  switch (code) {
+    case "28P01":
+    case "28000":
+      return new StoreUnreadable(`PostgreSQL at ${where} refused user or password: ${message}`, error);
+    case "3D000":
+      return new StoreUnreadable(`there is no such database at ${where}: ${message}; create it first`, error);
+    case "42501":
+      return new StoreUnreadable(`the user of ${where} has not the rights for this: ${message}`, error);
+    case "42P01":
+    case "3F000":
+      return new StoreUnreadable(`the tables of Holdfast are missing at ${where}; run migrate first`, error);
+    case "53100":
+      return new DiskFull(error);
+    default:
+  }
+  if (isPassing(code)) return new StoreUnavailable(`PostgreSQL at ${where} did not answer: ${message}`, error);
+  if (/^[0-9A-Z]{5}$/.test(code)) {
+    return new HoldfastError("STORE_ERROR", `PostgreSQL at ${where} refused a call: ${message}`, { cause: error });
+  }
+  // Without a code of PostgreSQL's it is the connection: refused, cut, timed out, or a name that leads nowhere.
+  return new StoreUnavailable(`PostgreSQL at ${where} cannot be reached: ${message}`, error);
+}
+
+/** Shutting down, starting up, out of connections or memory, a lock that nobody let go of: another try may do. */
+function isPassing(code: string): boolean {
+  return /^(?:08|57P|53|40|55P03|58030|XX)/.test(code) && /^[0-9A-Z]{5}$/.test(code);
+}
+
+/** A row that can never be stored, whatever is tried: its data is at fault, and not its neighbours. */
+export function isDataError(error: unknown): boolean {
+  return /^(?:22|23)/.test(sqlState(error instanceof HoldfastError ? error.cause : error));
+}
+
+/** PostgreSQL's code of an error, or the system's. */
+export function sqlState(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : "";
+}

@@ -1,0 +1,16 @@
+import { openPostgres, type PostgresOptions, type PostgresStore } from "./open.js";
+
+export type { PostgresOptions, PostgresStore } from "./open.js";
+
+/**
+ * The PostgreSQL store, for those who open it themselves: by an address with options, or on a `pg` pool of their own.
+ *
+ * ```ts
+ * const hf = await holdfast({ store: postgres({ pool }), jobs });
+ * ```
+ */
+export function postgres(url: string, options?: Omit<PostgresOptions, "pool">): PostgresStore;
+export function postgres(options: PostgresOptions & Required<Pick<PostgresOptions, "pool">>): PostgresStore;
+export function postgres(first: string | PostgresOptions, options: PostgresOptions = {}): PostgresStore {
+  return typeof first === "string" ? openPostgres(first, options) : openPostgres(null, first);
+}

@@ -1,0 +1,255 @@
+import { LIMITS } from "../../defaults.js";
+import { jsonBytes } from "../../json.js";
+import { isWaiting, type State } from "../../state.js";
+import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
+import type { Runner, Statement } from "./db.js";
+import { isDataError } from "./faults.js";
+import { NOW, type Sql } from "./sql.js";
+
+type Keyed = NewJob & { unique: UniqueKey };
+
+/** How a batch is written: on connections of our own, or inside a transaction that somebody else began. */
+export interface InsertRunner extends Runner {
+  /** What fails in here must not spoil what is written beside it. */
+  apart<Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer>;
+  /** What is written in here is written whole or not at all. */
+  together<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer>;
+}
+
+export type Insert = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<InsertAnswer[]>;
+
+/** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
+export function insertOperation(sql: Sql): Insert {
+  const { s, user } = sql;
+  const given = `given AS MATERIALIZED (
+    SELECT u.*, t.now, coalesce(u.run_at, t.now) + u.delay_ms AS due
+    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[],
+      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[])
+      WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, place), t)`;
+  const rows = (from: string): string => `inserted AS (
+    INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
+      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot)
+    SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
+      CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
+      0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
+      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot
+    FROM ${from} g ORDER BY g.place
+    ON CONFLICT (id) DO NOTHING RETURNING id, seq, queue, type, tags
+  ), large AS (
+    INSERT INTO ${s}.inputs (job, input)
+    SELECT g.id, g.input::json FROM given g
+    WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
+    ON CONFLICT (job) DO UPDATE SET input = excluded.input
+  ), tagged AS (
+    INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
+  ), counted AS (
+    INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+    SELECT t.now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY t.now, queue, type
+  )`;
+  const archived = `EXISTS (SELECT 1 FROM ${s}.archive a WHERE a.id = g.id)`;
+  const insertPlain: Statement = sql.statement(
+    "insert",
+    `WITH ${NOW}, ${given}, fresh AS (SELECT * FROM given g WHERE NOT ${archived}),
+     ${rows("fresh")} SELECT id::text AS id FROM inserted`,
+  );
+  const insertKeyed: Statement = sql.statement(
+    "insert_keyed",
+    `WITH ${NOW}, ${given},
+     fresh AS MATERIALIZED (SELECT * FROM given g WHERE NOT ${archived} AND NOT EXISTS (SELECT 1 FROM ${s}.live l WHERE l.id = g.id)),
+     taken AS (
+       INSERT INTO ${s}.keys (key, job, scope, until)
+       SELECT key, id, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM fresh ORDER BY key
+       ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
+       WHERE keys.until <= (SELECT now FROM t)
+       RETURNING job
+     ), mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
+     ${rows("mine")}
+     SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted, NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known FROM given g`,
+  );
+  const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
+  const lockHolder = sql.statement(
+    "lock_holder",
+    `SELECT id::text AS id, state, queue, type FROM ${s}.live WHERE id = $1::uuid FOR UPDATE`,
+  );
+  const rewrite = sql.statement(
+    "rewrite",
+    `WITH ${NOW}, ${given}, rewritten AS (
+       UPDATE ${s}.live SET type = g.type, queue = g.queue, priority = g.priority, state = 'pending', user_id = g.user_id::${user},
+         input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
+         attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
+         expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot,
+         tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END,
+         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+       FROM given g WHERE live.id = $19::uuid RETURNING live.id, live.seq, live.tags
+     ), retaken AS (
+       INSERT INTO ${s}.keys (key, job, scope, until)
+       SELECT key, $19::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
+       ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
+     ), counted AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, $20::text, $21::text, $22::text, -1, false FROM t UNION ALL SELECT now, queue, type, 'pending', 1, false FROM given
+     )
+     SELECT 1 FROM rewritten`,
+  );
+  const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
+  const addTags = sql.statement(
+    "rewrite_tags_on",
+    `INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM ${s}.live WHERE id = $1::uuid`,
+  );
+  const dropInput = sql.statement("rewrite_input_off", `DELETE FROM ${s}.inputs WHERE job = $1::uuid`);
+  const rewriteInput = sql.statement(
+    "rewrite_input_on",
+    `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = excluded.input`,
+  );
+
+  async function plain(runner: Runner, jobs: readonly NewJob[], now: number | null): Promise<InsertAnswer[]> {
+    const rowsIn = await runner.run(insertPlain, columnsOf(jobs, now));
+    if (rowsIn.length === jobs.length) return jobs.map(() => ({ status: "inserted" }));
+    // The same id twice in one batch is inserted once, for the first of them.
+    const inserted = new Set(rowsIn.map(([id]) => id as string));
+    return jobs.map((job) =>
+      inserted.delete(job.id) ? { status: "inserted" } : { status: "duplicate", of: job.id, replaced: false },
+    );
+  }
+
+  async function keyed(runner: InsertRunner, jobs: readonly Keyed[], now: number | null): Promise<InsertAnswer[]> {
+    const answers: InsertAnswer[] = [];
+    // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
+    const rowsIn = await runner.run(insertKeyed, columnsOf(jobs, now));
+    const held: { at: number; job: Keyed }[] = [];
+    for (const [at, job] of jobs.entries()) {
+      const [, inserted, known] = rowsIn.find(([id]) => id === job.id) ?? [];
+      if (inserted === true) answers[at] = { status: "inserted" };
+      else if (known === true) answers[at] = { status: "duplicate", of: job.id, replaced: false };
+      else held.push({ at, job });
+    }
+    if (held.length === 0) return answers;
+    const found = new Map((await runner.run(holders, [held.map(({ job }) => job.unique.key)])) as [string, string][]);
+    for (const { at, job } of held) {
+      const holder = found.get(job.unique.key);
+      // Freed in between: another try takes it.
+      answers[at] =
+        holder === undefined
+          ? ((await keyed(runner, [job], now))[0] as InsertAnswer)
+          : await conflict(runner, job, holder, now);
+    }
+    return answers;
+  }
+
+  async function conflict(runner: InsertRunner, job: Keyed, of: string, now: number | null): Promise<InsertAnswer> {
+    if (of === job.id) return { status: "duplicate", of, replaced: false };
+    if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
+    if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
+    const replaced = await runner.together(async (apart) => {
+      const [holder] = await apart.run(lockHolder, [of]);
+      if (holder === undefined || !isWaiting(holder[1] as State)) return false;
+      const [, state, queue, type] = holder;
+      await apart.run(dropTags, [of]);
+      await apart.run(rewrite, [...columnsOf([job], now), of, queue, type, state]);
+      await apart.run(addTags, [of]);
+      if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await apart.run(rewriteInput, [of, job.input]);
+      else await apart.run(dropInput, [of]);
+      return true;
+    });
+    return { status: "duplicate", of, replaced };
+  }
+
+  /** A data error says that some job of the batch cannot be stored: halves are tried until it stands alone. */
+  async function splitting<Job extends NewJob>(
+    runner: InsertRunner,
+    jobs: readonly Job[],
+    write: (runner: InsertRunner, jobs: readonly Job[]) => Promise<InsertAnswer[]>,
+  ): Promise<InsertAnswer[]> {
+    try {
+      return await runner.apart((apart) => write(apart, jobs));
+    } catch (error) {
+      if (!isDataError(error)) throw error;
+      if (jobs.length === 1) {
+        const reason = String(((error as Error).cause as Error | undefined)?.message ?? (error as Error).message);
+        return [{ status: "refused", reason: "not stored", error: reason }];
+      }
+      const middle = Math.ceil(jobs.length / 2);
+      return [
+        ...(await splitting(runner, jobs.slice(0, middle), write)),
+        ...(await splitting(runner, jobs.slice(middle), write)),
+      ];
+    }
+  }
+
+  return async (runner, jobs, now) => {
+    const answers: InsertAnswer[] = jobs.map(({ input }) => (hasNul(input) ? NUL_REFUSED : UNANSWERED));
+    const place = (at: readonly number[], part: readonly InsertAnswer[]): void => {
+      for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
+    };
+    for (const round of roundsOf(jobs, (at) => answers[at] === UNANSWERED)) {
+      const part = round.map((at) => jobs[at] as NewJob);
+      const isKeyed = part[0]?.unique !== null;
+      place(
+        round,
+        isKeyed
+          ? await splitting(runner, part as Keyed[], (apart, some) => keyed(apart, some, now))
+          : await splitting(runner, part, (apart, some) => plain(apart, some, now)),
+      );
+    }
+    return answers;
+  };
+}
+
+const MOST = 1_000;
+const UNANSWERED: InsertAnswer = { status: "refused", reason: "not stored", error: "no answer" };
+const NUL_REFUSED: InsertAnswer = {
+  status: "refused",
+  reason: "not stored",
+  error: "the input has a \\u0000 in it, which PostgreSQL's JSON functions cannot read; take it out or encode it",
+};
+
+/** An escaped NUL, and not a backslash that is escaped itself. */
+function hasNul(json: string): boolean {
+  return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
+}
+
+/**
+ * Parts that one statement can write: with keys or without, and of those with the same key one. In their order, or jobs
+ * would be listed in another than they were enqueued.
+ */
+function roundsOf(jobs: readonly NewJob[], isOpen: (at: number) => boolean): number[][] {
+  const rounds: number[][] = [];
+  let keys = new Set<string>();
+  let keyed: boolean | null = null;
+  for (const [at, { unique }] of jobs.entries()) {
+    if (!isOpen(at)) continue;
+    const fits = keyed === (unique !== null) && (rounds.at(-1)?.length ?? MOST) < MOST;
+    if (!fits || (unique !== null && keys.has(unique.key))) {
+      rounds.push([]);
+      keys = new Set();
+      keyed = unique !== null;
+    }
+    if (unique !== null) keys.add(unique.key);
+    rounds.at(-1)?.push(at);
+  }
+  return rounds;
+}
+
+function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
+  return [
+    now,
+    jobs.map((job) => job.id),
+    jobs.map((job) => job.type),
+    jobs.map((job) => job.queue),
+    jobs.map((job) => job.priority),
+    jobs.map((job) => job.user),
+    jobs.map((job) => job.input),
+    jobs.map((job) => jsonBytes(job.input)),
+    jobs.map((job) => job.maxAttempts),
+    jobs.map((job) => job.runAt),
+    jobs.map((job) => job.delayMs),
+    jobs.map((job) => job.expiresAt),
+    jobs.map((job) => (job.tags.length === 0 ? null : JSON.stringify(job.tags))),
+    jobs.map((job) => job.schedule?.name ?? null),
+    jobs.map((job) => job.schedule?.slot ?? null),
+    jobs.map((job) => job.unique?.key ?? null),
+    jobs.map((job) => job.unique?.scope ?? null),
+    jobs.map((job) => job.unique?.periodMs ?? 0),
+  ];
+}

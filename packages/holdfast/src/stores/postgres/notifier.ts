@@ -1,0 +1,68 @@
+import type { Hint } from "../../store.js";
+import type { Db, Statement } from "./db.js";
+
+// NOTIFY takes a lock over the whole database at commit. So one notification stands for all of its kind until the next.
+const WORK_MS = 10;
+const OTHER_MS = 50;
+
+/** Tells other processes what may interest them, now and then and never twice the same. */
+export class Notifier {
+  readonly statement: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
+  readonly #db: Db;
+  readonly #channel: string;
+  readonly #self: string;
+  readonly #waiting = new Map<string, NodeJS.Timeout>();
+  readonly #again = new Set<string>();
+  readonly #sending = new Set<Promise<unknown>>();
+
+  constructor(db: Db, channel: string, self: string) {
+    this.#db = db;
+    this.#channel = channel;
+    this.#self = self;
+  }
+
+  send(hint: Hint): void {
+    // What is due later is found by whoever looks for it; a notification now would only wake them for nothing.
+    if (hint.kind === "work" && hint.inMs > 0) return;
+    if (hint.kind === "cancel") {
+      this.#say(hint);
+      return;
+    }
+    if (this.#waiting.has(hint.kind)) {
+      this.#again.add(hint.kind);
+      return;
+    }
+    this.#say(hint);
+    this.#rest(hint);
+  }
+
+  #rest(hint: Hint): void {
+    const timer = setTimeout(
+      () => {
+        this.#waiting.delete(hint.kind);
+        if (this.#again.delete(hint.kind)) this.send(hint);
+      },
+      hint.kind === "work" ? WORK_MS : OTHER_MS,
+    );
+    timer.unref();
+    this.#waiting.set(hint.kind, timer);
+  }
+
+  values(hint: Hint): string[] {
+    const rest = hint.kind === "cancel" ? ` ${hint.ids.slice(0, 100).join(",")}` : "";
+    return [this.#channel, `${this.#self} ${hint.kind}${rest}`];
+  }
+
+  #say(hint: Hint): void {
+    // Only a hint is lost if it fails; polling finds out.
+    const sent = this.#db.run(this.statement, this.values(hint)).catch(() => {});
+    this.#sending.add(sent);
+    void sent.finally(() => this.#sending.delete(sent));
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.#waiting.values()) clearTimeout(timer);
+    this.#waiting.clear();
+    await Promise.all(this.#sending);
+  }
+}

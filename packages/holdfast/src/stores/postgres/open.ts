@@ -1,0 +1,381 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../clock.js";
+import { systemClock } from "../../clock.js";
+import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
+import { refuseUnknown, show } from "../../options.js";
+import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import { changeOperations } from "./changes.js";
+import { claimOperation } from "./claim.js";
+import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
+import { insertOperation, type InsertRunner } from "./insert.js";
+import { leaseOperations } from "./leases.js";
+import { Listener, type PgListener } from "./listener.js";
+import { migrate, migrationScript } from "./migrate.js";
+import { Notifier } from "./notifier.js";
+import { queryOperations } from "./queries.js";
+import { scheduleOperations } from "./schedules.js";
+import { NOW, sqlFor } from "./sql.js";
+import { upkeepOperations } from "./upkeep.js";
+
+export interface PostgresOptions {
+  /** Your own `pg` pool. Left out: a pool of our own for the URL. */
+  pool?: PgPool;
+  /** The schema with Holdfast's tables. Default `holdfast`. */
+  schema?: string;
+  /** Connections of our own pool, besides the one that listens. Default 4. */
+  connections?: number;
+  /** `false`: nobody is woken by LISTEN and NOTIFY, and workers find jobs by polling. */
+  notify?: boolean;
+  /** Type of your users' key, if jobs shall refer to users. Default `text`. */
+  userType?: "text" | "uuid" | "bigint";
+  clock?: Clock;
+}
+
+const POSTGRES_FIELDS: ReadonlySet<string> = new Set(["pool", "schema", "connections", "notify", "userType", "clock"]);
+// A lane that is used is told at least this often, and forgotten much later.
+const LANE_FRESH_MS = 3_600_000;
+
+/** The PostgreSQL store, and what only it can do. */
+export interface PostgresStore extends Store {
+  /** The SQL of `migrate`, for those who run it by other means. */
+  migrations(): string;
+}
+
+/** Opens a store on a PostgreSQL database. Nothing is touched before `migrate`. */
+export function openPostgres(given: string | null, options: PostgresOptions = {}): PostgresStore {
+  refuseUnknown(options, POSTGRES_FIELDS, "postgres");
+  const { url, schema: schemaInUrl } = readUrl(given);
+  const clock = options.clock ?? systemClock;
+  const schemaName = options.schema ?? schemaInUrl ?? "holdfast";
+  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schemaName)) {
+    throw new InvalidOption("schema", `${show(schemaName)} is not a plain name: small letters, digits and _`);
+  }
+  const userType = options.userType ?? "text";
+  const where = url === null ? "your pool" : hideSecrets(url);
+  const settings = { schema: `"${schemaName}"`, userType };
+  const channel = `"holdfast_${schemaName}"`;
+  const self = randomUUID().slice(0, 8);
+  const pool = options.pool === undefined ? lazyPool(url ?? "", options.connections ?? 4) : options.pool;
+  const db = new Db(pool, where, true);
+  const sql = sqlFor(settings.schema, userType);
+  const insert = insertOperation(sql);
+  const claim = claimOperation(sql);
+  const leases = leaseOperations(sql);
+  const changes = changeOperations(sql);
+  const upkeep = upkeepOperations(sql);
+  const queries = queryOperations(sql);
+  const schedules = scheduleOperations(sql, insert);
+  const ensureLanes = sql.statement(
+    "ensure_lanes",
+    `WITH ${NOW} INSERT INTO ${sql.s}.lanes (queue, priority, paused, used_at)
+     SELECT g.queue, g.priority, coalesce((SELECT bool_or(l.paused) FROM ${sql.s}.lanes l WHERE l.queue = g.queue), false), now
+     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t ORDER BY 1, 2
+     ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
+  );
+
+  const time = (): number | null => (clock === systemClock ? null : clock.now());
+  const listeners = new Set<(hint: Hint) => void>();
+  const tell = (hints: readonly Hint[]): void => {
+    for (const hint of hints) for (const listener of listeners) listener(hint);
+  };
+  const notifies = options.notify !== false;
+  const notifier = new Notifier(db, channel.slice(1, -1), self);
+  const listener = new Listener(() => listeningClient(url, options.pool), channel, self, systemClock, tell);
+  const lanes = new Map<string, number>();
+  const pending = new Set<Promise<unknown>>();
+  let closed = false;
+
+  /** A call under way: closing waits for it. */
+  async function under<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    if (closed) throw new Closed("the store is closed", "open a new one");
+    const call = work();
+    pending.add(call);
+    try {
+      return await call;
+    } finally {
+      pending.delete(call);
+    }
+  }
+
+  function hint(...hints: Hint[]): void {
+    if (hints.length === 0) return;
+    queueMicrotask(() => tell(hints));
+    if (notifies && !closed) for (const each of hints) notifier.send(each);
+  }
+
+  async function ensure(jobs: readonly { queue: string; priority: number }[]): Promise<void> {
+    const now = performance.now();
+    const missing = new Map<string, { queue: string; priority: number }>();
+    for (const { queue, priority } of jobs) {
+      const lane = `${priority} ${queue}`;
+      if ((lanes.get(lane) ?? Number.NEGATIVE_INFINITY) < now - LANE_FRESH_MS) missing.set(lane, { queue, priority });
+    }
+    if (missing.size === 0) return;
+    const wanted = [...missing.values()].filter(({ priority }) => Math.abs(priority) <= 100);
+    if (wanted.length > 0) {
+      await db.run(ensureLanes, [time(), wanted.map(({ queue }) => queue), wanted.map(({ priority }) => priority)]);
+    }
+    if (lanes.size > 10_000) lanes.clear();
+    for (const lane of missing.keys()) lanes.set(lane, now);
+  }
+
+  const own: InsertRunner = {
+    run: (statement, values) => db.run(statement, values),
+    apart: (work) => work(own),
+    together: (work) => db.transaction(work),
+  };
+
+  function workHints(jobs: readonly NewJob[], answers: readonly InsertAnswer[]): Hint[] {
+    let inMs = Number.POSITIVE_INFINITY;
+    const now = clock.now();
+    for (const [at, job] of jobs.entries()) {
+      if (answers[at]?.status === "refused") continue;
+      inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
+    }
+    return Number.isFinite(inMs) ? [{ kind: "work", inMs }] : [];
+  }
+
+  return {
+    capabilities: { transactions: true, strictOrder: true, push: notifies, together: false },
+    migrations: () => migrationScript(settings),
+    migrate: () => under(() => migrate(db, settings)),
+    async close() {
+      if (closed) return;
+      closed = true;
+      listeners.clear();
+      await listener.stop();
+      await notifier.stop();
+      await Promise.allSettled(pending);
+      if (options.pool === undefined) await db.end();
+    },
+
+    insert: (jobs) =>
+      under(async () => {
+        if (jobs.length === 0) return [];
+        await ensure(jobs);
+        const answers = await insert(own, jobs, time());
+        hint(...workHints(jobs, answers));
+        return answers;
+      }),
+    insertIn: (tx, jobs) =>
+      under(async () => {
+        await ensure(jobs);
+        const callers = readTransaction(tx);
+        const runner = insideOf(callersRunner(callers, where));
+        const answers = await insert(runner, jobs, time());
+        const hints = workHints(jobs, answers);
+        // Inside the transaction, so that it is heard when that commits and not before.
+        if (notifies && hints.length > 0)
+          await runner.run(notifier.statement, notifier.values({ kind: "work", inMs: 0 }));
+        return answers;
+      }),
+
+    claim: (request) => under(() => claim(db, request, time())),
+    start: (marks) => under(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
+    extend: (refs, leaseMs) => under(async () => (refs.length === 0 ? [] : leases.extend(db, refs, leaseMs, time()))),
+    settle: (outcomes) =>
+      under(async () => {
+        if (outcomes.length === 0) return [];
+        const answers = await leases.settle(db, outcomes, time());
+        const waits = outcomes.filter(({ to }) => to === "pending" || to === "failed");
+        if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
+        if (waits.length < outcomes.length) hint({ kind: "finished" });
+        return answers;
+      }),
+    note: (notes) => under(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
+
+    get: (id, scope) => under(() => queries.get(db, id, scope ?? {})),
+    list: (filter, page) =>
+      under(async () => {
+        if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
+          throw new InvalidOption("cursor", "is not a cursor that list gave");
+        }
+        return queries.list(db, filter, page);
+      }),
+    cancel: (ids, scope) =>
+      under(async () => {
+        const answers = await changes.cancel(db, ids, scope ?? {}, time());
+        const asked = ids.filter((_, at) => answers[at] === "requested");
+        if (asked.length > 0) hint({ kind: "cancel", ids: asked });
+        if (answers.includes("cancelled")) hint({ kind: "finished" });
+        return answers;
+      }),
+    retry: (ids, scope) =>
+      under(async () => {
+        const answers = await changes.retry(db, ids, scope ?? {}, time());
+        if (answers.includes("retried")) hint({ kind: "work", inMs: 0 });
+        return answers;
+      }),
+    remove: (ids, scope) => under(() => changes.remove(db, ids, scope ?? {})),
+
+    expireStale: (limit) =>
+      under(async () => {
+        const laidDown = await upkeep.expireStale(db, limit, time());
+        if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
+        if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
+        return laidDown;
+      }),
+    expireWaiting: (limit) =>
+      under(async () => {
+        const laidDown = await upkeep.expireWaiting(db, limit, time());
+        if (laidDown.length > 0) hint({ kind: "finished" });
+        return laidDown;
+      }),
+    purge: (request) => under(() => upkeep.purge(db, request, time())),
+    upkeep: () => under(() => upkeep.tidy(db, time())),
+    turn: (name, everyMs) => under(() => upkeep.turn(db, name, everyMs, time())),
+
+    stats: () => under(() => queries.stats(db, time())),
+    pause: (queue) => under(() => queries.setPaused(db, queue, true, time())),
+    resume: (queue) =>
+      under(async () => {
+        await queries.setPaused(db, queue, false, time());
+        hint({ kind: "work", inMs: 0 });
+      }),
+    queues: () => under(() => queries.queues(db)),
+
+    putSchedule: (schedule, version) =>
+      under(async () => {
+        const answer = await schedules.put(db, schedule, version, time());
+        if (answer === "put") hint({ kind: "schedules" });
+        return answer;
+      }),
+    getSchedule: (name) => under(() => schedules.get(db, name)),
+    listSchedules: (filter, page) => under(() => schedules.list(db, filter, page)),
+    removeSchedule: (name) =>
+      under(async () => {
+        const removed = await schedules.remove(db, name);
+        if (removed) hint({ kind: "schedules" });
+        return removed;
+      }),
+    dueSchedules: (limit) => under(() => schedules.due(db, limit, time())),
+    fire: (firings) =>
+      under(async () => {
+        const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
+        await ensure(jobs);
+        const answers = [];
+        for (const firing of firings) {
+          answers.push(await db.transaction((runner) => schedules.fireOne(insideOf(runner), firing, time())));
+        }
+        hint(...workHints(jobs, []));
+        return answers;
+      }),
+
+    beat: (worker) => under(() => queries.beat(db, worker, time())),
+    leave: (id) => under(() => queries.leave(db, id, time())),
+    workers: () => under(() => queries.workers(db, time())),
+
+    listen(heard) {
+      if (listeners.size === 0 && notifies) listener.start();
+      listeners.add(heard);
+      return () => {
+        if (listeners.delete(heard) && listeners.size === 0) void listener.stop();
+      };
+    },
+  };
+}
+
+const SAVE: Statement = { name: "", text: "SAVEPOINT holdfast" };
+const KEEP: Statement = { name: "", text: "RELEASE SAVEPOINT holdfast" };
+const UNDO: Statement = { name: "", text: "ROLLBACK TO SAVEPOINT holdfast" };
+
+/** Writing inside a transaction that is open already: what fails goes back to where it began, and no further. */
+function insideOf(runner: Runner): InsertRunner {
+  const inside: InsertRunner = {
+    run: (statement, values) => runner.run(statement, values),
+    async apart(work) {
+      await runner.run(SAVE, []);
+      try {
+        const answer = await work(inside);
+        await runner.run(KEEP, []);
+        return answer;
+      } catch (error) {
+        await runner.run(UNDO, []);
+        throw error;
+      }
+    },
+    together: (work) => work(runner),
+  };
+  return inside;
+}
+
+function readTransaction(tx: unknown): CallersTransaction {
+  const given = tx as Partial<CallersTransaction> | null;
+  if (typeof given !== "object" || given === null || typeof given.query !== "function") {
+    throw new InvalidOption(
+      "tx",
+      "has no query(text, values); pass the pg client whose transaction is open, or an adapter",
+    );
+  }
+  return given as CallersTransaction;
+}
+
+/** `?schema=…` names the schema; the driver must not see it. */
+function readUrl(given: string | null): { url: string | null; schema: string | null } {
+  const match = given === null ? null : /[?&]schema=([^&]*)/.exec(given);
+  if (given === null || match === null) return { url: given, schema: null };
+  const rest = given
+    .replace(match[0], match[0].startsWith("?") ? "?" : "")
+    .replace(/\?&/, "?")
+    .replace(/\?$/, "");
+  return { url: rest, schema: decodeURIComponent(match[1] ?? "") };
+}
+
+/** A mistyped URL may carry a password, and errors end up in logs. */
+function hideSecrets(url: string): string {
+  return url.replace(/\/\/[^/]*@/, "//…@").replace(/\?.*$/, "");
+}
+
+interface Driver {
+  Pool: new (config: object) => PgPool;
+  Client: new (config: object) => PgListener & { connect(): Promise<void> };
+}
+
+async function loadDriver(): Promise<Driver> {
+  try {
+    const module = (await import("pg")) as unknown as { default: Driver };
+    return module.default;
+  } catch (error) {
+    throw DriverMissing.notInstalled("pg", error);
+  }
+}
+
+/** A pool that is made when first used: the driver is loaded on demand. */
+function lazyPool(url: string, connections: number): PgPool {
+  let made: Promise<PgPool> | null = null;
+  const pool = (): Promise<PgPool> =>
+    (made ??= loadDriver().then(({ Pool }) => {
+      const fresh = new Pool({
+        connectionString: url,
+        max: connections,
+        connectionTimeoutMillis: 10_000,
+        application_name: "holdfast",
+      });
+      fresh.on?.("error", () => {});
+      return fresh;
+    }));
+  return {
+    query: async (config) => (await pool()).query(config),
+    connect: async () => (await pool()).connect(),
+    end: async () => {
+      if (made !== null) await (await made).end();
+    },
+  };
+}
+
+async function listeningClient(url: string | null, pool: PgPool | undefined): Promise<PgListener> {
+  if (pool !== undefined) {
+    const client = await pool.connect();
+    const listening = client as unknown as Pick<PgListener, "on">;
+    return {
+      query: (text) => client.query({ text }),
+      on: (event: never, listener: never) => listening.on(event, listener),
+      // A connection that listens must not go back among the others.
+      end: () => client.release(true),
+    };
+  }
+  const { Client } = await loadDriver();
+  const client = new Client({ connectionString: url, application_name: "holdfast listener", keepAlive: true });
+  await client.connect();
+  return client;
+}

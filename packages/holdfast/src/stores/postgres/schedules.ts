@@ -1,0 +1,219 @@
+import { LIMITS } from "../../defaults.js";
+import { NEVER, OVERLAP } from "../../schedule/slots.js";
+import type {
+  DueSchedules,
+  FireAnswer,
+  FiredSlot,
+  Firing,
+  KeptSlot,
+  PutAnswer,
+  ScheduleFilter,
+  SchedulePage,
+  ScheduleRecord,
+  StoredSchedule,
+} from "../../store.js";
+import type { Row, Runner } from "./db.js";
+import type { Insert, InsertRunner } from "./insert.js";
+import { NOW, type Sql } from "./sql.js";
+
+export interface ScheduleOperations {
+  put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;
+  get(runner: Runner, name: string): Promise<StoredSchedule | null>;
+  list(runner: Runner, filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
+  remove(runner: Runner, name: string): Promise<boolean>;
+  due(runner: Runner, limit: number, now: number | null): Promise<DueSchedules>;
+  /** Inside a transaction of its own. */
+  fireOne(runner: InsertRunner, firing: Firing, now: number | null): Promise<FireAnswer>;
+}
+
+type Column = [name: string, type: string, value: (schedule: ScheduleRecord) => unknown];
+
+const COLUMNS: readonly Column[] = [
+  ["name", "text", ({ name }) => name],
+  ["version", "text", ({ version }) => version],
+  ["origin", "text", ({ origin }) => origin],
+  ["type", "text", ({ type }) => type],
+  ["queue", "text", ({ queue }) => queue],
+  ["priority", "smallint", ({ priority }) => priority],
+  ["user_id", "USER", ({ user }) => user],
+  ["input", "json", ({ input }) => input],
+  ["max_attempts", "smallint", ({ maxAttempts }) => maxAttempts],
+  ["expires_after_ms", "bigint", ({ expiresAfterMs }) => expiresAfterMs],
+  ["tags", "text[]", ({ tags }) => (tags.length === 0 ? null : tags)],
+  ["cron", "text", ({ cron }) => cron],
+  ["timezone", "text", ({ timezone }) => timezone],
+  ["every_ms", "bigint", ({ everyMs }) => everyMs],
+  ["start_at", "bigint", ({ startAt }) => startAt],
+  ["end_at", "bigint", ({ endAt }) => endAt],
+  ["jitter_ms", "bigint", ({ jitterMs }) => jitterMs],
+  ["catch_up", "text", ({ catchUp }) => (typeof catchUp === "string" ? catchUp : String(catchUp.all))],
+  ["overlap", "text", ({ overlap }) => overlap],
+  ["enabled", "boolean", ({ enabled }) => enabled],
+  ["defined", "text", ({ defined }) => defined],
+  ["changes", "text", ({ changes }) => changes],
+  ["next_run_at", "bigint", ({ nextRunAt }) => nextRunAt],
+];
+
+export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations {
+  const { s, user } = sql;
+  const cast = (type: string): string => (type === "USER" ? `text::${user}` : type);
+  const names = COLUMNS.map(([name]) => name);
+  const places = COLUMNS.map(([, type], at) => `$${at + 2}::${cast(type)}`);
+  const expected = `$${COLUMNS.length + 2}::text`;
+  const create = sql.statement(
+    "schedule_create",
+    `WITH ${NOW} INSERT INTO ${s}.schedules (${names.join(", ")}, created_at, updated_at)
+     SELECT ${places.join(", ")}, now, now FROM t ON CONFLICT (name) DO NOTHING RETURNING 1`,
+  );
+  const change = sql.statement(
+    "schedule_change",
+    `WITH ${NOW} UPDATE ${s}.schedules SET ${names.map((name, at) => `${name} = ${places[at]}`).join(", ")}, updated_at = (SELECT now FROM t)
+     WHERE name = $2 AND version = ${expected} RETURNING 1`,
+  );
+  const row = `name, version, origin, type, queue, priority, user_id::text, input::text, max_attempts, expires_after_ms::float8,
+    array_to_json(tags)::text, cron, timezone, every_ms::float8, start_at::float8, end_at::float8, jitter_ms::float8, catch_up, overlap, enabled,
+    defined, changes, next_run_at::float8, last_slot::float8, created_at::float8, updated_at::float8`;
+  const byName = sql.statement("schedule_get", `SELECT ${row} FROM ${s}.schedules WHERE name = $1`);
+  const slotsOf = sql.statement(
+    "schedule_slots",
+    `SELECT slot::float8, through::float8, job, reason, at::float8 FROM ${s}.slots WHERE schedule = $1 ORDER BY n DESC`,
+  );
+  const remove = sql.statement(
+    "schedule_remove",
+    `WITH off AS (DELETE FROM ${s}.slots WHERE schedule = $1) DELETE FROM ${s}.schedules WHERE name = $1 RETURNING 1`,
+  );
+  const due = sql.statement(
+    "schedules_due",
+    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, (SELECT n.next_run_at::float8 FROM ${s}.schedules n
+         WHERE n.enabled AND n.next_run_at > (SELECT now FROM t) ORDER BY n.next_run_at LIMIT 1), d.*
+     FROM (SELECT 1) AS one LEFT JOIN (
+       (SELECT ${row} FROM ${s}.schedules WHERE enabled AND next_run_at IS NULL LIMIT $2)
+       UNION ALL (SELECT ${row} FROM ${s}.schedules WHERE enabled AND next_run_at <= (SELECT now FROM t) ORDER BY next_run_at LIMIT $2)
+     ) d ON true LIMIT greatest(1, $2)`,
+  );
+  const advance = sql.statement(
+    "schedule_advance",
+    `WITH ${NOW} UPDATE ${s}.schedules SET version = $4, next_run_at = $5::bigint, last_slot = $6::bigint, updated_at = (SELECT now FROM t)
+     WHERE name = $2 AND version = $3 AND (last_slot IS NULL OR last_slot <= $6::bigint) RETURNING 1`,
+  );
+  const keep = sql.statement(
+    "slot_keep",
+    `WITH ${NOW}, added AS (
+       INSERT INTO ${s}.slots (schedule, fired, slot, through, job, reason, at) SELECT $2, $3, $4::bigint, $5::bigint, $6, $7, now FROM t RETURNING n
+     ) DELETE FROM ${s}.slots WHERE schedule = $2 AND fired = $3 AND n <= (
+       SELECT n FROM ${s}.slots WHERE schedule = $2 AND fired = $3 ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.slots - 1})`,
+  );
+
+  async function fireSlot(
+    runner: InsertRunner,
+    name: string,
+    slot: FiredSlot,
+    now: number | null,
+  ): Promise<{ job: string | null; heldBy: string | null }> {
+    const [answer] = slot.job === null ? [] : await insert(runner, [slot.job], now);
+    const kept = async (job: string | null, reason: string | null): Promise<void> =>
+      void (await runner.run(keep, [now, name, job !== null, slot.slot, slot.through, job, reason]));
+    if (slot.job === null || answer === undefined) {
+      await kept(null, slot.reason);
+      return { job: null, heldBy: null };
+    }
+    // What the schema refuses now it will refuse tomorrow: the slot is told as skipped, and the schedule goes on.
+    if (answer.status === "refused" && answer.reason === "not stored") {
+      await kept(null, `refused: ${answer.error}`);
+      return { job: null, heldBy: null };
+    }
+    const of = answer.status === "inserted" ? slot.job.id : answer.of;
+    const made = of === slot.job.id;
+    await kept(made ? of : null, made ? slot.reason : OVERLAP);
+    return made ? { job: of, heldBy: null } : { job: null, heldBy: of };
+  }
+
+  return {
+    async put(runner, schedule, version, now) {
+      const values = [now, ...COLUMNS.map(([, , value]) => value(schedule))];
+      const rows = version === null ? await runner.run(create, values) : await runner.run(change, [...values, version]);
+      return rows.length === 0 ? "changed" : "put";
+    },
+    async get(runner, name) {
+      const [found] = await runner.run(byName, [name]);
+      if (found === undefined) return null;
+      const slots = (await runner.run(slotsOf, [name])).map(
+        ([slot, through, job, reason, at]) => ({ slot, through, job, reason, at }) as KeptSlot,
+      );
+      return readRow(found, slots);
+    },
+    async list(runner, filter, { limit, cursor }) {
+      const terms: string[] = [];
+      const values: unknown[] = [];
+      const add = (term: (place: string) => string, value: unknown): void => {
+        if (value === undefined || value === null) return;
+        values.push(value);
+        terms.push(term(`$${values.length}`));
+      };
+      if (filter.origin !== undefined) terms.push(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
+      add((v) => `enabled = ${v}`, filter.enabled);
+      add((v) => `type = ${v}`, filter.type);
+      add((v) => `user_id::text = ${v}`, filter.user);
+      add((v) => `name COLLATE "C" > ${v}`, cursor);
+      const where = terms.length === 0 ? "" : `WHERE ${terms.join(" AND ")}`;
+      const text = `SELECT ${row} FROM ${s}.schedules ${where} ORDER BY name COLLATE "C" LIMIT ${limit + 1}`;
+      const rows = await runner.run(sql.statement("schedules_list", text), values);
+      const schedules = rows.slice(0, limit).map((found) => readRow(found, []));
+      return { schedules, cursor: rows.length > limit ? (schedules.at(-1)?.name ?? null) : null };
+    },
+    remove: async (runner, name) => (await runner.run(remove, [name])).length > 0,
+    async due(runner, limit, now) {
+      const rows = await runner.run(due, [now, limit]);
+      const [at, next] = rows[0] ?? [];
+      return {
+        at: at as number,
+        schedules: rows.filter((found) => found[2] !== null).map((found) => readRow(found.slice(2), [])),
+        nextRunAt: next === null || next === undefined || (next as number) >= NEVER ? null : (next as number),
+      };
+    },
+    async fireOne(runner, { name, version, newVersion, nextRunAt, lastSlot, slots }, now) {
+      const moved = await runner.run(advance, [now, name, version, newVersion, nextRunAt, lastSlot]);
+      if (moved.length === 0) return { status: "changed" };
+      const answers: { job: string | null; heldBy: string | null }[] = [];
+      for (const slot of slots) answers.push(await fireSlot(runner, name, slot, now));
+      return { status: "fired", slots: answers };
+    },
+  };
+}
+
+function readRow(row: Row, slots: readonly KeptSlot[]): StoredSchedule {
+  const [name, version, origin, type, queue, priority, user, input, maxAttempts, expiresAfterMs, tags, cron, timezone] =
+    row;
+  const [everyMs, startAt, endAt, jitterMs, catchUp, overlap, enabled, defined, changes, nextRunAt, lastSlot] =
+    row.slice(13);
+  const [createdAt, updatedAt] = row.slice(24);
+  return {
+    name: name as string,
+    version: version as string,
+    origin: origin as ScheduleRecord["origin"],
+    type: type as string,
+    queue: queue as string,
+    priority: priority as number,
+    user: user as string | null,
+    input: input as string,
+    maxAttempts: maxAttempts as number,
+    expiresAfterMs: expiresAfterMs as number | null,
+    tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
+    cron: cron as string | null,
+    timezone: timezone as string | null,
+    everyMs: everyMs as number | null,
+    startAt: startAt as number | null,
+    endAt: endAt as number | null,
+    jitterMs: jitterMs as number,
+    catchUp: catchUp === "skip" || catchUp === "latest" ? catchUp : { all: Number(catchUp) },
+    overlap: overlap as ScheduleRecord["overlap"],
+    enabled: enabled as boolean,
+    defined: defined as string | null,
+    changes: changes as string | null,
+    nextRunAt: nextRunAt as number | null,
+    lastSlot: lastSlot as number | null,
+    createdAt: createdAt as number,
+    updatedAt: updatedAt as number,
+    slots,
+  };
+}

