@@ -178,11 +178,11 @@ export function insertOperation(sql: Sql): Insert {
   }
 
   return async (runner, jobs, now) => {
-    const answers: InsertAnswer[] = jobs.map(({ input }) => (hasNul(input) ? NUL_REFUSED : UNANSWERED));
+    const answers: InsertAnswer[] = [];
     const place = (at: readonly number[], part: readonly InsertAnswer[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
-    for (const round of roundsOf(jobs, (at) => answers[at] === UNANSWERED)) {
+    for (const round of roundsOf(jobs)) {
       const part = round.map((at) => jobs[at] as NewJob);
       const isKeyed = part[0]?.unique !== null;
       place(
@@ -197,28 +197,15 @@ export function insertOperation(sql: Sql): Insert {
 }
 
 const MOST = 1_000;
-const UNANSWERED: InsertAnswer = { status: "refused", reason: "not stored", error: "no answer" };
-const NUL_REFUSED: InsertAnswer = {
-  status: "refused",
-  reason: "not stored",
-  error: "the input has a \\u0000 in it, which PostgreSQL's JSON functions cannot read; take it out or encode it",
-};
-
-/** An escaped NUL, and not a backslash that is escaped itself. */
-function hasNul(json: string): boolean {
-  return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
-}
-
 /**
  * Parts that one statement can write: with keys or without, and of those with the same key one. In their order, or jobs
  * would be listed in another than they were enqueued.
  */
-function roundsOf(jobs: readonly NewJob[], isOpen: (at: number) => boolean): number[][] {
+function roundsOf(jobs: readonly NewJob[]): number[][] {
   const rounds: number[][] = [];
   let keys = new Set<string>();
   let keyed: boolean | null = null;
   for (const [at, { unique }] of jobs.entries()) {
-    if (!isOpen(at)) continue;
     const fits = keyed === (unique !== null) && (rounds.at(-1)?.length ?? MOST) < MOST;
     if (!fits || (unique !== null && keys.has(unique.key))) {
       rounds.push([]);
