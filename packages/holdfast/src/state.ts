@@ -70,6 +70,16 @@ export function attemptsUsed(job: { state: State; attempt: number; losses: numbe
   return job.state === "claimed" && job.losses === 0 ? Math.max(0, job.attempt - 1) : job.attempt;
 }
 
+/** What to answer to an outcome of a lease that is over: settled by this very call before its answer got lost, or not. */
+export function settledBefore(
+  to: "completed" | "failed" | "dead" | "cancelled" | "pending",
+  state: State,
+): "applied" | "cancelled" | "lost" {
+  if (state === to) return "applied";
+  // A completion is never turned into a cancellation: someone else laid the lease down.
+  return state === "cancelled" && to !== "completed" ? "cancelled" : "lost";
+}
+
 /** The error a job carries after a lease ran out without an outcome. */
 export const STALE_ERROR = {
   code: "STALE_CLAIM",

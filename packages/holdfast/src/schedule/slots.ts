@@ -6,6 +6,20 @@ export const NEVER: number = Number.MAX_SAFE_INTEGER;
 /** Why a slot was skipped: a run of its schedule was not over. */
 export const OVERLAP = "overlap";
 
+/**
+ * What a slot came to, by what the store answered to the insert of its job: the job, or who held its key. A job that the
+ * schema refuses now it will refuse tomorrow: the slot is kept without one, and the schedule goes on.
+ */
+export function slotAnswer<Reason>(
+  job: string,
+  inserted: { status: "inserted" } | { of: string } | { error: string },
+  reason: Reason,
+): { job: string | null; heldBy: string | null; reason: Reason | typeof OVERLAP | `refused: ${string}` } {
+  if ("error" in inserted) return { job: null, heldBy: null, reason: `refused: ${inserted.error}` };
+  const of = "of" in inserted ? inserted.of : job;
+  return of === job ? { job, heldBy: null, reason } : { job: null, heldBy: of, reason: OVERLAP };
+}
+
 /** When a schedule runs: by the calendar or at an interval, perhaps from and until an instant. */
 export type Timing = (CronTiming | IntervalTiming) & {
   /** No slot before this instant. */

@@ -1,8 +1,8 @@
 /** For authors of stores: the contract with all its types, and the arithmetic that every store shares. */
 export type * from "../store.js";
-export { attemptsUsed, countClaim, EXPIRED_ERROR, STALE_ERROR } from "../state.js";
+export { attemptsUsed, countClaim, EXPIRED_ERROR, settledBefore, STALE_ERROR } from "../state.js";
 export type { ClaimCount, FinishedState, State } from "../state.js";
-export { NEVER, OVERLAP } from "../schedule/slots.js";
+export { NEVER, OVERLAP, slotAnswer } from "../schedule/slots.js";
 export { LIMITS } from "../defaults.js";
 export { systemClock } from "../clock.js";
 export type { Clock, Timer } from "../clock.js";

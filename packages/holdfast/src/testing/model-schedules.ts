@@ -1,5 +1,5 @@
 import { LIMITS } from "../defaults.js";
-import { NEVER, OVERLAP } from "../schedule/slots.js";
+import { NEVER, slotAnswer } from "../schedule/slots.js";
 import type {
   FireAnswer,
   FiredSlot,
@@ -79,12 +79,7 @@ export class ScheduleModel {
 
   #fireSlot({ job, reason }: FiredSlot, now: number): Pick<KeptSlot, "job" | "reason"> & { heldBy: string | null } {
     if (job === null) return { job: null, heldBy: null, reason };
-    const answer = this.#insert(job, now);
-    if (answer.status === "refused" && answer.reason === "not stored") {
-      return { job: null, heldBy: null, reason: `refused: ${answer.error}` };
-    }
-    const of = answer.status === "inserted" ? job.id : answer.of;
-    return of === job.id ? { job: of, heldBy: null, reason } : { job: null, heldBy: of, reason: OVERLAP };
+    return slotAnswer(job.id, this.#insert(job, now), reason);
   }
 }
 

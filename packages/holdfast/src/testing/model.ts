@@ -1,5 +1,14 @@
-import { attemptsUsed, countClaim, EXPIRED_ERROR, isFinished, isLeased, isWaiting, STALE_ERROR } from "../state.js";
-import type { FinishedState, State } from "../state.js";
+import {
+  attemptsUsed,
+  countClaim,
+  EXPIRED_ERROR,
+  isFinished,
+  isLeased,
+  isWaiting,
+  settledBefore,
+  STALE_ERROR,
+} from "../state.js";
+import type { FinishedState } from "../state.js";
 import type {
   CancelAnswer,
   ClaimedJob,
@@ -146,7 +155,7 @@ export class StoreModel {
   settle(outcome: Outcome, now: number): SettleAnswer {
     const job = this.jobs.get(outcome.id);
     if (job === undefined || job.fence !== outcome.fence) return "lost";
-    if (!isLeased(job.state)) return settledBefore(outcome, job.state);
+    if (!isLeased(job.state)) return settledBefore(outcome.to, job.state);
     const cancelled = job.cancelRequestedAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
     job.attempt = outcome.attempt;
     job.releases = outcome.releases;
@@ -290,10 +299,4 @@ export class StoreModel {
     const job = this.jobs.get(id);
     return scope.user === undefined || job?.user === scope.user ? job : undefined;
   }
-}
-
-/** The lease was settled already, perhaps by this very outcome, whose answer got lost: nothing changes. */
-function settledBefore(outcome: Outcome, state: State): SettleAnswer {
-  if (state === outcome.to) return "applied";
-  return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
 }

@@ -1,5 +1,5 @@
 import { LIMITS } from "../../defaults.js";
-import { isFinished, isLeased, type State } from "../../state.js";
+import { isFinished, isLeased, settledBefore, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
@@ -202,7 +202,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
         open = missing.filter(({ outcome, at }) => {
           const job = found.get(outcome.id);
           if (job === undefined || job.fence !== outcome.fence) answers[at] = "lost";
-          else if (!isLeased(job.state)) answers[at] = settledBefore(outcome, job.state);
+          else if (!isLeased(job.state)) answers[at] = settledBefore(outcome.to, job.state);
           else return true;
           return false;
         });
@@ -251,13 +251,6 @@ function readStanding([id, fence, state, cancel]: Row): [string, Standing] {
 
 function asCancelled(outcome: Outcome): Outcome {
   return { ...outcome, to: "cancelled" };
-}
-
-/** The lease was settled already, perhaps by this very call before its answer got lost: repeating it is harmless. */
-function settledBefore(outcome: Outcome, state: State): SettleAnswer {
-  if (state === outcome.to) return "applied";
-  // A completion is never turned into a cancellation: someone else laid the lease down.
-  return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
 }
 
 function byFence(outcomes: readonly Outcome[]): Map<number, Outcome[]> {

@@ -1,5 +1,5 @@
 import { LIMITS } from "../../defaults.js";
-import { NEVER, OVERLAP } from "../../schedule/slots.js";
+import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireAnswer,
@@ -110,22 +110,13 @@ export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations
     slot: FiredSlot,
     now: number | null,
   ): Promise<{ job: string | null; heldBy: string | null }> {
-    const [answer] = slot.job === null ? [] : await insert(runner, [slot.job], now);
-    const kept = async (job: string | null, reason: string | null): Promise<void> =>
-      void (await runner.run(keep, [now, name, job !== null, slot.slot, slot.through, job, reason]));
-    if (slot.job === null || answer === undefined) {
-      await kept(null, slot.reason);
-      return { job: null, heldBy: null };
-    }
-    // What the schema refuses now it will refuse tomorrow: the slot is told as skipped, and the schedule goes on.
-    if (answer.status === "refused" && answer.reason === "not stored") {
-      await kept(null, `refused: ${answer.error}`);
-      return { job: null, heldBy: null };
-    }
-    const of = answer.status === "inserted" ? slot.job.id : answer.of;
-    const made = of === slot.job.id;
-    await kept(made ? of : null, made ? slot.reason : OVERLAP);
-    return made ? { job: of, heldBy: null } : { job: null, heldBy: of };
+    const [inserted] = slot.job === null ? [] : await insert(runner, [slot.job], now);
+    const { job, heldBy, reason } =
+      slot.job === null || inserted === undefined
+        ? { job: null, heldBy: null, reason: slot.reason }
+        : slotAnswer(slot.job.id, inserted, slot.reason);
+    await runner.run(keep, [now, name, job !== null, slot.slot, slot.through, job, reason]);
+    return { job, heldBy };
   }
 
   return {

@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { isFinished, isLeased, type State } from "../../state.js";
+import { isFinished, isLeased, settledBefore, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import { fromColumns, toColumns, type Columns } from "./columns.js";
 import type { Counts } from "./counts.js";
@@ -78,7 +78,7 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
     if (finishRemembered(outcome, now)) return "applied";
     const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
     if (row === undefined || row.fence !== outcome.fence) return "lost";
-    if (!isLeased(row.state)) return settledBefore(outcome, row.state);
+    if (!isLeased(row.state)) return settledBefore(outcome.to, row.state);
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
@@ -126,13 +126,6 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
       }
     },
   };
-}
-
-/** The lease was settled already, perhaps by this very call before its answer got lost: repeating it is harmless. */
-function settledBefore(outcome: Outcome, state: State): SettleAnswer {
-  if (state === outcome.to) return "applied";
-  // A completion is never turned into a cancellation: someone else laid the lease down.
-  return state === "cancelled" && outcome.to !== "completed" ? "cancelled" : "lost";
 }
 
 const OUTCOME_KEYS: readonly (keyof Outcome)[] = [

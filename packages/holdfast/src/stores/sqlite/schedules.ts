@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../defaults.js";
-import { NEVER, OVERLAP } from "../../schedule/slots.js";
+import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireAnswer,
@@ -148,21 +148,13 @@ export function scheduleOperations(
   }
 
   function fireSlot(name: string, slot: FiredSlot, now: number): { job: string | null; heldBy: string | null } {
-    const { job, reason } = slot;
-    const [answer] = job === null ? [] : insert([job], now);
-    if (job === null || answer === undefined) {
-      keep(name, slot, null, reason, now);
-      return { job: null, heldBy: null };
-    }
-    // What the schema refuses now it will refuse tomorrow: the slot is told as skipped, and the schedule goes on.
-    if (answer.status === "refused" && answer.reason === "not stored") {
-      keep(name, slot, null, `refused: ${answer.error}`, now);
-      return { job: null, heldBy: null };
-    }
-    const of = answer.status === "inserted" ? job.id : answer.of;
-    const made = of === job.id;
-    keep(name, slot, made ? of : null, made ? reason : OVERLAP, now);
-    return made ? { job: of, heldBy: null } : { job: null, heldBy: of };
+    const [inserted] = slot.job === null ? [] : insert([slot.job], now);
+    const { job, heldBy, reason } =
+      slot.job === null || inserted === undefined
+        ? { job: null, heldBy: null, reason: slot.reason }
+        : slotAnswer(slot.job.id, inserted, slot.reason);
+    keep(name, slot, job, reason, now);
+    return { job, heldBy };
   }
 
   return {
