@@ -95,7 +95,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
      ), ended AS (
        DELETE FROM ${s}.archive WHERE id = ANY ($2::uuid[]) AND ${mine} RETURNING id, seq, queue, type, state, key, tags
      ), removed AS (SELECT * FROM gone UNION ALL SELECT * FROM ended),
-     ${beside(s, "removed", "", true)}
+     ${moves.deleteBeside("removed", "all keys")}
      SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}`,
   );
 
@@ -134,17 +134,4 @@ export function changeOperations(sql: Sql): ChangeOperations {
       return ids.map((id) => answers.get(id) ?? "missing");
     },
   };
-}
-
-/** Deletes what belongs to the rows of `from`, and counts them out. `allKeys`: keys that outlive their job go too. */
-export function beside(s: string, from: string, and: string, allKeys: boolean): string {
-  const ids = `ARRAY(SELECT id FROM ${from})`;
-  return `inputs_off AS (DELETE FROM ${s}.inputs WHERE job = ANY (${ids})),
-    attempts_off AS (DELETE FROM ${s}.attempts WHERE job = ANY (${ids})),
-    log_off AS (DELETE FROM ${s}.log WHERE job = ANY (${ids})),
-    tags_off AS (DELETE FROM ${s}.tags g USING (SELECT unnest(tags) AS tag, seq FROM ${from} WHERE tags IS NOT NULL) x WHERE g.tag = x.tag AND g.seq = x.seq),
-    keys_off AS (DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(SELECT key FROM ${from} WHERE key IS NOT NULL)) AND job = ANY (${ids})
-      ${allKeys ? "" : "AND scope IN ('live', 'waiting')"}),
-    counted AS (INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-      SELECT now, queue, type, state, -count(*), false FROM ${from}, t ${and} GROUP BY now, queue, type, state)`;
 }

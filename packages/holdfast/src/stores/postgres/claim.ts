@@ -1,10 +1,9 @@
 import { STALE_ERROR, type State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { LEASED, NOW, type Sql } from "./sql.js";
+import { LEASED, lostAttempt, NOW, usedAttempts, type Sql } from "./sql.js";
 
-/** Attempts truly used, should the present lease be given up for lost; `attemptsUsed` of state.ts. */
-const USED = "CASE WHEN state = 'claimed' AND losses = 0 THEN greatest(0, attempt - 1) ELSE attempt END";
+const USED = usedAttempts("j");
 
 /**
  * claim: walks the lanes that are open from the highest priority down and takes what is due, oldest first, in one
@@ -48,7 +47,7 @@ export function claimOperation(
         ) q WHERE n = 1 OR bytes <= $4::bigint
       ),
       claimed AS (
-        UPDATE ${s}.live SET
+        UPDATE ${s}.live j SET
           prev_state = state, prev_attempt = ${USED}, prev_due_at = due_at,
           state = 'claimed', fence = fence + 1, attempt = least(${USED} + 1, max_attempts),
           losses = losses + CASE WHEN state IN ${LEASED} THEN 1 ELSE 0 END,
@@ -65,9 +64,7 @@ export function claimOperation(
       ),
       history AS (
         INSERT INTO ${s}.attempts (job, record)
-        SELECT id, json_build_object('attempt', attempt, 'worker', worker, 'claimedAt', claimed_at, 'startedAt', started_at,
-          'endedAt', (SELECT now FROM t),
-          'error', json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL))
+        SELECT id, ${lostAttempt("lost")}
         FROM lost
       ),
       freed AS (

@@ -1,6 +1,6 @@
 import { fault, sqlState } from "./faults.js";
 
-/** A statement with the name under which connections keep it prepared. */
+/** A statement with the name under which connections keep it prepared; one without a name is not kept. */
 export interface Statement {
   name: string;
   text: string;
@@ -48,18 +48,13 @@ const TRIES = 5;
 export class Db implements Runner {
   readonly #pool: PgPool;
   readonly #where: string;
-  #prepare: boolean;
+  #prepare = true;
 
-  constructor(pool: PgPool, where: string, prepare: boolean) {
+  constructor(pool: PgPool, where: string) {
     this.#pool = pool;
     this.#where = where;
-    this.#prepare = prepare;
     // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
     pool.on?.("error", () => {});
-  }
-
-  get where(): string {
-    return this.#where;
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -76,7 +71,7 @@ export class Db implements Runner {
       return this.#using(client, async () => {
         await client.query({ text: "BEGIN" });
         const runner: Transaction = {
-          run: (statement, values) => query(client, statement, values, this.#prepare && statement.name !== ""),
+          run: (statement, values) => query(client, statement, values, this.#prepare),
           script: async (text) => void (await client.query({ text })),
         };
         try {
@@ -89,16 +84,6 @@ export class Db implements Runner {
         }
       });
     });
-  }
-
-  /** A connection of its own, for as long as the work takes. */
-  async session<Answer>(work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
-    try {
-      const client = await this.#pool.connect();
-      return await this.#using(client, () => work(client));
-    } catch (error) {
-      throw fault(error, this.#where);
-    }
   }
 
   async end(): Promise<void> {
@@ -160,6 +145,6 @@ async function query(
   prepare: boolean,
 ): Promise<Row[]> {
   const config: PgQuery = { text, values, rowMode: "array" };
-  if (prepare) config.name = name;
+  if (prepare && name !== "") config.name = name;
   return (await client.query(config)).rows;
 }

@@ -103,9 +103,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   );
   const noteProgress = sql.statement(
     "note",
-    `WITH ${NOW}, ${held}, n AS (SELECT * FROM unnest($2::uuid[], $4::real[], $5::text[], $6::boolean[]) AS n (id, fraction, note, given))
+    `WITH ${NOW}, ${held}, n AS (SELECT * FROM unnest($2::uuid[], $4::real[], $5::text[]) AS n (id, fraction, note))
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
-     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id AND n.given`,
+     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
   );
   const noteLog = sql.statement(
     "log",
@@ -221,7 +221,6 @@ export function leaseOperations(sql: Sql): LeaseOperations {
           ...refColumns(progress),
           progress.map((note) => note.progress?.fraction ?? 0),
           progress.map((note) => clean(note.progress?.note ?? null)),
-          progress.map(() => true),
         ]);
       }
       const logged = notes.filter((note) => note.log.length > 0);

@@ -1,12 +1,12 @@
 import { SchemaTooNew } from "../../errors.js";
-import type { Db } from "./db.js";
+import type { Db, Runner } from "./db.js";
 import { sqlState } from "./faults.js";
 import { MIGRATIONS, type SchemaSettings } from "./schema.js";
 
 // Any number will do as long as nobody else locks it.
 const LOCK = 4_836_502_117;
 
-/** Everything that brings a database to this version, as SQL that may be run by hand, again and again. */
+/** Everything that makes a new database one of this version, as SQL to be run by hand, once. */
 export function migrationScript(settings: SchemaSettings): string {
   const parts = MIGRATIONS.map(({ version, name, up }) => `-- ${version}: ${name}\n${up(settings).trim()}`);
   return `${preamble(settings)}\n\n${parts.join("\n\n")}\n${MIGRATIONS.map(({ version, name }) => record(settings, version, name)).join("\n")}\n`;
@@ -29,22 +29,14 @@ export async function migrate(db: Db, settings: SchemaSettings): Promise<void> {
   // Looking first spares a start on an up-to-date database the lock, and the rights to create anything.
   if (before === latest) return;
   await db.transaction(async (runner) => {
-    const say = (text: string): Promise<unknown> => runner.run({ name: "", text }, []);
-    await say("SET LOCAL lock_timeout = '30s'");
-    await say(`SELECT pg_advisory_xact_lock(${LOCK})`);
-    await say(`CREATE SCHEMA IF NOT EXISTS ${settings.schema}`);
-    await say(
-      `CREATE TABLE IF NOT EXISTS ${settings.schema}.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`,
-    );
-    const [row] = await runner.run(
-      { name: "", text: `SELECT coalesce(max(version), 0) FROM ${settings.schema}.migrations` },
-      [],
-    );
-    const from = (row?.[0] as number | undefined) ?? 0;
+    await runner.script("SET LOCAL lock_timeout = '30s'");
+    await runner.script(`SELECT pg_advisory_xact_lock(${LOCK})`);
+    await runner.script(preamble(settings));
+    const from = await readVersion(runner, settings);
     refuseNewer(from, latest);
     for (const { version, name, up } of MIGRATIONS.slice(from)) {
       await runner.script(up(settings));
-      await say(record(settings, version, name));
+      await runner.script(record(settings, version, name));
     }
   });
 }
@@ -56,15 +48,17 @@ function refuseNewer(version: number, latest: number): void {
   );
 }
 
-async function versionOf(db: Db, { schema }: SchemaSettings): Promise<number> {
+async function versionOf(db: Db, settings: SchemaSettings): Promise<number> {
   try {
-    const [row] = await db.run(
-      { name: "holdfast_version", text: `SELECT coalesce(max(version), 0) FROM ${schema}.migrations` },
-      [],
-    );
-    return (row?.[0] as number | undefined) ?? 0;
+    return await readVersion(db, settings);
   } catch (error) {
     if (["42P01", "3F000"].includes(sqlState((error as { cause?: unknown }).cause))) return 0;
     throw error;
   }
+}
+
+async function readVersion(runner: Runner, { schema }: SchemaSettings): Promise<number> {
+  const text = `SELECT coalesce(max(version), 0) FROM ${schema}.migrations`;
+  const [row] = await runner.run({ name: "", text }, []);
+  return (row?.[0] as number | undefined) ?? 0;
 }

@@ -8,13 +8,14 @@ import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
 import { insertOperation, type InsertRunner } from "./insert.js";
+import { laneKeeper } from "./lanes.js";
 import { leaseOperations } from "./leases.js";
 import { Listener, type PgListener } from "./listener.js";
 import { migrate, migrationScript } from "./migrate.js";
 import { Notifier } from "./notifier.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
-import { NOW, sqlFor } from "./sql.js";
+import { sqlFor } from "./sql.js";
 import { upkeepOperations } from "./upkeep.js";
 
 export interface PostgresOptions {
@@ -32,8 +33,6 @@ export interface PostgresOptions {
 }
 
 const POSTGRES_FIELDS: ReadonlySet<string> = new Set(["pool", "schema", "connections", "notify", "userType", "clock"]);
-// A lane that is used is told at least this often, and forgotten much later.
-const LANE_FRESH_MS = 3_600_000;
 
 /** The PostgreSQL store, and what only it can do. */
 export interface PostgresStore extends Store {
@@ -56,7 +55,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const channel = `"holdfast_${schemaName}"`;
   const self = randomUUID().slice(0, 8);
   const pool = options.pool === undefined ? lazyPool(url ?? "", options.connections ?? 4) : options.pool;
-  const db = new Db(pool, where, true);
+  const db = new Db(pool, where);
   const sql = sqlFor(settings.schema, userType);
   const insert = insertOperation(sql);
   const claim = claimOperation(sql);
@@ -65,14 +64,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const upkeep = upkeepOperations(sql);
   const queries = queryOperations(sql);
   const schedules = scheduleOperations(sql, insert);
-  const ensureLanes = sql.statement(
-    "ensure_lanes",
-    `WITH ${NOW} INSERT INTO ${sql.s}.lanes (queue, priority, paused, used_at)
-     SELECT g.queue, g.priority, coalesce((SELECT bool_or(l.paused) FROM ${sql.s}.lanes l WHERE l.queue = g.queue), false), now
-     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t ORDER BY 1, 2
-     ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
-  );
-
+  const lanes = laneKeeper(sql, db);
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const listeners = new Set<(hint: Hint) => void>();
   const tell = (hints: readonly Hint[]): void => {
@@ -81,7 +73,6 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const notifies = options.notify !== false;
   const notifier = new Notifier(db, channel.slice(1, -1), self);
   const listener = new Listener(() => listeningClient(url, options.pool), channel, self, systemClock, tell);
-  const lanes = new Map<string, number>();
   const pending = new Set<Promise<unknown>>();
   let closed = false;
 
@@ -101,22 +92,6 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     if (hints.length === 0) return;
     queueMicrotask(() => tell(hints));
     if (notifies && !closed) for (const each of hints) notifier.send(each);
-  }
-
-  async function ensure(jobs: readonly { queue: string; priority: number }[]): Promise<void> {
-    const now = performance.now();
-    const missing = new Map<string, { queue: string; priority: number }>();
-    for (const { queue, priority } of jobs) {
-      const lane = `${priority} ${queue}`;
-      if ((lanes.get(lane) ?? Number.NEGATIVE_INFINITY) < now - LANE_FRESH_MS) missing.set(lane, { queue, priority });
-    }
-    if (missing.size === 0) return;
-    const wanted = [...missing.values()].filter(({ priority }) => Math.abs(priority) <= 100);
-    if (wanted.length > 0) {
-      await db.run(ensureLanes, [time(), wanted.map(({ queue }) => queue), wanted.map(({ priority }) => priority)]);
-    }
-    if (lanes.size > 10_000) lanes.clear();
-    for (const lane of missing.keys()) lanes.set(lane, now);
   }
 
   const own: InsertRunner = {
@@ -152,14 +127,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     insert: (jobs) =>
       under(async () => {
         if (jobs.length === 0) return [];
-        await ensure(jobs);
+        await lanes.ensure(jobs, time());
         const answers = await insert(own, jobs, time());
         hint(...workHints(jobs, answers));
         return answers;
       }),
     insertIn: (tx, jobs) =>
       under(async () => {
-        await ensure(jobs);
+        await lanes.ensure(jobs, time());
         const callers = readTransaction(tx);
         const runner = insideOf(callersRunner(callers, where));
         const answers = await insert(runner, jobs, time());
@@ -252,7 +227,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     fire: (firings) =>
       under(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
-        await ensure(jobs);
+        await lanes.ensure(jobs, time());
         const answers = [];
         for (const firing of firings) {
           answers.push(await db.transaction((runner) => schedules.fireOne(insideOf(runner), firing, time())));

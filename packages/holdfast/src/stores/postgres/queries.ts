@@ -12,7 +12,7 @@ import type {
   WorkerRecord,
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
-import { NOW, WAITING, type Sql } from "./sql.js";
+import { Conditions, NOW, WAITING, type Sql } from "./sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
@@ -153,24 +153,18 @@ export function queryOperations(sql: Sql): QueryOperations {
 const SEQ = 32;
 
 /** The filter as SQL: only column names from here and bound values from the caller. */
-function conditions({ s }: Sql, filter: JobFilter, cursor: string | null): { where: string; values: unknown[] } {
-  const terms: string[] = [];
-  const values: unknown[] = [];
-  const add = (term: (place: string) => string, value: unknown): void => {
-    if (value === undefined || value === null) return;
-    values.push(value);
-    terms.push(term(`$${values.length}`));
-  };
-  add((v) => `j.state = ANY (${v}::text[])`, filter.states);
-  add((v) => `j.type = ANY (${v}::text[])`, filter.types);
-  add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
-  add((v) => `j.user_id::text = ${v}`, filter.user);
-  add((v) => `j.seq IN (SELECT g.seq FROM ${s}.tags g WHERE g.tag = ${v})`, filter.tag);
-  add((v) => `j.schedule = ${v}`, filter.schedule);
-  add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
-  add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
-  add((v) => `j.seq < ${v}::bigint`, cursor);
-  return { where: terms.length === 0 ? "" : `WHERE ${terms.join(" AND ")}`, values };
+function conditions({ s }: Sql, filter: JobFilter, cursor: string | null): Conditions {
+  const terms = new Conditions();
+  terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);
+  terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
+  terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
+  terms.add((v) => `j.user_id::text = ${v}`, filter.user);
+  terms.add((v) => `j.seq IN (SELECT g.seq FROM ${s}.tags g WHERE g.tag = ${v})`, filter.tag);
+  terms.add((v) => `j.schedule = ${v}`, filter.schedule);
+  terms.add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
+  terms.add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
+  terms.add((v) => `j.seq < ${v}::bigint`, cursor);
+  return terms;
 }
 
 function readRecord(row: Row, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {

@@ -14,7 +14,7 @@ import type {
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import type { Insert, InsertRunner } from "./insert.js";
-import { NOW, type Sql } from "./sql.js";
+import { Conditions, NOW, type Sql } from "./sql.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;
@@ -134,21 +134,16 @@ export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations
       return readRow(found, slots);
     },
     async list(runner, filter, { limit, cursor }) {
-      const terms: string[] = [];
-      const values: unknown[] = [];
-      const add = (term: (place: string) => string, value: unknown): void => {
-        if (value === undefined || value === null) return;
-        values.push(value);
-        terms.push(term(`$${values.length}`));
-      };
-      if (filter.origin !== undefined) terms.push(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
-      add((v) => `enabled = ${v}`, filter.enabled);
-      add((v) => `type = ${v}`, filter.type);
-      add((v) => `user_id::text = ${v}`, filter.user);
-      add((v) => `name COLLATE "C" > ${v}`, cursor);
-      const where = terms.length === 0 ? "" : `WHERE ${terms.join(" AND ")}`;
-      const text = `SELECT ${row} FROM ${s}.schedules ${where} ORDER BY name COLLATE "C" LIMIT ${limit + 1}`;
-      const rows = await runner.run(sql.statement("schedules_list", text), values);
+      const terms = new Conditions();
+      // Spelt out, or the index on what code defines could not serve it.
+      if (filter.origin !== undefined)
+        terms.always(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
+      terms.add((v) => `enabled = ${v}`, filter.enabled);
+      terms.add((v) => `type = ${v}`, filter.type);
+      terms.add((v) => `user_id::text = ${v}`, filter.user);
+      terms.add((v) => `name COLLATE "C" > ${v}`, cursor);
+      const text = `SELECT ${row} FROM ${s}.schedules ${terms.where} ORDER BY name COLLATE "C" LIMIT ${limit + 1}`;
+      const rows = await runner.run(sql.statement("schedules_list", text), terms.values);
       const schedules = rows.slice(0, limit).map((found) => readRow(found, []));
       return { schedules, cursor: rows.length > limit ? (schedules.at(-1)?.name ?? null) : null };
     },

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { STALE_ERROR } from "../../state.js";
 import type { Statement } from "./db.js";
 
 /** What statements are made with: the schema's name, and the type of users. */
@@ -30,3 +31,37 @@ export const NOW: string =
 
 export const LEASED = "('claimed', 'running')";
 export const WAITING = "('pending', 'failed')";
+
+/** `attemptsUsed` of state.ts, as SQL over a row of the live table. */
+export function usedAttempts(row: string): string {
+  return `CASE WHEN ${row}.state = 'claimed' AND ${row}.losses = 0 THEN greatest(0, ${row}.attempt - 1) ELSE ${row}.attempt END`;
+}
+
+/** The entry that a lost lease leaves in its job's history, as SQL over the row as it was. */
+export function lostAttempt(row: string): string {
+  const error = `json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL)`;
+  return `json_build_object('attempt', ${row}.attempt, 'worker', ${row}.worker, 'claimedAt', ${row}.claimed_at,
+    'startedAt', ${row}.started_at, 'endedAt', (SELECT now FROM t), 'error', ${error})`;
+}
+
+/** Conditions with bound values; those whose value is missing are left out. */
+export class Conditions {
+  readonly values: unknown[] = [];
+  readonly #terms: string[] = [];
+
+  /** `term` gets the place of the value. */
+  add(term: (place: string) => string, value: unknown): void {
+    if (value === undefined || value === null) return;
+    this.values.push(value);
+    this.#terms.push(term(`$${this.values.length}`));
+  }
+
+  /** A condition without a value. */
+  always(term: string): void {
+    this.#terms.push(term);
+  }
+
+  get where(): string {
+    return this.#terms.length === 0 ? "" : `WHERE ${this.#terms.join(" AND ")}`;
+  }
+}

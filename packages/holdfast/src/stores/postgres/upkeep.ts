@@ -1,9 +1,8 @@
 import { EXPIRED_ERROR, STALE_ERROR, type State } from "../../state.js";
 import type { LaidDown, PurgeRequest } from "../../store.js";
-import { beside } from "./changes.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
-import { LEASED, NOW, WAITING, type Sql } from "./sql.js";
+import { LEASED, lostAttempt, NOW, usedAttempts, WAITING, type Sql } from "./sql.js";
 
 export interface UpkeepOperations {
   expireStale(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
@@ -13,7 +12,7 @@ export interface UpkeepOperations {
   tidy(runner: Runner, now: number | null): Promise<void>;
 }
 
-const USED = "CASE WHEN g.state = 'claimed' AND g.losses = 0 THEN greatest(0, g.attempt - 1) ELSE g.attempt END";
+const USED = usedAttempts("g");
 // Counts are folded once they no longer tell what ended in the last minute.
 const FOLD_AFTER_MS = 90_000;
 const LANE_UNUSED_MS = 86_400_000;
@@ -21,8 +20,6 @@ const LANE_UNUSED_MS = 86_400_000;
 export function upkeepOperations(sql: Sql): UpkeepOperations {
   const { s } = sql;
   const moves = movesFor(sql);
-  const record = `json_build_object('attempt', g.attempt, 'worker', g.worker, 'claimedAt', g.claimed_at, 'startedAt', g.started_at,
-    'endedAt', (SELECT now FROM t), 'error', json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL))`;
   const stale = sql.statement(
     "expire_stale",
     `WITH ${NOW}, g AS MATERIALIZED (
@@ -33,8 +30,8 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
      ), fate AS MATERIALIZED (
        SELECT g.*, ${USED} AS used, CASE WHEN cancel_at IS NOT NULL THEN 'cancelled' WHEN ${USED} >= max_attempts THEN 'dead' ELSE 'pending' END AS goal FROM g
      ), back AS (
-       UPDATE ${s}.live SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
-         attempt = CASE WHEN state = 'claimed' AND losses = 0 THEN greatest(0, attempt - 1) ELSE attempt END, losses = losses + 1, worker = NULL,
+       UPDATE ${s}.live g SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
+         attempt = ${USED}, losses = losses + 1, worker = NULL,
          error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT place FROM fate WHERE goal = 'pending')) RETURNING id
      ), gone AS (
@@ -48,7 +45,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        error_code: `'${STALE_ERROR.code}'`,
        error_at: "(SELECT now FROM t)",
      })}), done AS (SELECT id FROM back UNION ALL SELECT id FROM kept),
-     history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${record} FROM fate g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
+     history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${lostAttempt("g")} FROM fate g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
      freed AS (${moves.free}), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -count(*), false FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
@@ -81,7 +78,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
          SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1)
          ORDER BY finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
          FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
-     ), ${beside(s, "gone", "", false)}
+     ), ${moves.deleteBeside("gone", "own keys")}
      SELECT count(*)::float8 FROM gone`,
   );
   const turn = sql.statement(
