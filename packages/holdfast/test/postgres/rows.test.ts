@@ -111,6 +111,24 @@ describe("a database that cannot be used says why, in one sentence", () => {
   });
 });
 
+describe("an option that makes no sense is refused by its name", () => {
+  it.each<[string, object]>([
+    ["schema", { schema: "Robert'); DROP TABLE" }],
+    ["userType", { userType: "text; DROP TABLE" }],
+    ["connections", { connections: 0 }],
+    ["pool", { pool: { query() {} } }],
+    ["notifies", { notifies: false }],
+  ])("%s", (field, options) => {
+    expect(() => postgres("postgres://localhost/x", options)).toThrow(expect.objectContaining({ field }));
+  });
+
+  it("tx, before anything is written", async () => {
+    const { store } = await open();
+    await expect(Promise.resolve(store.insertIn({}, [newJob()]))).rejects.toMatchObject({ field: "tx" });
+    expect(await store.queues()).toEqual([]);
+  });
+});
+
 describe("the caller's own pool", () => {
   it("is used, and left open", async () => {
     const { default: pg } = await import("pg");

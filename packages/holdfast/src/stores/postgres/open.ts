@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
-import { refuseUnknown, show } from "../../options.js";
+import { readCount, refuseUnknown, show } from "../../options.js";
 import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
@@ -50,11 +50,18 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     throw new InvalidOption("schema", `${show(schemaName)} is not a plain name: small letters, digits and _`);
   }
   const userType = options.userType ?? "text";
+  if (!["text", "uuid", "bigint"].includes(userType)) {
+    throw new InvalidOption("userType", `${show(userType)} is none of "text", "uuid", "bigint"`);
+  }
+  if (options.pool !== undefined && typeof options.pool?.connect !== "function") {
+    throw new InvalidOption("pool", "is not a pool of pg; make it with new pg.Pool({ … })");
+  }
+  const connections = readCount(options.connections ?? 4, "connections", 1, 1_000);
   const where = url === null ? "your pool" : hideSecrets(url);
   const settings = { schema: `"${schemaName}"`, userType };
   const channel = `"holdfast_${schemaName}"`;
   const self = randomUUID().slice(0, 8);
-  const pool = options.pool === undefined ? lazyPool(url ?? "", options.connections ?? 4) : options.pool;
+  const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
   const db = new Db(pool, where);
   const sql = sqlFor(settings.schema, userType);
   const insert = insertOperation(sql);
@@ -134,14 +141,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       }),
     insertIn: (tx, jobs) =>
       under(async () => {
+        const runner = insideOf(callersRunner(readTransaction(tx), where));
         await lanes.ensure(jobs, time());
-        const callers = readTransaction(tx);
-        const runner = insideOf(callersRunner(callers, where));
         const answers = await insert(runner, jobs, time());
-        const hints = workHints(jobs, answers);
-        // Inside the transaction, so that it is heard when that commits and not before.
-        if (notifies && hints.length > 0)
-          await runner.run(notifier.statement, notifier.values({ kind: "work", inMs: 0 }));
+        // Inside the transaction, so that it is heard when that commits and not before; what is due later is found then.
+        const isDue = workHints(jobs, answers).some((each) => each.kind === "work" && each.inMs === 0);
+        if (notifies && isDue) await runner.run(notifier.statement, notifier.values({ kind: "work", inMs: 0 }));
         return answers;
       }),
 
