@@ -187,6 +187,11 @@ export class DiskFull extends HoldfastError {
   }
 }
 
+/** What may pass by itself or be mended: a lock, a full disk, a database that is being put right. */
+export function isOutage(error: unknown): boolean {
+  return [StoreUnavailable, DiskFull, StoreUnreadable].some((kind) => error instanceof kind);
+}
+
 /** Thrown by a handler: this failure is final, whatever attempts remain. */
 export class NotRetryable extends HoldfastError {
   constructor(message: string, options?: { cause?: unknown }) {

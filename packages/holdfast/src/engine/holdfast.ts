@@ -137,7 +137,7 @@ export class Holdfast {
   readonly #results: Results;
   readonly #maintenance: Maintenance;
   readonly #scheduler: Scheduler;
-  readonly #schedules: boolean;
+  readonly #runsScheduler: boolean;
   readonly #writingSchedules = new Set<Promise<unknown>>();
   /** Schedules: looks at them, changes them, makes them at run time. */
   readonly schedules: Schedules;
@@ -149,7 +149,7 @@ export class Holdfast {
   constructor(core: Core, maintenance: Maintenance, tickMs: number | null) {
     this.#core = core;
     this.#scheduler = new Scheduler(core, tickMs ?? DEFAULTS.schedule.tickMs);
-    this.#schedules = tickMs !== null;
+    this.#runsScheduler = tickMs !== null;
     this.schedules = new Schedules(() => this.#open(), this.#scheduler, this.#writingSchedules);
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
@@ -394,7 +394,7 @@ export class Holdfast {
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
-    if (this.#schedules) this.#scheduler.start();
+    if (this.#runsScheduler) this.#scheduler.start();
     if (this.#core.types.size === 0) {
       this.#core.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
     }

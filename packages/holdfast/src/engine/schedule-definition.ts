@@ -228,8 +228,8 @@ function readTimingFields({
 
 /** Those settings that are given, checked. */
 function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Definition> {
-  const set: Partial<Definition> = {};
-  const { enabled, overlap, startAt, endAt, user } = given;
+  const set: Partial<Definition> = readBounds(given);
+  const { enabled, overlap, user } = given;
   if (enabled !== undefined) {
     if (typeof enabled !== "boolean") throw new InvalidOption("enabled", `${show(enabled)} is neither true nor false`);
     set.enabled = enabled;
@@ -241,8 +241,6 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
     }
     set.overlap = overlap;
   }
-  if (startAt !== undefined) set.startAt = startAt === null ? null : readInstant(startAt, "startAt");
-  if (endAt !== undefined) set.endAt = endAt === null ? null : readInstant(endAt, "endAt");
   if (given.jitter !== undefined) {
     set.jitterMs = durationMs(given.jitter, "jitter");
     if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOption("jitter", "is longer than a day");
@@ -258,6 +256,16 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
 const LONGEST_JITTER_MS = 86_400_000;
 // Patterns are followed up to the year 3000.
 const LAST_INSTANT = Date.UTC(2900, 0, 1);
+
+function readBounds({
+  startAt,
+  endAt,
+}: Pick<ScheduleChanges, "startAt" | "endAt">): Partial<Pick<Definition, "startAt" | "endAt">> {
+  return {
+    ...(startAt === undefined ? {} : { startAt: startAt === null ? null : readInstant(startAt, "startAt") }),
+    ...(endAt === undefined ? {} : { endAt: endAt === null ? null : readInstant(endAt, "endAt") }),
+  };
+}
 
 function readInstant(value: Instant, field: string): number {
   const ms = instantMs(value, field);
@@ -313,11 +321,7 @@ export function timingOf({ cron, timezone, everyMs, startAt, endAt }: Timed): Ti
 /** Checks the timing of a schedule that is only thought of, for a preview. */
 export function readTiming(given: ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">, now: number): Timing {
   refuseUnknown(given, TIMING_FIELDS, "preview");
-  const { startAt = null, endAt = null } = readSettings({
-    ...(given.startAt === undefined ? {} : { startAt: given.startAt }),
-    ...(given.endAt === undefined ? {} : { endAt: given.endAt }),
-  });
-  const timing = { ...readTimingFields(given), startAt, endAt };
+  const timing = { startAt: null, endAt: null, ...readTimingFields(given), ...readBounds(given) };
   const problem = timingProblem(timing, now);
   if (problem !== null) throw problem;
   return timingOf(timing);

@@ -1,6 +1,6 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
-import { Closed, DiskFull, StoreUnavailable } from "../errors.js";
+import { isOutage } from "../errors.js";
 import { OVERLAP } from "../schedule/slots.js";
 import type { FireAnswer, Firing, SlotReason, StoredSchedule } from "../store.js";
 import type { Core } from "./core.js";
@@ -92,13 +92,11 @@ export class Scheduler {
     }
   }
 
-  /** What is due of this one becomes a job as it is, before it is changed. False: somebody else was quicker. */
-  async fireOne(schedule: StoredSchedule, at: number): Promise<boolean> {
+  /** What is due of this one becomes a job as it is, before it is changed; or somebody else was quicker. */
+  async fireOne(schedule: StoredSchedule, at: number): Promise<void> {
     const firing = planFiring(schedule, at);
     const [answer] = await this.#core.store.fire([firing]);
-    if (answer?.status !== "fired") return false;
-    this.announce(schedule, firing, answer);
-    return true;
+    if (answer !== undefined) this.announce(schedule, firing, answer);
   }
 
   /** Tells listeners what the store has confirmed. True if a slot was missed. */
@@ -229,7 +227,7 @@ export class Scheduler {
       const answers = await store.fire(part.map(({ firing }) => firing));
       return part.map((planned, index) => [planned, answers[index] ?? { status: "changed" }] as const);
     } catch (error) {
-      if (part.length === 1 || [StoreUnavailable, DiskFull, Closed].some((kind) => error instanceof kind)) throw error;
+      if (part.length === 1 || isOutage(error)) throw error;
     }
     const answered: (readonly [Planned, FireAnswer])[] = [];
     const failed: { schedule: StoredSchedule; error: unknown }[] = [];

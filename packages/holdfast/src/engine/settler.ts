@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import { DiskFull, StoreUnavailable, StoreUnreadable } from "../errors.js";
+import { isOutage } from "../errors.js";
 import type { Outcome, SettleAnswer, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 
@@ -184,9 +184,4 @@ export class Settler {
     this.#retryMs = 0;
     this.#events.emit("back", { doing: "settle" });
   }
-}
-
-/** What may pass while the outcomes are kept: a lock, a full disk, a database that is being mended. */
-function isOutage(error: unknown): boolean {
-  return [StoreUnavailable, DiskFull, StoreUnreadable].some((kind) => error instanceof kind);
 }

@@ -5,9 +5,7 @@ import { onTestFinished } from "vitest";
 import { watch, type WatchedStore } from "../engine/scene.js";
 import { cleanup, double, fileStore, START } from "./scene.js";
 
-export const MINUTE = 60_000;
-export const HOUR = 3_600_000;
-export const DAY = 86_400_000;
+export { after, DAY, HOUR, MINUTE, slotsMade } from "../engine/schedule-scene.js";
 
 export const PLACES = ["in memory", "on a file"] as const;
 export type Place = (typeof PLACES)[number];
@@ -65,14 +63,3 @@ const FACTS = {
   updatedAt: true,
   slots: true,
 } as const;
-
-/** An instant so many milliseconds after the clock's start. */
-export function after(ms: number): Date {
-  return new Date(START + ms);
-}
-
-/** The slots that became jobs, oldest first. */
-export async function slotsMade(hf: Holdfast, schedule: string): Promise<Date[]> {
-  const { jobs } = await hf.list({ schedule, limit: 1_000 });
-  return jobs.map((job) => job.schedule?.slot ?? new Date(Number.NaN)).toSorted((a, b) => Number(a) - Number(b));
-}

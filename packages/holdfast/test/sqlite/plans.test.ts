@@ -1,40 +1,14 @@
-import Database from "better-sqlite3";
-import { beforeAll, describe, expect, it } from "vitest";
-import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn } from "#src/stores/sqlite/operations.js";
+import type Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
+import { preparedOn } from "./prepared.js";
 
 const MANY = 100_000;
 const NOW = 1_000_000;
 
 /** The statements the store really prepares, over a database where what is in the way is many. */
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
-  const db = new Database(":memory:");
-  const prepared = new Set<string>();
-  const prepare = db.prepare.bind(db);
-  let room: ReturnType<typeof operationsOn>;
-
-  beforeAll(() => {
-    migrate(db, NOW);
-    fill(db);
-    if (when === "after ANALYZE") db.exec("ANALYZE");
-    db.prepare = (sql: string) => {
-      prepared.add(sql);
-      return prepare(sql);
-    };
-    room = operationsOn(db);
-    return () => db.close();
-  });
-
-  function planOf(sql: string): string {
-    const parameters = Array(sql.split("?").length - 1).fill(1);
-    const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
-    const explain = prepare(`EXPLAIN QUERY PLAN ${sql}`);
-    const steps = (Object.keys(named).length > 0 ? explain.all(named) : explain.all(...parameters)) as {
-      detail: string;
-    }[];
-    return steps.map((step) => step.detail).join("; ");
-  }
+  const { db, statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
 
   /** Statements that pick jobs by queue, priority and due time. */
   function claimStatements(ofType: boolean): string[] {
@@ -55,7 +29,7 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
   it("claims of given types walk an index of their own, made when it is first needed", () => {
     expect(claimStatements(true)).toEqual([]);
     expect(indexes()).not.toContain("holdfast_jobs_due_type");
-    const { rows } = room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    const { rows } = room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
     expect(rows).toHaveLength(10);
     expect(indexes()).toContain("holdfast_jobs_due_type");
     const statements = claimStatements(true);
@@ -69,10 +43,10 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
 
   it("that index is made again if the transaction that made it is rolled back", () => {
     db.exec("DROP INDEX holdfast_jobs_due_type; BEGIN");
-    room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
     db.exec("ROLLBACK");
     expect(indexes()).not.toContain("holdfast_jobs_due_type");
-    expect(room.operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 })).rows).toHaveLength(10);
+    expect(room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 })).rows).toHaveLength(10);
     expect(indexes()).toContain("holdfast_jobs_due_type");
   });
 
@@ -89,7 +63,7 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
   it("finished jobs are listed off an index, in its order, without a sort", () => {
     for (const states of [["completed"], ["dead", "completed"]] as const) {
       prepared.clear();
-      const page = room.operations.list(NOW, { states }, { limit: 5, cursor: null });
+      const page = room().operations.list(NOW, { states }, { limit: 5, cursor: null });
       expect(page.jobs).toHaveLength(5);
       expect(prepared.size).toBeGreaterThan(0);
       for (const sql of prepared) {
@@ -100,9 +74,9 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
   });
 
   it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
-    const { rows } = room.operations.claim(NOW, claimRequest({ limit: 50 }));
+    const { rows } = room().operations.claim(NOW, claimRequest({ limit: 50 }));
     expect(rows).toHaveLength(50);
-    expect(room.emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toMatchObject({
+    expect(room().emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toMatchObject({
       at: NOW,
       rows: { length: 0 },
       nextDueAt: null,

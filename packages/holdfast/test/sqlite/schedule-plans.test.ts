@@ -1,37 +1,13 @@
-import Database from "better-sqlite3";
-import { beforeAll, describe, expect, it } from "vitest";
-import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn } from "#src/stores/sqlite/operations.js";
+import type Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { preparedOn } from "./prepared.js";
 
 const IDLE = 100_000;
 const NOW = 1_000_000;
 
 /** The statements the store really prepares, over a database where schedules that need not be looked at are many. */
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s", (when) => {
-  const db = new Database(":memory:");
-  const prepared = new Set<string>();
-  const prepare = db.prepare.bind(db);
-  let room: ReturnType<typeof operationsOn>;
-
-  beforeAll(() => {
-    migrate(db, NOW);
-    fill(db);
-    if (when === "after ANALYZE") db.exec("ANALYZE");
-    db.prepare = (sql: string) => {
-      prepared.add(sql);
-      return prepare(sql);
-    };
-    room = operationsOn(db);
-    return () => db.close();
-  });
-
-  function planOf(sql: string): string {
-    const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
-    const explain = prepare(`EXPLAIN QUERY PLAN ${sql}`);
-    const parameters = Array(sql.split("?").length - 1).fill(1);
-    const steps = Object.keys(named).length > 0 ? explain.all(named) : explain.all(...parameters);
-    return (steps as { detail: string }[]).map(({ detail }) => detail).join("; ");
-  }
+  const { statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
 
   it("what is due is found off the index of enabled schedules, in its order, without a sort", () => {
     const statements = [...prepared].filter((sql) => /FROM holdfast_schedules\s+WHERE enabled = 1/.test(sql));
@@ -68,29 +44,29 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s"
       { user: "u1" },
     ] as const) {
       prepared.clear();
-      room.operations.listSchedules(NOW, filter, { limit: 5, cursor: "s 5" });
+      room().operations.listSchedules(NOW, filter, { limit: 5, cursor: "s 5" });
       expect(prepared.size).toBe(1);
       for (const sql of prepared) expect(planOf(sql)).not.toMatch(/TEMP B-TREE/);
     }
     prepared.clear();
-    room.operations.listSchedules(NOW, { user: "u1" }, { limit: 5, cursor: null });
+    room().operations.listSchedules(NOW, { user: "u1" }, { limit: 5, cursor: null });
     for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_schedules_user/);
   });
 
   it("jobs of a schedule are listed off an index", () => {
     prepared.clear();
-    room.operations.list(NOW, { schedule: "s 1" }, { limit: 5, cursor: null });
+    room().operations.list(NOW, { schedule: "s 1" }, { limit: 5, cursor: null });
     expect(prepared.size).toBeGreaterThan(0);
     for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_jobs_schedule/);
   });
 
   it(`a look behind ${IDLE} idle schedules, and as many disabled ones, finds those that are due or unknown`, () => {
-    const due = room.operations.dueSchedules(NOW, 100);
+    const due = room().operations.dueSchedules(NOW, 100);
     expect(due.schedules.map(({ name }) => name)).toEqual(["unknown", "due 1", "due 2"]);
     expect(due).toMatchObject({ at: NOW, nextRunAt: NOW + 1 });
-    expect(room.operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
+    expect(room().operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
     // The one whose next run is not known is due at once.
-    expect(room.nextScheduleAt()).toBe(0);
+    expect(room().nextScheduleAt()).toBe(0);
   });
 });
 
