@@ -1,6 +1,7 @@
 import { STALE_ERROR, type State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
+import { EARLIEST, Floors, type Place } from "./floors.js";
 import { LEASED, lostAttempt, NOW, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("j");
@@ -18,33 +19,42 @@ export function claimOperation(
   const { s } = sql;
 
   function claiming(name: string, byType: boolean): Statement {
-    const types = byType ? "CROSS JOIN unnest($7::text[]) AS u (type)" : "";
+    const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
     return sql.statement(
       name,
       `WITH ${NOW},
       lane AS MATERIALIZED (
-        SELECT queue, priority ${byType ? ", u.type" : ""} FROM ${s}.lanes ${types}
-        WHERE NOT paused AND ($2::text[] IS NULL OR queue = ANY ($2::text[]))
+        SELECT a.queue, a.priority${byType ? ", u.type" : ""},
+          coalesce(f.due_at, ${EARLIEST}) AS floor_due, coalesce(f.seq, 0) AS floor_seq
+        FROM ${s}.lanes a ${types}
+        LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
+          ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
+        WHERE NOT a.paused AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
       ),
       level AS MATERIALIZED (SELECT priority FROM lane GROUP BY priority ORDER BY priority DESC),
       picked AS MATERIALIZED (
         SELECT p.* FROM level v CROSS JOIN LATERAL (
           SELECT d.* FROM lane l CROSS JOIN LATERAL (
-            SELECT j.ctid AS place, j.id, j.state, j.attempt, j.worker, j.claimed_at, j.started_at,
-              j.error, j.error_code, j.error_at, j.input_bytes, j.due_at, j.seq
+            SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
             FROM ${s}.live j
             WHERE j.queue = l.queue AND j.priority = l.priority ${byType ? "AND j.type = l.type" : ""}
-              AND j.due_at <= (SELECT now FROM t)
+              AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)
             ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
           ) d
           WHERE l.priority = v.priority ORDER BY d.due_at, d.seq LIMIT $3
         ) p LIMIT $3
       ),
+      size AS MATERIALIZED (SELECT sum(input_bytes) AS bytes FROM picked),
       chosen AS MATERIALIZED (
-        SELECT * FROM (
+        SELECT place, state FROM picked WHERE (SELECT bytes FROM size) <= $4::bigint
+        UNION ALL SELECT place, state FROM (
           SELECT p.*, sum(input_bytes) OVER upTo AS bytes, row_number() OVER upTo AS n
           FROM picked p WINDOW upTo AS (ROWS UNBOUNDED PRECEDING)
-        ) q WHERE n = 1 OR bytes <= $4::bigint
+        ) q WHERE (SELECT bytes FROM size) > $4::bigint AND (n = 1 OR bytes <= $4::bigint)
+      ),
+      lost AS MATERIALIZED (
+        SELECT id, attempt, worker, claimed_at, started_at, error, error_code, error_at FROM ${s}.live
+        WHERE ctid = ANY (ARRAY(SELECT place FROM chosen WHERE state IN ${LEASED}))
       ),
       claimed AS (
         UPDATE ${s}.live j SET
@@ -57,63 +67,97 @@ export function claimOperation(
           due_at = (SELECT now FROM t) + $6::bigint, claimed_at = (SELECT now FROM t), started_at = NULL,
           worker = $5, updated_at = (SELECT now FROM t)
         WHERE ctid = ANY (ARRAY(SELECT place FROM chosen))
-        RETURNING *
-      ),
-      lost AS MATERIALIZED (
-        SELECT c.* FROM chosen c WHERE c.state IN ${LEASED} AND c.id = ANY (ARRAY(SELECT id FROM claimed))
+        RETURNING id, id::text AS name, fence, type, queue, priority, user_id::text AS owner, input::text AS input,
+          attempt, max_attempts, losses, releases, run_at::float8, expires_at::float8, created_at::float8,
+          cancel_at IS NOT NULL AS cancel, array_to_json(tags)::text AS tags, schedule, slot::float8, prev_state,
+          prev_attempt, prev_due_at::float8, seq::float8, claimed_at::float8, error, error_code, error_at, key, key_scope
       ),
       history AS (
         INSERT INTO ${s}.attempts (job, record)
-        SELECT id, ${lostAttempt("lost")}
-        FROM lost
+        SELECT id, ${lostAttempt("lost")} FROM lost WHERE id = ANY (ARRAY(SELECT id FROM claimed))
       ),
       freed AS (
         DELETE FROM ${s}.keys WHERE scope = 'waiting'
           AND key = ANY (ARRAY(SELECT key FROM claimed WHERE key_scope = 'waiting'))
           AND job = ANY (ARRAY(SELECT id FROM claimed WHERE key_scope = 'waiting'))
       ),
+      moved AS (SELECT queue, type, prev_state, count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
       counted AS (
         INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-        SELECT now, queue, type, prev_state, -count(*), false FROM claimed, t GROUP BY now, queue, type, prev_state
-        UNION ALL SELECT now, queue, type, 'claimed', count(*), false FROM claimed, t GROUP BY now, queue, type
+        SELECT now, queue, type, v.state, v.n, false
+        FROM t, moved CROSS JOIN LATERAL (VALUES (prev_state, -n), ('claimed', n)) AS v (state, n)
+      ),
+      after AS (
+        SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END) AS next
+        FROM ${s}.lanes l CROSS JOIN LATERAL (
+          SELECT due_at FROM ${s}.live j
+          WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
+          ORDER BY due_at LIMIT 1
+        ) d WHERE NOT l.paused AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))
       )
-      SELECT id::text, fence, type, queue, priority, user_id::text,
-        CASE WHEN input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = c.id) ELSE input::text END,
-        attempt, max_attempts, losses, releases, run_at::float8, expires_at::float8, created_at::float8,
-        cancel_at IS NOT NULL, array_to_json(tags)::text, schedule, slot::float8, prev_state, prev_attempt,
-        prev_due_at::float8, seq::float8, claimed_at::float8,
+      SELECT name, fence, type, queue, priority, owner,
+        CASE WHEN input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = c.id) ELSE input END,
+        attempt, max_attempts, losses, releases, run_at, expires_at, created_at, cancel, tags, schedule, slot, prev_state,
+        prev_attempt, prev_due_at, seq, claimed_at,
         CASE WHEN prev_state IN ${LEASED} THEN (SELECT row_to_json(l)::text FROM (SELECT error AS message, error_code AS code, error_at AS at FROM lost WHERE lost.id = c.id) l)
           WHEN error IS NOT NULL THEN json_build_object('message', error, 'code', error_code, 'at', error_at)::text END
-      FROM claimed c`,
+      FROM claimed c
+      UNION ALL SELECT NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
+        (SELECT next FROM after)::float8, 0, (SELECT now FROM t)::float8, NULL
+      WHERE (SELECT count(*) FROM claimed) < $3`,
     );
   }
   const plain = claiming("claim", false);
   const typed = claiming("claim_types", true);
-  const nextDue = sql.statement(
-    "next_due",
-    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
-       SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
-       ORDER BY due_at LIMIT 1
-     ) d WHERE NOT l.paused AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`,
-  );
+  const floors = { plain: new Floors(), typed: new Floors() };
 
-  return async (runner, request, now) => {
+  async function once(runner: Runner, request: ClaimRequest, lanes: Floors, now: number | null): Promise<Claim> {
     const { queues, types, limit, bytes, worker, leaseMs } = request;
-    if (leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
-    const values = [now, queues, limit, bytes, worker, leaseMs];
+    const begun = performance.now();
+    const from = lanes.columns(begun);
+    const values = [now, queues, limit, bytes, worker, leaseMs, ...from.columns];
     const rows = types === null ? await runner.run(plain, values) : await runner.run(typed, [...values, types]);
+    const last = rows.at(-1);
+    const isShort = last !== undefined && last[0] === null;
+    if (isShort) rows.pop();
     // Updated by address they come in physical order.
-    const sorted = rows.toSorted(
+    rows.sort(
       (a, b) =>
-        (b[4] as number) - (a[4] as number) ||
-        (a[20] as number) - (b[20] as number) ||
-        (a[21] as number) - (b[21] as number),
+        (b[PRIORITY] as number) - (a[PRIORITY] as number) ||
+        (a[PREV_DUE] as number) - (b[PREV_DUE] as number) ||
+        (a[SEQ] as number) - (b[SEQ] as number),
     );
-    const jobs = sorted.map(readClaimed);
-    if (rows.length >= limit) return { at: sorted[0]?.[22] as number, jobs, nextDueAt: null };
-    const [next] = await runner.run(nextDue, [now, queues]);
-    const at = (sorted[0]?.[22] ?? next?.[0]) as number;
-    return { at, jobs, nextDueAt: (next?.[1] as number | null | undefined) ?? null };
+    const jobs = rows.map(readClaimed);
+    const at = last?.[AT] as number;
+    if (!isShort) {
+      lanes.took(
+        rows.map((row) => readPlace(row, types !== null)),
+        begun,
+        from.whole,
+      );
+      return { at, jobs, nextDueAt: null };
+    }
+    lanes.clear();
+    if (from.whole) return { at, jobs, nextDueAt: (last?.[PREV_DUE] as number | null | undefined) ?? null };
+    // What lies below the floors is all that is left.
+    return jobs.length === 0 ? once(runner, request, lanes, now) : { at, jobs, nextDueAt: at };
+  }
+
+  return (runner, request, now) => {
+    if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
+    return once(runner, request, request.types === null ? floors.plain : floors.typed, now);
+  };
+}
+
+const [TYPE, QUEUE, PRIORITY, PREV_DUE, SEQ, AT] = [2, 3, 4, 20, 21, 22] as const;
+
+function readPlace(row: Row, byType: boolean): Place {
+  return {
+    queue: row[QUEUE] as string,
+    priority: row[PRIORITY] as number,
+    type: byType ? (row[TYPE] as string) : null,
+    dueAt: row[PREV_DUE] as number,
+    seq: row[SEQ] as number,
   };
 }
 

@@ -272,15 +272,20 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
     outcomes.map(({ id }) => id),
     fence,
     outcomes.map(({ to }) => to),
-    outcomes.map(({ output }) => output),
+    orNull(outcomes.map(({ output }) => output)),
     outcomes.map(({ attempt }) => attempt),
     outcomes.map(({ releases }) => releases),
-    outcomes.map(({ startedAt }) => startedAt),
-    outcomes.map(({ error }) => clean(error?.message ?? null)),
-    outcomes.map(({ error }) => clean(error?.code ?? null)),
+    orNull(outcomes.map(({ startedAt }) => startedAt)),
+    orNull(outcomes.map(({ error }) => clean(error?.message ?? null))),
+    orNull(outcomes.map(({ error }) => clean(error?.code ?? null))),
     outcomes.map(({ delayMs }) => delayMs),
-    outcomes.map(({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord))),
+    orNull(outcomes.map(({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord)))),
   ];
+}
+
+/** A column in which nothing stands costs nothing: `unnest` fills it up with NULL. */
+function orNull<Value>(column: (Value | null)[]): (Value | null)[] | null {
+  return column.every((value) => value === null) ? null : column;
 }
 
 /** PostgreSQL's text has no NUL; an error that quotes one is worth keeping without it. */
