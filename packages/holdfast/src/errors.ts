@@ -208,6 +208,16 @@ export class RetryAfter extends HoldfastError {
   }
 }
 
+/** A handler called `completeIn`, but returned without having committed that transaction: the attempt has failed. */
+export class NotCommitted extends HoldfastError {
+  constructor(id: string) {
+    super(
+      "NOT_COMMITTED",
+      `the transaction in which job ${id} was completed is not committed; commit it before the handler returns`,
+    );
+  }
+}
+
 /** A lease is no longer held: it ran out, and the job may be with another worker. */
 export class LeaseLost extends HoldfastError {
   constructor(id: string) {

@@ -56,6 +56,7 @@ export {
   JobNotFound,
   JobTimeout,
   LeaseLost,
+  NotCommitted,
   NotRetryable,
   PayloadTooLarge,
   RetryAfter,

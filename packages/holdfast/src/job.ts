@@ -27,6 +27,12 @@ export interface RunContext<Input> {
   readonly log: (line: string) => void;
   /** Keeps how far the job is, from 0 to 1. */
   readonly progress: (fraction: number, note?: string) => void;
+  /**
+   * Completes the job inside a transaction of the handler's own, on the database that holds the jobs: what the handler
+   * wrote there and the job's completion become true together, or not at all. Commit before the handler returns.
+   * On PostgreSQL await it. Throws {@link LeaseLost} when the job is no longer this worker's.
+   */
+  readonly completeIn: (tx: unknown, output?: unknown) => Promise<void>;
 }
 
 /** An AbortSignal whose reason is known. (An intersection would not do: `any & T` is `any`.) */

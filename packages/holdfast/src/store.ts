@@ -35,6 +35,12 @@ export interface Store {
   extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseAnswer[]>;
   /** `busy`: somebody else has the job's row locked, and it is to be asked again; the rest of the batch is not held up. */
   settle(outcomes: readonly Outcome[]): Promise<(SettleAnswer | "busy")[]>;
+  /**
+   * Settles to a finished state inside the caller's own transaction, after keeping what was noted: both become true with
+   * that. Unlike `settle` it answers `lost` to a repetition, or whatever else the transaction does would be done twice.
+   * A store whose driver is synchronous answers synchronously.
+   */
+  settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleAnswer | Promise<SettleAnswer>;
   /** Keeps progress and log lines of held leases; silently drops those of lost ones. */
   note(notes: readonly Note[]): Promise<void>;
 
@@ -95,7 +101,7 @@ export interface Store {
 
 /** What a store can do; documented flags instead of checks on its name. */
 export interface Capabilities {
-  /** `insertIn` works inside the caller's transaction. */
+  /** `insertIn` and `settleIn` work inside the caller's transaction. */
   transactions: boolean;
   /** Claims come in strict order (priority, due time, id) within a queue. */
   strictOrder: boolean;
@@ -238,6 +244,11 @@ export interface Outcome extends LeaseRef {
   startedAt: number | null;
   /** An entry for the job's history; null for outcomes that are no failure. */
   attemptRecord: AttemptRecord | null;
+  /**
+   * False: a job that comes to `to`, a finished state, is deleted at once with all that belongs to it, but for a key that
+   * outlives its job. A repeated settle then answers `lost`.
+   */
+  keep: boolean;
 }
 
 /** `cancelled`: applied, and a requested cancellation turned the outcome into that. */

@@ -14,7 +14,7 @@ import { Emitter, type EventName, type Listener } from "./events.js";
 import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
-import { Maintenance, readRetention, type Maintained, type RetentionOptions } from "./maintenance.js";
+import { Maintenance, readRetention, unkeptStates, type Maintained, type RetentionOptions } from "./maintenance.js";
 import { scheduleKey, type EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
@@ -81,7 +81,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     types,
     events,
     logger,
-    settler: new Settler(store, clock, events),
+    settler: new Settler(store, clock, events, unkeptStates(retention)),
     defined: new Set(),
     defining: new Set(),
     inserting: new Set(),

@@ -5,6 +5,7 @@ import { fromJson } from "../json.js";
 import { readBackoff } from "../retry.js";
 import type { Outcome, SettleAnswer } from "../store.js";
 import { announce } from "./announce.js";
+import { completedIn } from "./completion.js";
 import type { Core, HeldLease } from "./core.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
 
@@ -64,6 +65,15 @@ export class Lease {
 
   async complete(output?: unknown): Promise<void> {
     await this.#settle(completed(this.#held, encodeOutput(this.type, output)));
+  }
+
+  /**
+   * Completes the job inside your own transaction, on the database that holds the jobs: it is completed once that
+   * commits. With a synchronous driver it is settled, or the error thrown, before this returns.
+   */
+  completeIn(tx: unknown, output?: unknown): Promise<void> {
+    const settled = completedIn(this.#core, this.#held, tx, output);
+    return settled instanceof Promise ? settled.then(() => {}) : Promise.resolve();
   }
 
   /** The attempt failed: the job waits for its retry, or is dead. Answers which. */

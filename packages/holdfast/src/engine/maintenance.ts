@@ -14,7 +14,7 @@ import type { ErrorEvent } from "./events.js";
 export type Retention = Duration | { age?: Duration; count?: number } | false;
 export type RetentionOptions = Partial<Record<FinishedState, Retention>>;
 
-interface Rule {
+export interface Rule {
   state: FinishedState;
   ageMs: number | null;
   count: number | null;
@@ -38,6 +38,11 @@ export function readRetention(options: RetentionOptions): Rule[] {
       count: count === undefined ? null : readCount(count, `${field}.count`, 0, Number.MAX_SAFE_INTEGER),
     };
   });
+}
+
+/** States whose jobs are not kept at all. */
+export function unkeptStates(rules: readonly Rule[]): ReadonlySet<FinishedState> {
+  return new Set(rules.filter(({ ageMs, count }) => ageMs === 0 || count === 0).map(({ state }) => state));
 }
 
 /** How many jobs each duty of maintenance concerned. */

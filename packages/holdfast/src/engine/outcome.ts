@@ -29,6 +29,7 @@ function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {
     error: null,
     startedAt: lease.startedAt,
     attemptRecord: null,
+    keep: true,
     ...more,
   };
 }

@@ -1,8 +1,9 @@
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import type { AbortReason } from "../errors.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOption, LeaseLost } from "../errors.js";
 import type { JobType, RunContext, RunningJob } from "../job.js";
-import type { Note } from "../store.js";
+import type { Note, Outcome } from "../store.js";
+import { completedIn } from "./completion.js";
 import { readSlot } from "./records.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 
@@ -18,6 +19,8 @@ export class Run implements RunContext<unknown> {
   marked = false;
   /** The handler's end no longer matters: it has ended, or it was written off. */
   over = false;
+  /** The outcome that the handler's own transaction holds. */
+  completion: Outcome | null = null;
   reason: AbortReason | null = null;
   abortedAt = 0;
 
@@ -88,6 +91,19 @@ export class Run implements RunContext<unknown> {
     const text = note === undefined ? null : note.slice(0, LIMITS.logLineLength).toWellFormed();
     this.#progress = { fraction, note: text };
     this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
+  };
+
+  /**
+   * Not an async function: with a synchronous driver the job must be settled, or the error thrown, before this returns,
+   * so that a mistake rolls the handler's transaction back.
+   */
+  readonly completeIn = (tx: unknown, output?: unknown): Promise<void> => {
+    const { id } = this.lease.job;
+    if (this.over) throw new LeaseLost(id);
+    const outcome = completedIn(this.#core, this.lease, tx, output, () => this.takeNote());
+    if (outcome instanceof Promise) return outcome.then((settled) => void (this.completion = settled));
+    this.completion = outcome;
+    return Promise.resolve();
   };
 
   abort(reason: AbortReason): void {

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../clock.js";
 import { LIMITS } from "../defaults.js";
 import { isOutage } from "../errors.js";
+import type { State } from "../state.js";
 import type { Outcome, SettleAnswer, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 
@@ -28,6 +29,7 @@ export class Settler {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: Emitter;
+  readonly #unkept: ReadonlySet<State>;
   #waiting: Unsettled[] = [];
   readonly #aside = new Set<Unsettled>();
   #scheduled = false;
@@ -39,10 +41,12 @@ export class Settler {
   #added = 0;
   #idle: { until: number; resolve: () => void }[] = [];
 
-  constructor(store: Store, clock: Clock, events: Emitter) {
+  /** `unkept`: finished states whose jobs are deleted at once. */
+  constructor(store: Store, clock: Clock, events: Emitter, unkept: ReadonlySet<State> = new Set()) {
     this.#store = store;
     this.#clock = clock;
     this.#events = events;
+    this.#unkept = unkept;
   }
 
   /** False during an outage: nobody should claim what could not be settled. */
@@ -59,8 +63,14 @@ export class Settler {
       answered("lost");
       return;
     }
+    outcome.keep = this.keeps(outcome.to);
     this.#waiting.push({ number: ++this.#added, outcome, deadline, answered });
     this.#schedule();
+  }
+
+  /** Whether a job that came to this state is kept for a while. */
+  keeps(state: State): boolean {
+    return !this.#unkept.has(state);
   }
 
   settle(outcome: Outcome, deadline: number): Promise<SettleAnswer> {

@@ -10,6 +10,7 @@ import {
   JobCancelled,
   JobTimeout,
   LeaseLost,
+  NotCommitted,
   PayloadTooLarge,
   WorkerStopping,
   type AbortReason,
@@ -19,6 +20,7 @@ import { decodeInput, encodeOutput, type JobType, type RunContext } from "../job
 import { readCount, readName, refuseUnknown } from "../options.js";
 import type { Hint, LeaseAnswer, Outcome, SettleAnswer } from "../store.js";
 import { Claimer } from "./claimer.js";
+import { isCommitted } from "./completion.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { announce } from "./announce.js";
@@ -306,10 +308,13 @@ export class Worker {
       const output = type.run(run as RunContext<unknown> as RunContext<never>);
       const value = isThenable(output) ? await output : output;
       inHandler = false;
-      outcome = completed(lease, encodeOutput(type.type, value));
+      if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
+      else outcome = this.#afterThrow(run, new NotCommitted(lease.job.id), true);
     } catch (error) {
       outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
     }
+    // Once the handler's own transaction has committed, nothing that came after it counts.
+    if (run.completion !== null && !run.over && (await isCommitted(this.#core, lease))) outcome = run.completion;
     if (run.over) return;
     const note = run.takeNote();
     if (note !== null) await this.#core.store.note([note]).catch((error: unknown) => this.#report("note", error));
@@ -448,6 +453,8 @@ export class Worker {
     this.#unmarked.delete(run);
     this.#claimer.ran(this.#core.clock.monotonic() - run.startedMonotonic);
     if (outcome === null) this.#core.events.emit("lost", leaseEvent(run.lease));
+    // Settled already, by the handler's own transaction.
+    else if (outcome === run.completion) announce(this.#core, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
     this.#claimer.pump();

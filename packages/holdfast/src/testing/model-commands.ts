@@ -75,6 +75,8 @@ export interface OutcomeDraft {
   delayMs: number;
   /** The handler has begun, even if its start was never marked. */
   began: boolean;
+  /** If it comes to a finished state. */
+  keep: boolean;
 }
 
 const QUEUES = ["mail", "slow"];
@@ -140,6 +142,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     how: fc.constantFrom("complete", "fail", "fail", "give up", "cancelled", "release", "triage", "no handler"),
     delayMs: fc.constantFrom(...DELAY_MS),
     began: fc.boolean(),
+    keep: fc.constantFrom(true, true, true, false),
   });
   const choices: { weight: number; arbitrary: Arbitrary<Command> }[] = [];
   const add = <C extends Command>(weight: number, fields: { [K in keyof C]: Arbitrary<C[K]> }): void => {
@@ -218,7 +221,7 @@ export const CLAIM_ALL: Command = {
 
 /** What a worker without faults makes of its `nth` lease. */
 export function sensibleOutcome(nth: number): OutcomeDraft {
-  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, began: true };
+  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, began: true, keep: true };
 }
 
 /** One line a person can read; what says nothing is left out. */

@@ -246,12 +246,16 @@ export class Comparison {
   async #settle(drafts: readonly OutcomeDraft[], now: number): Promise<void> {
     const chosen = new Map<LeasedJob, OutcomeDraft>();
     for (const draft of drafts) for (const lease of this.#leases([draft.lease])) chosen.set(lease, draft);
-    const outcomes = [...chosen].map(([lease, draft]) => outcomeOf(lease, draft, now));
+    const outcomes = [...chosen].map(([lease, draft]) => ({ ...outcomeOf(lease, draft, now), keep: draft.keep }));
+    const before = new Set(this.#model.jobs.keys());
     const [first] = chosen.keys();
     const answers = await this.#storeOf(first?.worker).settle(outcomes);
     const expected = outcomes.map((outcome) => this.#model.settle(outcome, now));
     same(answers, expected, "the answers of settle");
-    for (const [at, { id }] of outcomes.entries()) if (answers[at] !== "lost") this.#invariants.settled(id);
+    for (const [at, { id }] of outcomes.entries()) {
+      if (answers[at] !== "lost") this.#invariants.settled(id);
+      if (!this.#model.jobs.has(id) && before.delete(id)) this.#invariants.deleted(id);
+    }
     this.#held = this.#held.filter((lease) => !chosen.has(lease));
   }
 

@@ -166,6 +166,7 @@ export class StoreModel {
     if (isFinished(to)) {
       this.#finish(job, to, now);
       if (to === "completed") job.output = outcome.output;
+      if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
       this.#wait(job, to, now + outcome.delayMs);
     }

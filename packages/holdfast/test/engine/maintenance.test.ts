@@ -218,6 +218,23 @@ describe("retention", () => {
     expect((await hf.get(dead.id))?.state).toBe("dead");
   });
 
+  it.each([
+    ["an age", { completed: 0, dead: "0s" }],
+    ["a count", { completed: { count: 0 }, dead: { age: "1d", count: 0 } }],
+  ])("B-16 with %s of 0 a finished job is deleted by the write that ends it", async (_what, retention) => {
+    const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
+    const { hf } = await scene({ jobs: [type, bad], retention });
+    const [completed, dead] = [hear(hf, "completed"), hear(hf, "dead")];
+    const ids = [(await hf.enqueue(type)).id, (await hf.enqueue(bad)).id];
+    const { id: kept } = await hf.enqueue(type, undefined, { delay: "1h" });
+    await hf.cancel(kept);
+    await hf.drain();
+    expect([completed.length, dead.length]).toEqual([1, 1]);
+    expect(await Promise.all(ids.map((id) => hf.get(id)))).toEqual([null, null]);
+    expect((await hf.stats()).states).toMatchObject({ completed: 0, dead: 0, cancelled: 1 });
+    expect((await hf.stats()).lastMinute).toMatchObject({ completed: 1, dead: 1 });
+  });
+
   it("B-16 one state can be purged by hand, older than a time", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);

@@ -68,6 +68,10 @@ export function insertOperation(sql: Sql): Insert {
      SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted, NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known FROM given g`,
   );
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
+  const exists = sql.statement(
+    "exists",
+    `SELECT 1 FROM ${s}.live WHERE id = $1::uuid UNION ALL SELECT 1 FROM ${s}.archive WHERE id = $1::uuid`,
+  );
   const lockHolder = sql.statement(
     "lock_holder",
     `SELECT id::text AS id, state, queue, type FROM ${s}.live WHERE id = $1::uuid FOR UPDATE`,
@@ -138,7 +142,9 @@ export function insertOperation(sql: Sql): Insert {
   }
 
   async function conflict(runner: InsertRunner, job: Keyed, of: string, now: number | null): Promise<InsertAnswer> {
-    if (of === job.id) return { status: "duplicate", of, replaced: false };
+    // The very job, inserted by somebody else this moment; or one that is gone, while its key is held for good.
+    if (of === job.id && (await runner.run(exists, [of])).length > 0)
+      return { status: "duplicate", of, replaced: false };
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
     if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
     const replaced = await runner.together(async (apart) => {

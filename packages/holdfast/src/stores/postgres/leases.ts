@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { isFinished, isLeased, settledBefore, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
-import type { Row, Runner } from "./db.js";
+import type { Row, Runner, Statement } from "./db.js";
 import { movesFor } from "./moves.js";
 import { LEASED, NOW, type Sql } from "./sql.js";
 
@@ -9,6 +9,8 @@ export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseAnswer[]>;
   extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseAnswer[]>;
   settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleAnswer | "busy")[]>;
+  /** Inside a transaction of the caller's: whoever has the row locked is waited for. */
+  settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleAnswer>;
   note(runner: Runner, notes: readonly Note[], now: number | null): Promise<void>;
 }
 
@@ -19,11 +21,12 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   const { s } = sql;
   const moves = movesFor(sql);
   // Locked rows are passed over: whoever holds one must not hold up the batch it is in.
-  const held = `held AS MATERIALIZED (
+  const heldRows = (lock: string): string => `held AS MATERIALIZED (
     SELECT l.* FROM unnest($2::uuid[], $3::integer[]) AS r (id, fence) CROSS JOIN LATERAL (
       SELECT ctid AS place, id, fence, state, cancel_at FROM ${s}.live
-      WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} FOR UPDATE SKIP LOCKED
+      WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} ${lock}
     ) l)`;
+  const held = heldRows("FOR UPDATE SKIP LOCKED");
   const start = sql.statement(
     "start",
     `WITH ${NOW}, ${held}, mark AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $4::bigint[]) AS m (id, started_at)),
@@ -60,24 +63,39 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     error_code: "CASE WHEN o.message IS NULL THEN g.error_code ELSE o.code END",
     error_at: "CASE WHEN o.message IS NULL THEN g.error_at ELSE (SELECT now FROM t) END",
   };
-  const finish = sql.statement(
-    "finish",
-    `WITH ${NOW}, ${outcomes}, gone AS (
+  const gone = (lock: string, which: string): string => `gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED}
-           AND (cancel_at IS NOT NULL OR NOT $13::boolean) FOR UPDATE SKIP LOCKED))
-       RETURNING *
-     ), kept AS (${moves.archive("gone g JOIN o ON o.id = g.id", {
-       state: "CASE WHEN g.cancel_at IS NOT NULL AND o.goal <> 'completed' THEN 'cancelled' ELSE o.goal END",
-       output: "CASE WHEN o.goal = 'completed' THEN o.output::json END",
-       attempt: "o.attempt",
-       releases: "o.releases",
-       updated_at: "(SELECT now FROM t)",
-       started_at: "coalesce(g.started_at, o.started_at)",
-       ...error,
-     })}), freed AS (${moves.free}), counted AS (${moves.count}), history AS (${history("kept")})
-     SELECT id::text, state FROM kept`,
-  );
+         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which} ${lock}))
+       RETURNING *)`;
+  const archiving = (lock: string): string =>
+    `WITH ${NOW}, ${outcomes}, ${gone(lock, "(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${moves.archive(
+      "gone g JOIN o ON o.id = g.id",
+      {
+        state: "CASE WHEN g.cancel_at IS NOT NULL AND o.goal <> 'completed' THEN 'cancelled' ELSE o.goal END",
+        output: "CASE WHEN o.goal = 'completed' THEN o.output::json END",
+        attempt: "o.attempt",
+        releases: "o.releases",
+        updated_at: "(SELECT now FROM t)",
+        started_at: "coalesce(g.started_at, o.started_at)",
+        ...error,
+      },
+    )}), freed AS (${moves.free}), counted AS (${moves.count}), history AS (${history("kept")})
+     SELECT id::text, state FROM kept`;
+  // A requested cancellation does not change what these come to.
+  const unmoved = "id = ANY (ARRAY(SELECT id FROM o WHERE goal IN ('completed', 'cancelled')))";
+  const dropping = (lock: string): string =>
+    `WITH ${NOW}, ${outcomes}, ${gone(lock, `(cancel_at IS NULL OR ${unmoved})`)}, kept AS (
+       SELECT g.id, g.queue, g.type, o.goal AS state FROM gone g JOIN o ON o.id = g.id
+     ), ${moves.deleteBeside("gone", "own keys")}, ended AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, queue, type, state, v.sign * count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
+       GROUP BY now, queue, type, state, v.sign, v.ended
+     )
+     SELECT id::text, state FROM kept`;
+  const finish = sql.statement("finish", archiving("FOR UPDATE SKIP LOCKED"));
+  const drop = sql.statement("drop", dropping("FOR UPDATE SKIP LOCKED"));
+  const finishIn = sql.statement("finish_in", archiving("FOR UPDATE"));
+  const dropIn = sql.statement("drop_in", dropping("FOR UPDATE"));
   const putBack = sql.statement(
     "put_back",
     `WITH ${NOW}, ${outcomes}, target AS MATERIALIZED (
@@ -101,15 +119,15 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     `DELETE FROM ${s}.attempts a WHERE job = ANY ($1::uuid[]) AND n <= (
        SELECT n FROM ${s}.attempts b WHERE b.job = a.job ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.attempts})`,
   );
-  const noteProgress = sql.statement(
-    "note",
-    `WITH ${NOW}, ${held}, n AS (SELECT * FROM unnest($2::uuid[], $4::real[], $5::text[]) AS n (id, fraction, note))
+  const noting = (lock: string): string =>
+    `WITH ${NOW}, ${heldRows(lock)}, n AS (SELECT * FROM unnest($2::uuid[], $4::float8[], $5::text[]) AS n (id, fraction, note))
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
-     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
-  );
+     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`;
+  const noteProgress = sql.statement("note", noting("FOR UPDATE SKIP LOCKED"));
+  const noteProgressIn = sql.statement("note_in", noting("FOR UPDATE"));
   const noteLog = sql.statement(
     "log",
-    `WITH ${NOW}, ${held} INSERT INTO ${s}.log (job, at, line)
+    `WITH ${NOW}, ${heldRows("")} INSERT INTO ${s}.log (job, at, line)
      SELECT l.id, l.at, l.line FROM unnest($4::uuid[], $5::bigint[], $6::text[]) WITH ORDINALITY AS l (id, at, line, place)
      WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.place`,
   );
@@ -165,13 +183,43 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     const waiting = group.filter(({ to }) => !isFinished(to));
     if (waiting.length > 0) take(await runner.run(putBack, outcomeColumns(waiting, fence, now)));
     const over = group.filter(({ to }) => isFinished(to));
-    if (over.length > 0) take(await runner.run(finish, [...outcomeColumns(over, fence, now), false]));
-    // A requested cancellation turns what would wait into what is over.
-    const left = waiting.filter(({ id }) => !done.has(id)).map(asCancelled);
+    const [kept, dropped] = [over.filter(({ keep }) => keep), over.filter(({ keep }) => !keep)];
+    if (kept.length > 0) take(await runner.run(finish, [...outcomeColumns(kept, fence, now), false]));
+    if (dropped.length > 0) take(await runner.run(drop, outcomeColumns(dropped, fence, now)));
+    // A requested cancellation turns what would wait, or would not be kept, into a job that is cancelled.
+    const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
     if (left.length > 0) take(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
     const long = group.filter(({ attemptRecord, attempt }) => attemptRecord !== null && attempt > LIMITS.attempts);
     if (long.length > 0) await runner.run(trim, [long.map(({ id }) => id)]);
     return done;
+  }
+
+  async function keepNotes(
+    runner: Runner,
+    notes: readonly Note[],
+    now: number | null,
+    statement: Statement,
+  ): Promise<void> {
+    const progress = notes.filter((note) => note.progress !== null);
+    if (progress.length > 0) {
+      await runner.run(statement, [
+        now,
+        ...refColumns(progress),
+        progress.map((note) => note.progress?.fraction ?? 0),
+        progress.map((note) => clean(note.progress?.note ?? null)),
+      ]);
+    }
+    const logged = notes.filter((note) => note.log.length > 0);
+    if (logged.length === 0) return;
+    const lines = logged.flatMap(({ id, log }) => log.map(({ at, line }) => ({ id, at, line })));
+    await runner.run(noteLog, [
+      now,
+      ...refColumns(logged),
+      lines.map(({ id }) => id),
+      lines.map(({ at }) => at),
+      lines.map(({ line }) => clean(line)),
+    ]);
+    await runner.run(trimLog, [logged.map(({ id }) => id)]);
   }
 
   return {
@@ -213,28 +261,14 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       }
       return answers;
     },
-    async note(runner, notes, now) {
-      const progress = notes.filter((note) => note.progress !== null);
-      if (progress.length > 0) {
-        await runner.run(noteProgress, [
-          now,
-          ...refColumns(progress),
-          progress.map((note) => note.progress?.fraction ?? 0),
-          progress.map((note) => clean(note.progress?.note ?? null)),
-        ]);
-      }
-      const logged = notes.filter((note) => note.log.length > 0);
-      if (logged.length === 0) return;
-      const lines = logged.flatMap(({ id, log }) => log.map(({ at, line }) => ({ id, at, line })));
-      await runner.run(noteLog, [
-        now,
-        ...refColumns(logged),
-        lines.map(({ id }) => id),
-        lines.map(({ at }) => at),
-        lines.map(({ line }) => clean(line)),
-      ]);
-      await runner.run(trimLog, [logged.map(({ id }) => id)]);
+    async settleIn(runner, outcome, note, now) {
+      if (note !== null) await keepNotes(runner, [note], now, noteProgressIn);
+      const columns = outcomeColumns([outcome], outcome.fence, now);
+      const [row] = outcome.keep ? await runner.run(finishIn, [...columns, false]) : await runner.run(dropIn, columns);
+      if (row === undefined) return "lost";
+      return row[1] === outcome.to ? "applied" : "cancelled";
     },
+    note: (runner, notes, now) => keepNotes(runner, notes, now, noteProgress),
   };
 }
 

@@ -1,13 +1,14 @@
 import type { Hint } from "../../store.js";
-import type { Db, Statement } from "./db.js";
+import type { Db, Runner, Statement } from "./db.js";
 
 // NOTIFY takes a lock over the whole database at commit. So one notification stands for all of its kind until the next.
 const WORK_MS = 10;
 const OTHER_MS = 50;
 
+const NOTIFY: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
+
 /** Tells other processes what may interest them, now and then and never twice the same. */
 export class Notifier {
-  readonly statement: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
   readonly #db: Db;
   readonly #channel: string;
   readonly #self: string;
@@ -48,14 +49,22 @@ export class Notifier {
     this.#waiting.set(hint.kind, timer);
   }
 
-  values(hint: Hint): string[] {
+  /**
+   * Inside a transaction of the caller's, so that it is heard when that commits and not before. By this process too,
+   * which does not know when that is: so it is not signed.
+   */
+  async sendIn(runner: Runner, hint: Hint): Promise<void> {
+    await runner.run(NOTIFY, this.#values(hint, "-"));
+  }
+
+  #values(hint: Hint, from: string): string[] {
     const rest = hint.kind === "cancel" ? ` ${hint.ids.slice(0, 100).join(",")}` : "";
-    return [this.#channel, `${this.#self} ${hint.kind}${rest}`];
+    return [this.#channel, `${from} ${hint.kind}${rest}`];
   }
 
   #say(hint: Hint): void {
     // Only a hint is lost if it fails; polling finds out.
-    const sent = this.#db.run(this.statement, this.values(hint)).catch(() => {});
+    const sent = this.#db.run(NOTIFY, this.#values(hint, this.#self)).catch(() => {});
     this.#sending.add(sent);
     void sent.finally(() => this.#sending.delete(sent));
   }

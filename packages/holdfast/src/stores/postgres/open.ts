@@ -144,9 +144,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         const runner = insideOf(callersRunner(readTransaction(tx), where));
         await lanes.ensure(jobs, time());
         const answers = await insert(runner, jobs, time());
-        // Inside the transaction, so that it is heard when that commits and not before; what is due later is found then.
+        // What is due later is found then.
         const isDue = workHints(jobs, answers).some((each) => each.kind === "work" && each.inMs === 0);
-        if (notifies && isDue) await runner.run(notifier.statement, notifier.values({ kind: "work", inMs: 0 }));
+        if (notifies && isDue) await notifier.sendIn(runner, { kind: "work", inMs: 0 });
         return answers;
       }),
 
@@ -161,6 +161,13 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
         if (waits.length < outcomes.length) hint({ kind: "finished" });
         return answers;
+      }),
+    settleIn: (tx, outcome, note) =>
+      under(async () => {
+        const runner = callersRunner(readTransaction(tx), where);
+        const answer = await leases.settleIn(runner, outcome, note, time());
+        if (notifies) await notifier.sendIn(runner, { kind: "finished" });
+        return answer;
       }),
     note: (notes) => under(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
 

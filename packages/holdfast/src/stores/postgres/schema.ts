@@ -88,7 +88,7 @@ const common = ({ userType }: SchemaSettings): string => `
   error text,
   error_code text,
   error_at bigint,
-  progress real,
+  progress double precision,
   progress_note text`;
 
 /**

@@ -29,6 +29,8 @@ export interface ChangeOperations {
   remove(ids: readonly string[], scope: Scope): RemoveAnswer[];
   /** Deletes one row and all that belongs to it. `freeKey` also frees keys that outlive their job. */
   deleteRow(row: JobRow, freeKey: boolean): void;
+  /** The same by id; keys that outlive their job stay. */
+  deleteJob(id: string): void;
 }
 
 /** cancel, retry, remove: what people do to jobs. */
@@ -50,7 +52,7 @@ export function changeOperations(
        error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
   );
   const hurry = db.prepare("UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq");
-  const deleteJob = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");
+  const deleteSeq = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
 
@@ -99,7 +101,7 @@ export function changeOperations(
   }
 
   function deleteRow(row: JobRow, freeKey: boolean): void {
-    deleteJob.run(row.seq);
+    deleteSeq.run(row.seq);
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
@@ -120,5 +122,9 @@ export function changeOperations(
         return "removed";
       }),
     deleteRow,
+    deleteJob(id) {
+      const row = find(id, {});
+      if (row !== undefined) deleteRow(row, false);
+    },
   };
 }

@@ -1,6 +1,7 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, settledBefore, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
+import type { ChangeOperations } from "./changes.js";
 import { fromColumns, toColumns, type Columns } from "./columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
@@ -19,11 +20,18 @@ export interface LeaseOperations {
   start(marks: readonly StartMark[], now: number): LeaseAnswer[];
   extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseAnswer[];
   settle(outcomes: readonly Outcome[], now: number): SettleAnswer[];
+  isHeld(lease: LeaseRef): boolean;
   note(notes: readonly Note[], now: number): void;
 }
 
 /** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
-export function leaseOperations(db: Database, counts: Counts, history: History, leased: LeasedRows): LeaseOperations {
+export function leaseOperations(
+  db: Database,
+  counts: Counts,
+  history: History,
+  leased: LeasedRows,
+  changes: Pick<ChangeOperations, "deleteJob">,
+): LeaseOperations {
   const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
@@ -63,7 +71,8 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
     const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
     const row = leased.get(id);
     leased.forget(id);
-    if (row === undefined || row.fence !== fence || !isFinished(to) || outcome.attemptRecord !== null) return false;
+    const isPlain = isFinished(to) && outcome.attemptRecord === null && outcome.keep;
+    if (row === undefined || row.fence !== fence || !isPlain) return false;
     const guard = [row.seq, id, fence, row.state];
     const done =
       error === null
@@ -89,7 +98,9 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
     if (outcome.error !== null) setError.run(outcome.error.message, outcome.error.code, now, row.seq);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
     counts.move(row.queue, row.type, row.state, to);
-    return to === outcome.to ? "applied" : "cancelled";
+    if (to !== outcome.to) return "cancelled";
+    if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
+    return "applied";
   }
 
   function leaseAnswer(row: LeaseRow): LeaseAnswer {
@@ -117,6 +128,7 @@ export function leaseOperations(db: Database, counts: Counts, history: History, 
         return leaseAnswer(row);
       }),
     settle: (outcomes, now) => outcomes.map((outcome) => settleOne(outcome, now)),
+    isHeld: (lease) => held(lease) !== undefined,
     note(notes, now) {
       for (const note of notes) {
         const row = held(note);
@@ -139,6 +151,7 @@ const OUTCOME_KEYS: readonly (keyof Outcome)[] = [
   "error",
   "startedAt",
   "attemptRecord",
+  "keep",
 ];
 
 export function packOutcomes(outcomes: readonly Outcome[]): Columns {
@@ -167,5 +180,6 @@ export function unpackOutcomes(columns: Columns): Outcome[] {
     error: at(7) as Outcome["error"],
     startedAt: at(8) as number | null,
     attemptRecord: at(9) as Outcome["attemptRecord"],
+    keep: at(10) as boolean,
   }));
 }

@@ -13,7 +13,7 @@ import type { Call } from "./executor.js";
 import { packError, unpackError } from "./faults.js";
 import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
-import { insertOn, type OperationName, type Operations } from "./operations.js";
+import { callersOperationsOn, type CallersOperations, type OperationName, type Operations } from "./operations.js";
 import { CLOCK_WRONG_MS, type StaleWalk } from "./upkeep.js";
 
 export interface SqliteOptions {
@@ -51,7 +51,7 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
   const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
   // With the system's clock the time is taken when a call is carried out, not when it was queued behind a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
-  const callers = new WeakMap<Database, ReturnType<typeof insertOn>>();
+  const callers = new WeakMap<Database, CallersOperations>();
   // How far the wall clock has been ahead of the one that never jumps: tells when it was set back.
   let farthestAhead = Number.NEGATIVE_INFINITY;
   let closed = false;
@@ -68,6 +68,19 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     return send(op, args) as Promise<ReturnType<Operations[Name]>>;
   }
 
+  /** Carried out at once, on the caller's connection. */
+  function inside<Answer>(tx: unknown, work: (on: CallersOperations, now: number) => Answer): Answer {
+    if (closed) throw new Closed("the store is closed", "open a new one");
+    const db = callersTransaction(tx, path);
+    try {
+      let on = callers.get(db);
+      if (on === undefined) callers.set(db, (on = callersOperationsOn(db)));
+      return work(on, clock.now());
+    } catch (error) {
+      throw unpackError(packError(error), path);
+    }
+  }
+
   return {
     capabilities: { transactions: !memory, strictOrder: true, push: true, together: !memory },
 
@@ -81,17 +94,8 @@ export function openSqlite(file: string, options: SqliteOptions = {}): Store {
     },
 
     insert: async (jobs) => (jobs.length === 0 ? [] : ask("insert", jobs)),
-    insertIn(tx, jobs) {
-      if (closed) throw new Closed("the store is closed", "open a new one");
-      const db = callersTransaction(tx, path);
-      try {
-        let insert = callers.get(db);
-        if (insert === undefined) callers.set(db, (insert = insertOn(db)));
-        return insert(clock.now(), jobs);
-      } catch (error) {
-        throw unpackError(packError(error), path);
-      }
-    },
+    insertIn: (tx, jobs) => inside(tx, (on, now) => on.insert(now, jobs)),
+    settleIn: (tx, outcome, note) => inside(tx, (on, now) => on.settle(now, outcome, note)),
 
     async claim(request) {
       const { at, rows, nextDueAt } = await ask("claim", request);
@@ -206,7 +210,7 @@ function callersTransaction(tx: unknown, path: string): Database {
     throw new InvalidOption("tx", "is not a better-sqlite3 connection; pass the Database whose transaction is open");
   }
   if (!db.inTransaction) {
-    throw new InvalidOption("tx", "is not inside a transaction; enqueue within db.transaction(() => …)()");
+    throw new InvalidOption("tx", "is not inside a transaction; call it within db.transaction(() => …)()");
   }
   if (path === ":memory:" || typeof db.name !== "string" || !sameFile(db.name, path)) {
     throw new InvalidOption("tx", `is a connection to ${String(db.name)}, but the jobs live in ${path}`);

@@ -9,7 +9,7 @@ import { insertOperation } from "./insert.js";
 import { keyStatements } from "./keys.js";
 import { laneStatements } from "./lanes.js";
 import { LeasedRows } from "./leased.js";
-import { leaseOperations, unpackOutcomes } from "./leases.js";
+import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
 import { upkeepOperations, type StaleWalk } from "./upkeep.js";
@@ -67,6 +67,7 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
 export interface Room {
   operations: Operations;
   counts: Counts;
+  isHeld(lease: S.LeaseRef): boolean;
   /** The answer to a claim that would find nothing, or null; spares an idle worker the write lock. */
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
   /** Jobs that are asked to stop. */
@@ -76,17 +77,31 @@ export interface Room {
 }
 
 /** What a caller's own connection is asked to do, inside the caller's transaction. */
-export function insertOn(db: Database): (now: number, jobs: readonly S.NewJob[]) => S.InsertAnswer[] {
-  const counts = new Counts(db);
-  const insert = insertOperation(db, counts, keyStatements(db), laneStatements(db));
-  return (now, jobs) => {
+export interface CallersOperations {
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
+  settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleAnswer;
+}
+
+export function callersOperationsOn(db: Database): CallersOperations {
+  const room = operationsOn(db);
+  const { operations, counts } = room;
+  function counting<Answer>(now: number, work: () => Answer): Answer {
     try {
-      const answers = insert(jobs, now);
+      const answer = work();
       counts.write(now);
-      return answers;
+      return answer;
     } finally {
       counts.discard();
     }
+  }
+  return {
+    insert: (now, jobs) => counting(now, () => operations.insert(now, jobs)),
+    settle: (now, outcome, note) =>
+      counting(now, () => {
+        if (!room.isHeld(outcome)) return "lost";
+        if (note !== null) operations.note(now, [note]);
+        return operations.settle(now, packOutcomes([outcome]))[0] ?? "lost";
+      }),
   };
 }
 
@@ -99,8 +114,8 @@ export function operationsOn(db: Database): Room {
   const leased = new LeasedRows();
   const insert = insertOperation(db, counts, keys, lanes);
   const claim = claimOperation(db, counts, lanes, history, leased);
-  const leases = leaseOperations(db, counts, history, leased);
   const changes = changeOperations(db, counts, keys, lanes, history);
+  const leases = leaseOperations(db, counts, history, leased, changes);
   const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);
   const schedules = scheduleOperations(db, insert);
@@ -110,6 +125,7 @@ export function operationsOn(db: Database): Room {
 
   return {
     counts,
+    isHeld: (lease) => leases.isHeld(lease),
     emptyClaim: (request, now) =>
       claim.anythingDue(request, now)
         ? null

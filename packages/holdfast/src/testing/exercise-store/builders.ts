@@ -107,6 +107,7 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
     error: null,
     startedAt: null,
     attemptRecord: null,
+    keep: true,
     ...overrides,
   };
 }

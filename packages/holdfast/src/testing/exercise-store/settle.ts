@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
 import { isState, TRANSITIONS, type State } from "../../state.js";
-import type { Outcome, Store } from "../../store.js";
+import type { ClaimedJob, Outcome, Store } from "../../store.js";
 import {
   add,
   addAll,
@@ -12,13 +12,17 @@ import {
   claimOne,
   failureOf,
   finish,
+  insertOne,
   jobIn,
+  key,
   LEASE_MS,
   MINUTE,
+  newJob,
   newJobs,
   outcomeOf,
   recordOf,
   SECOND,
+  settleAll,
   settleOne,
   stateOf,
 } from "./builders.js";
@@ -148,6 +152,52 @@ export function settleCases(test: DefineCase): void {
       assert.deepEqual(await recordOf(store, id), before);
     });
   }
+
+  for (const to of ["completed", "dead", "cancelled"] as const) {
+    test(`a job that comes to ${to} and shall not be kept is gone with all that belongs to it`, async ({ store }) => {
+      const large = `"${"x".repeat(2_000)}"`;
+      const unique = key("free again");
+      const id = await add(store, { unique, input: large, tags: ["t"] });
+      const job = await claimOne(store);
+      await store.note([
+        { id, fence: job.fence, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "l" }] },
+      ]);
+      const outcome = outcomeOf(job, to, { keep: false });
+      assert.equal(await settleOne(store, outcome), "applied");
+      assert.equal(await store.get(id), null);
+      const stats = await store.stats();
+      assert.deepEqual(stats.counts, []);
+      assert.equal(stats.lastMinute[to], 1, "it counts as ended all the same");
+      assert.deepEqual((await store.list({ tag: "t" }, { limit: 10, cursor: null })).jobs, []);
+      assert.equal(await settleOne(store, outcome), "lost");
+      // The same id is a new job now, and its key is free.
+      assert.deepEqual(await insertOne(store, newJob({ id, unique })), { status: "inserted" });
+      assert.deepEqual((await recordOf(store, id)).log, []);
+    });
+  }
+
+  test("a key for good outlives a job that is not kept", async ({ store }) => {
+    const id = await add(store, { unique: key("once", { scope: "ever" }) });
+    await finish(store, await claimOne(store), "completed", { keep: false });
+    const again = await insertOne(store, newJob({ unique: key("once", { scope: "ever" }) }));
+    assert.deepEqual(again, { status: "duplicate", of: id, replaced: false });
+  });
+
+  test("in one batch some are kept and some are not, and what waits is kept in any case", async ({ store }) => {
+    const ids = await addAll(store, newJobs(4));
+    const [first, second, third, fourth] = (await claim(store)) as [ClaimedJob, ClaimedJob, ClaimedJob, ClaimedJob];
+    await store.cancel([fourth.id]);
+    const answers = await settleAll(store, [
+      outcomeOf(first, "completed"),
+      outcomeOf(second, "completed", { keep: false }),
+      outcomeOf(third, "failed", { keep: false, delayMs: MINUTE }),
+      // A requested cancellation makes it another state than the one that is not kept.
+      outcomeOf(fourth, "dead", { keep: false }),
+    ]);
+    assert.deepEqual(answers, ["applied", "applied", "applied", "cancelled"]);
+    const states = await Promise.all(ids.map(async (id) => (await store.get(id))?.state ?? null));
+    assert.deepEqual(states, ["completed", null, "failed", "cancelled"]);
+  });
 
   test("one terminal transition per run: a second, different outcome changes nothing", async ({ store }) => {
     for (const first of ["completed", "dead", "cancelled"] as const) {

@@ -1,5 +1,21 @@
 import assert from "node:assert/strict";
-import { addAll, assertNothingToClaim, claimIds, insertOne, key, newJob, newJobs } from "./builders.js";
+import {
+  add,
+  addAll,
+  assertNothingToClaim,
+  claimIds,
+  claimOne,
+  failureOf,
+  insertOne,
+  key,
+  LEASE_MS,
+  newJob,
+  newJobs,
+  outcomeOf,
+  recordOf,
+  settleOne,
+  stateOf,
+} from "./builders.js";
 import type { DefineCase } from "./scene.js";
 
 export function transactionCases(test: DefineCase): void {
@@ -48,4 +64,69 @@ export function transactionCases(test: DefineCase): void {
     assert.deepEqual(answers[3], { status: "refused", reason: "key held", of: holder.id });
     assert.deepEqual(await claimIds(store), [holder.id]);
   });
+
+  test.needing(
+    ["transactions"],
+    "a job settled in the caller's transaction is settled once that commits",
+    async (scene) => {
+      const { store } = scene;
+      const id = await add(store, { unique: key("k") });
+      const job = await claimOne(store);
+      const outcome = outcomeOf(job, "completed", { output: `{"sent":1}`, startedAt: 5 });
+      const note = { id, fence: job.fence, progress: { fraction: 1, note: "all" }, log: [{ at: 1, line: "done" }] };
+      const transaction = await scene.begin();
+      assert.equal(await store.settleIn(transaction.tx, outcome, note), "applied");
+      assert.equal(await stateOf(store, id), "claimed", "nobody sees it before");
+      await transaction.commit();
+      const { state, output, log, progress } = await recordOf(store, id);
+      assert.deepEqual([state, output, log, progress], ["completed", outcome.output, note.log, note.progress]);
+      assert.equal(await settleOne(store, outcome), "applied", "a repetition changes nothing");
+      const second = await scene.begin();
+      assert.equal(await store.settleIn(second.tx, outcome, null), "lost", "nothing is done twice");
+      await second.rollback();
+      assert.deepEqual((await store.stats()).lastMinute.completed, 1);
+      assert.deepEqual(await insertOne(store, newJob({ unique: key("k") })), { status: "inserted" });
+    },
+  );
+
+  test.needing(["transactions"], "a settle that is rolled back leaves the job with its lease", async (scene) => {
+    const { store } = scene;
+    const id = await add(store);
+    const job = await claimOne(store);
+    for (const keep of [true, false]) {
+      const transaction = await scene.begin();
+      assert.equal(await store.settleIn(transaction.tx, outcomeOf(job, "completed", { keep }), null), "applied");
+      await transaction.rollback();
+    }
+    assert.equal(await stateOf(store, id), "claimed");
+    assert.deepEqual(await store.extend([job], LEASE_MS), ["kept"]);
+    assert.equal(await settleOne(store, failureOf(job, "rolled back")), "applied");
+  });
+
+  test.needing(["transactions"], "a lost lease settles nothing in the caller's transaction either", async (scene) => {
+    const { store, clock } = scene;
+    const id = await add(store);
+    const old = await claimOne(store);
+    await clock.advance(LEASE_MS + 1);
+    await claimOne(store);
+    const transaction = await scene.begin();
+    assert.equal(await store.settleIn(transaction.tx, outcomeOf(old, "completed"), null), "lost");
+    await transaction.commit();
+    assert.equal(await stateOf(store, id), "claimed");
+  });
+
+  test.needing(
+    ["transactions"],
+    "a job settled in a transaction that keeps no finished jobs is gone",
+    async (scene) => {
+      const { store } = scene;
+      const id = await add(store, { tags: ["t"] });
+      const outcome = outcomeOf(await claimOne(store), "completed", { keep: false });
+      const transaction = await scene.begin();
+      assert.equal(await store.settleIn(transaction.tx, outcome, null), "applied");
+      await transaction.commit();
+      assert.equal(await store.get(id), null);
+      assert.deepEqual((await store.stats()).counts, []);
+    },
+  );
 }
