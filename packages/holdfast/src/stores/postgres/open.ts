@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
-import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
@@ -240,9 +240,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       under(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
         await lanes.ensure(jobs, time());
-        const answers = [];
-        for (const firing of firings) {
-          answers.push(await db.transaction((runner) => schedules.fireOne(insideOf(runner), firing, time())));
+        const answers: FireAnswer[] = [];
+        for (const part of differentSchedules(firings)) {
+          answers.push(...(await db.transaction((runner) => schedules.fire(insideOf(runner), part, time()))));
         }
         hint(...workHints(jobs, []));
         return answers;
@@ -260,6 +260,23 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       };
     },
   };
+}
+
+const FIRED_TOGETHER = 100;
+
+/** In their order; of the same schedule one in each part. */
+function differentSchedules(firings: readonly Firing[]): Firing[][] {
+  const parts: Firing[][] = [];
+  let names = new Set<string>();
+  for (const firing of firings) {
+    if (parts.length === 0 || names.has(firing.name) || names.size >= FIRED_TOGETHER) {
+      parts.push([]);
+      names = new Set();
+    }
+    names.add(firing.name);
+    parts.at(-1)?.push(firing);
+  }
+  return parts;
 }
 
 const SAVE: Statement = { name: "", text: "SAVEPOINT holdfast" };

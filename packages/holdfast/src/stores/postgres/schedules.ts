@@ -22,8 +22,8 @@ export interface ScheduleOperations {
   list(runner: Runner, filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
   remove(runner: Runner, name: string): Promise<boolean>;
   due(runner: Runner, limit: number, now: number | null): Promise<DueSchedules>;
-  /** Inside a transaction of its own. */
-  fireOne(runner: InsertRunner, firing: Firing, now: number | null): Promise<FireAnswer>;
+  /** Of different schedules, inside one transaction. */
+  fire(runner: InsertRunner, firings: readonly Firing[], now: number | null): Promise<FireAnswer[]>;
 }
 
 type Column = [name: string, type: string, value: (schedule: ScheduleRecord) => unknown];
@@ -93,30 +93,55 @@ export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations
   );
   const advance = sql.statement(
     "schedule_advance",
-    `WITH ${NOW} UPDATE ${s}.schedules SET version = $4, next_run_at = $5::bigint, last_slot = $6::bigint, updated_at = (SELECT now FROM t)
-     WHERE name = $2 AND version = $3 AND (last_slot IS NULL OR last_slot <= $6::bigint) RETURNING 1`,
+    `WITH ${NOW}, f AS MATERIALIZED (
+       SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+         AS f (name, version, new_version, next_run_at, last_slot) ORDER BY name
+     ), target AS MATERIALIZED (
+       SELECT l.* FROM f CROSS JOIN LATERAL (
+         SELECT c.ctid AS place FROM ${s}.schedules c WHERE c.name = f.name AND c.version = f.version
+           AND (c.last_slot IS NULL OR c.last_slot <= f.last_slot) FOR UPDATE) l
+     )
+     UPDATE ${s}.schedules c SET version = f.new_version, next_run_at = f.next_run_at, last_slot = f.last_slot, updated_at = (SELECT now FROM t)
+     FROM f WHERE c.ctid = ANY (ARRAY(SELECT place FROM target)) AND f.name = c.name RETURNING c.name`,
   );
   const keep = sql.statement(
-    "slot_keep",
-    `WITH ${NOW}, added AS (
-       INSERT INTO ${s}.slots (schedule, fired, slot, through, job, reason, at) SELECT $2, $3, $4::bigint, $5::bigint, $6, $7, now FROM t RETURNING n
-     ) DELETE FROM ${s}.slots WHERE schedule = $2 AND fired = $3 AND n <= (
-       SELECT n FROM ${s}.slots WHERE schedule = $2 AND fired = $3 ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.slots - 1})`,
+    "slots_keep",
+    `WITH ${NOW} INSERT INTO ${s}.slots (schedule, fired, slot, through, job, reason, at)
+     SELECT k.schedule, k.job IS NOT NULL, k.slot, k.through, k.job, k.reason, now
+     FROM t, unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+       WITH ORDINALITY AS k (schedule, slot, through, job, reason, place) ORDER BY k.place`,
+  );
+  const trim = sql.statement(
+    "slots_trim",
+    `DELETE FROM ${s}.slots WHERE ctid = ANY (ARRAY(
+       SELECT d.place FROM unnest($1::text[]) AS o (schedule) CROSS JOIN (VALUES (true), (false)) AS v (fired) CROSS JOIN LATERAL (
+         SELECT ctid AS place FROM ${s}.slots k WHERE k.schedule = o.schedule AND k.fired = v.fired ORDER BY n DESC OFFSET ${LIMITS.slots}) d))`,
   );
 
-  async function fireSlot(
+  /** Inserts the slots' jobs, and keeps the slots with what became of them. */
+  async function fireSlots(
     runner: InsertRunner,
-    name: string,
-    slot: FiredSlot,
+    fired: readonly { schedule: string; slot: FiredSlot }[],
     now: number | null,
-  ): Promise<{ job: string | null; heldBy: string | null }> {
-    const [inserted] = slot.job === null ? [] : await insert(runner, [slot.job], now);
-    const { job, heldBy, reason } =
-      slot.job === null || inserted === undefined
-        ? { job: null, heldBy: null, reason: slot.reason }
-        : slotAnswer(slot.job.id, inserted, slot.reason);
-    await runner.run(keep, [now, name, job !== null, slot.slot, slot.through, job, reason]);
-    return { job, heldBy };
+  ): Promise<{ job: string | null; heldBy: string | null }[]> {
+    const jobs = fired.flatMap(({ slot }) => (slot.job === null ? [] : [slot.job]));
+    const inserted = (jobs.length === 0 ? [] : await insert(runner, jobs, now)).values();
+    const answers = fired.map(({ slot }) => {
+      const answer = slot.job === null ? undefined : inserted.next().value;
+      if (slot.job === null || answer === undefined) return { job: null, heldBy: null, reason: slot.reason };
+      return slotAnswer(slot.job.id, answer, slot.reason);
+    });
+    const schedules = fired.map(({ schedule }) => schedule);
+    await runner.run(keep, [
+      now,
+      schedules,
+      fired.map(({ slot }) => slot.slot),
+      fired.map(({ slot }) => slot.through),
+      answers.map(({ job }) => job),
+      answers.map(({ reason }) => reason),
+    ]);
+    await runner.run(trim, [[...new Set(schedules)]]);
+    return answers.map(({ job, heldBy }) => ({ job, heldBy }));
   }
 
   return {
@@ -157,12 +182,23 @@ export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations
         nextRunAt: next === null || next === undefined || (next as number) >= NEVER ? null : (next as number),
       };
     },
-    async fireOne(runner, { name, version, newVersion, nextRunAt, lastSlot, slots }, now) {
-      const moved = await runner.run(advance, [now, name, version, newVersion, nextRunAt, lastSlot]);
-      if (moved.length === 0) return { status: "changed" };
-      const answers: { job: string | null; heldBy: string | null }[] = [];
-      for (const slot of slots) answers.push(await fireSlot(runner, name, slot, now));
-      return { status: "fired", slots: answers };
+    async fire(runner, firings, now) {
+      const rows = await runner.run(advance, [
+        now,
+        firings.map(({ name }) => name),
+        firings.map(({ version }) => version),
+        firings.map(({ newVersion }) => newVersion),
+        firings.map(({ nextRunAt }) => nextRunAt),
+        firings.map(({ lastSlot }) => lastSlot),
+      ]);
+      const moved = new Set(rows.map(([name]) => name as string));
+      const fired = firings
+        .filter(({ name }) => moved.has(name))
+        .flatMap(({ name, slots }) => slots.map((slot) => ({ schedule: name, slot })));
+      const answers = fired.length === 0 ? [] : await fireSlots(runner, fired, now);
+      return firings.map(({ name, slots }) =>
+        moved.has(name) ? { status: "fired", slots: answers.splice(0, slots.length) } : { status: "changed" },
+      );
     },
   };
 }
