@@ -2,9 +2,11 @@ import { STALE_ERROR, type State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
 import { EARLIEST, Floors, type Place } from "./floors.js";
+import { MATCH_TYPE, type TypesIndex } from "./types-index.js";
 import { LEASED, lostAttempt, NOW, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("j");
+const EVERY_TYPE = "j.queue = l.queue";
 
 /**
  * claim: walks the lanes that are open from the highest priority down and takes what is due, oldest first, in one
@@ -15,10 +17,12 @@ const USED = usedAttempts("j");
  */
 export function claimOperation(
   sql: Sql,
+  typesIndex: Pick<TypesIndex, "isThere">,
 ): (runner: Runner, request: ClaimRequest, now: number | null) => Promise<Claim> {
   const { s } = sql;
 
-  function claiming(name: string, byType: boolean): Statement {
+  function claiming(name: string, match: string): Statement {
+    const byType = match !== EVERY_TYPE;
     const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
     return sql.statement(
       name,
@@ -37,7 +41,7 @@ export function claimOperation(
           SELECT d.* FROM lane l CROSS JOIN LATERAL (
             SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
             FROM ${s}.live j
-            WHERE j.queue = l.queue AND j.priority = l.priority ${byType ? "AND j.type = l.type" : ""}
+            WHERE ${match} AND j.priority = l.priority
               AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)
             ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
           ) d
@@ -107,8 +111,9 @@ export function claimOperation(
       WHERE (SELECT count(*) FROM claimed) < $3`,
     );
   }
-  const plain = claiming("claim", false);
-  const typed = claiming("claim_types", true);
+  const plain = claiming("claim", EVERY_TYPE);
+  const filtered = claiming("claim_types_filtered", "j.queue = l.queue AND j.type = l.type");
+  const typed = claiming("claim_types", MATCH_TYPE);
   const floors = { plain: new Floors(), typed: new Floors() };
 
   async function once(runner: Runner, request: ClaimRequest, lanes: Floors, now: number | null): Promise<Claim> {
@@ -116,7 +121,10 @@ export function claimOperation(
     const begun = performance.now();
     const from = lanes.columns(begun);
     const values = [now, queues, limit, bytes, worker, leaseMs, ...from.columns];
-    const rows = types === null ? await runner.run(plain, values) : await runner.run(typed, [...values, types]);
+    const rows =
+      types === null
+        ? await runner.run(plain, values)
+        : await runner.run(typesIndex.isThere ? typed : filtered, [...values, types]);
     const last = rows.at(-1);
     const isShort = last !== undefined && last[0] === null;
     if (isShort) rows.pop();

@@ -16,6 +16,7 @@ import { Notifier } from "./notifier.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
 import { sqlFor } from "./sql.js";
+import { TypesIndex } from "./types-index.js";
 import { upkeepOperations } from "./upkeep.js";
 
 export interface PostgresOptions {
@@ -65,7 +66,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const db = new Db(pool, where);
   const sql = sqlFor(settings.schema, userType);
   const insert = insertOperation(sql);
-  const claim = claimOperation(sql);
+  const typesIndex = new TypesIndex(sql, db);
+  const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
   const changes = changeOperations(sql);
   const upkeep = upkeepOperations(sql);
@@ -127,7 +129,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       listeners.clear();
       await listener.stop();
       await notifier.stop();
-      await Promise.allSettled(pending);
+      await Promise.allSettled([...pending, typesIndex.idle()]);
       if (options.pool === undefined) await db.end();
     },
 
@@ -150,7 +152,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return answers;
       }),
 
-    claim: (request) => under(() => claim(db, request, time())),
+    claim: (request) =>
+      under(async () => {
+        if (request.types !== null) await typesIndex.ensure();
+        return claim(db, request, time());
+      }),
     start: (marks) => under(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
     extend: (refs, leaseMs) => under(async () => (refs.length === 0 ? [] : leases.extend(db, refs, leaseMs, time()))),
     settle: (outcomes) =>
