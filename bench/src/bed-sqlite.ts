@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { holdfast } from "holdfast";
 import type { Bed, Filling, Place } from "./bed.js";
 import { fillSqlite } from "./fill-sqlite.js";
+import { SQLITE } from "./limits.js";
 
 /** Files in one folder: a template for each filling, and a copy of it for each trial. */
 export function sqliteBed(folder: string): Bed {
@@ -30,6 +31,7 @@ export function sqliteBed(folder: string): Bed {
 
   return {
     store: "sqlite",
+    limits: SQLITE,
     facts,
     nowhere,
     async place(filling) {
@@ -43,6 +45,13 @@ export function sqliteBed(folder: string): Bed {
       flush(file);
       return place;
     },
+    async hold({ url }) {
+      const db = new Database(url.slice("sqlite:".length), { readonly: true });
+      db.exec("BEGIN");
+      db.prepare("SELECT count(*) FROM holdfast_lanes").get();
+      return async () => void db.close();
+    },
+    close: async () => {},
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Bed } from "./bed.js";
+import type { Limits } from "./limits.js";
 
 /** One measured run. Cases share trials by name: what several of them compare against is measured once a round. */
 export interface Trial<Sample = unknown> {
@@ -26,8 +27,8 @@ export type MakeCase = (bench: Bench) => Case;
 export interface Scale {
   jobs: number;
   rounds: number;
-  /** Finished jobs kept while others drain. */
-  finished: number;
+  /** Jobs that are there while others drain. */
+  beside: Limits["beside"];
   /** Jobs drained by the process whose memory is watched. */
   memory: number;
   large: number;
@@ -44,13 +45,19 @@ export interface Scale {
   idleSchedules: number;
 }
 
-export function scaleOf(jobs: number, rounds: number): Scale {
+export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]): Scale {
   const within = (least: number, value: number, most: number): number =>
     Math.round(Math.min(most, Math.max(least, value)));
   return {
     jobs,
     rounds,
-    finished: jobs * 5,
+    beside: {
+      ready: jobs * beside.ready,
+      future: jobs * beside.future,
+      finished: jobs * beside.finished,
+      expired: jobs * beside.expired,
+      other: jobs * beside.other,
+    },
     memory: jobs * 10,
     large: Math.round(jobs / 5),
     largeBytes: 8_192,
@@ -79,7 +86,7 @@ export class Samples {
   }
 }
 
-export type Unit = "jobs/s" | "looks/s" | "ms" | "µs" | "MB" | "jobs";
+export type Unit = "jobs/s" | "looks/s" | "queries/s" | "ms" | "µs" | "MB" | "jobs";
 
 /** A measured quantity: what counts, and what each round gave. */
 export interface Figure {

@@ -41,10 +41,12 @@ interface Line {
 }
 
 /** A figure by itself, with a limit it must stay below, or without. */
-export function plainRow(line: Line, limits: { below?: number } = {}): Row {
-  const { below } = limits;
-  const target: Target | null =
-    below === undefined ? null : { of: "figure", bound: "below", limit: below, met: line.figure.value < below };
+export function plainRow(line: Line, limits: { below?: number; atMost?: number } = {}): Row {
+  const { below, atMost } = limits;
+  let target: Target | null = null;
+  if (below !== undefined) target = { of: "figure", bound: "below", limit: below, met: line.figure.value < below };
+  if (atMost !== undefined)
+    target = { of: "figure", bound: "at most", limit: atMost, met: line.figure.value <= atMost };
   return { ...line, baseline: null, comparison: null, target };
 }
 
@@ -52,13 +54,14 @@ export function plainRow(line: Line, limits: { below?: number } = {}): Row {
 export function ratioRow(
   line: Line,
   baseline: { label: string; figure: Figure },
-  limits: { atLeast?: number } = {},
+  limits: { atLeast?: number; atMost?: number } = {},
 ): Row {
   const ratios = line.figure.rounds.map((value, round) => value / (baseline.figure.rounds[round] ?? Number.NaN));
   const value = median(ratios);
-  const { atLeast } = limits;
-  const target: Target | null =
-    atLeast === undefined ? null : { of: "comparison", bound: "at least", limit: atLeast, met: value >= atLeast };
+  const { atLeast, atMost } = limits;
+  let target: Target | null = null;
+  if (atLeast !== undefined) target = { of: "comparison", bound: "at least", limit: atLeast, met: value >= atLeast };
+  if (atMost !== undefined) target = { of: "comparison", bound: "at most", limit: atMost, met: value <= atMost };
   return { ...line, baseline, comparison: { kind: "ratio", value }, target };
 }
 

@@ -1,11 +1,11 @@
 import Database from "better-sqlite3";
 import type { Filling } from "./bed.js";
 import { NOOP, orderedId, OTHER, payload } from "./jobs.js";
+import { schedulesOf } from "./schedules.js";
 
 const HOUR_MS = 3_600_000;
 // Inputs above this live in a table of their own; see the product's limits.
 const INLINE_BYTES = 512;
-const ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"];
 
 /** Writes jobs straight into a file that Holdfast's migration has made: quick, and not durable until the end. */
 export function fillSqlite(file: string, fillings: readonly Filling[]): void {
@@ -61,23 +61,10 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
        0, 'latest', 'allow', 1, @nextRunAt, @now, @now)`,
   );
 
-  /** Some thousand different patterns in a few zones, as many users would choose them; all have a slot this minute. */
-  function fillSchedules({ kind, count: schedules }: Filling): void {
+  function fillSchedules(filling: Filling): void {
     const now = Date.now();
-    const minute = Math.floor(now / 60_000) * 60_000;
     const input = JSON.stringify(payload());
-    const walls = ZONES.map((zone) => wallTime(zone, minute));
-    for (let index = 0; index < schedules; index++) {
-      insertSchedule.run({
-        name: `${kind} ${index}`,
-        version: orderedId(now),
-        cron: patternAt(walls[index % ZONES.length] as WallTime, index),
-        timezone: ZONES[index % ZONES.length],
-        input,
-        now,
-        nextRunAt: kind === "due schedules" ? minute : now + 24 * HOUR_MS + index,
-      });
-    }
+    for (const each of schedulesOf(filling, now)) insertSchedule.run({ ...each, input, now });
   }
 
   for (const filling of fillings) {
@@ -85,19 +72,4 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
   }
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();
-}
-
-interface WallTime {
-  hour: number;
-  minute: number;
-}
-
-function wallTime(zone: string, at: number): WallTime {
-  const options = { timeZone: zone, hourCycle: "h23", hour: "numeric", minute: "numeric" } as const;
-  const [hour = 0, minute = 0] = new Intl.DateTimeFormat("en-US", options).format(at).split(":").map(Number);
-  return { hour, minute };
-}
-
-function patternAt({ hour, minute }: WallTime, index: number): string {
-  return `${minute},${index % 60} ${hour},${index % 24} * * *`;
 }

@@ -12,6 +12,7 @@ import { table } from "./table.js";
 /** The bed of each store; loaded on demand, since each needs a driver of its own. */
 const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
   sqlite: async (folder) => (await import("./bed-sqlite.js")).sqliteBed(folder),
+  postgres: async (folder) => (await import("./bed-postgres.js")).postgresBed(folder),
 };
 
 /** A folder for this run, gone when the process is, however it ends. */
@@ -27,12 +28,17 @@ function makeFolder(): string {
 
 async function run(options: Options): Promise<void> {
   const begun = performance.now();
-  const bench: Bench = { bed: await BEDS[options.store](makeFolder()), scale: scaleOf(options.jobs, options.rounds) };
-  const cases = options.only.map((name) => (CASES[name] as MakeCase)(bench));
-  const samples = await runRounds(cases, options.rounds, stderrProgress());
-  const result = report(bench, cases, samples, (performance.now() - begun) / 1_000);
-  console.log(options.json ? JSON.stringify(result, null, 2) : table(result));
-  if (options.check && result.targets.missed > 0) process.exitCode = 1;
+  const bed = await BEDS[options.store](makeFolder());
+  try {
+    const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.beside) };
+    const cases = options.only.map((name) => (CASES[name] as MakeCase)(bench));
+    const samples = await runRounds(cases, options.rounds, stderrProgress());
+    const result = await report(bench, cases, samples, (performance.now() - begun) / 1_000);
+    console.log(options.json ? JSON.stringify(result, null, 2) : table(result));
+    if (options.check && result.targets.missed > 0) process.exitCode = 1;
+  } finally {
+    await bed.close();
+  }
 }
 
 try {

@@ -8,6 +8,10 @@ export async function openStore(url: string): Promise<Store> {
       const { sqlite } = await import("holdfast/sqlite");
       return sqlite(url.slice(colon + 1));
     }
+    case "postgres": {
+      const { postgres } = await import("holdfast/postgres");
+      return postgres(url);
+    }
     default:
       throw new Error(`the bench cannot open ${url}`);
   }

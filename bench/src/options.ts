@@ -14,7 +14,7 @@ export interface Options {
 /** The command line is wrong; the message is one sentence that says how. */
 export class UsageError extends Error {}
 
-const STORES: readonly StoreName[] = ["sqlite"];
+const STORES: readonly StoreName[] = ["sqlite", "postgres"];
 const JOBS = { usual: 100_000, least: 1_000, most: 1_000_000 };
 const ROUNDS = { usual: 3, least: 1, most: 20 };
 

@@ -16,6 +16,10 @@ export async function openRaw(url: string): Promise<Raw> {
       const { openRawSqlite } = await import("./raw-sqlite.js");
       return openRawSqlite(url.slice(colon + 1));
     }
+    case "postgres": {
+      const { openRawPostgres } = await import("./raw-postgres.js");
+      return openRawPostgres(url);
+    }
     default:
       throw new Error(`there is no raw baseline for ${url}`);
   }

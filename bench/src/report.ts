@@ -19,7 +19,12 @@ export interface Report {
   targets: { met: number; missed: number };
 }
 
-export function report({ bed, scale }: Bench, cases: readonly Case[], samples: Samples, seconds: number): Report {
+export async function report(
+  { bed, scale }: Bench,
+  cases: readonly Case[],
+  samples: Samples,
+  seconds: number,
+): Promise<Report> {
   const read = cases.map((each) => ({ name: each.name, rows: each.read(samples).map(rounded) }));
   const targets = read.flatMap(({ rows }) => rows).flatMap(({ target }) => (target === null ? [] : [target]));
   const met = targets.filter((target) => target.met).length;
@@ -33,7 +38,7 @@ export function report({ bed, scale }: Bench, cases: readonly Case[], samples: S
     jobs: scale.jobs,
     rounds: scale.rounds,
     machine: machine(),
-    database: bed.facts(),
+    database: await bed.facts(),
     cases: read,
     targets: { met, missed: targets.length - met },
   };

@@ -8,20 +8,22 @@ export const AT_LEAST = 0.8;
 interface Burdened {
   name: string;
   label: string;
-  burden: Filling;
+  burden: readonly Filling[];
   types?: readonly string[];
+  endless?: boolean;
+  held?: boolean;
 }
 
 /** The plain drain again, with jobs in the store that this drain does not run. */
-export function burdened(bench: Bench, { name, label, burden, types }: Burdened): Case {
+export function burdened(bench: Bench, { name, label, burden, ...how }: Burdened): Case {
   const { jobs } = bench.scale;
   const plain = plainDrain(bench);
   const trial = drainTrial(bench, {
     name,
     about: `drain ${label}`,
-    filling: [burden, { kind: "due", count: jobs }],
+    filling: [...burden, { kind: "due", count: jobs }],
     runs: jobs,
-    ...(types === undefined ? {} : { types }),
+    ...how,
   });
   return {
     name,

@@ -1,12 +1,17 @@
 import type { Bench, Case } from "../case.js";
 import { burdened } from "./burdened.js";
 
-/** Jobs of a higher priority that are not yet due must cost nothing. */
+/** Jobs of a higher priority that are not yet due must cost nothing, and neither must a long queue. */
 export function drainFuture(bench: Bench): Case {
-  const { jobs } = bench.scale;
+  const { ready, future } = bench.scale.beside;
+  const queue = ready === 0 ? "" : `at the head of ${ready.toLocaleString("en")} due jobs, `;
   return burdened(bench, {
     name: "drain-future",
-    label: "beside future jobs of higher priority",
-    burden: { kind: "future", count: jobs },
+    label: `${queue}beside ${future.toLocaleString("en")} future ones of higher priority`,
+    burden: [
+      { kind: "future", count: future },
+      { kind: "due", count: ready },
+    ],
+    endless: ready > 0,
   });
 }

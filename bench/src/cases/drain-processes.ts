@@ -2,7 +2,7 @@ import type { Bench, Case, Trial } from "../case.js";
 import { ratioRow, rates } from "../figures.js";
 import { startRole } from "../process.js";
 import type { Timed } from "../roles/enqueue.js";
-import { checkEnds, CONCURRENCY, plainDrain, runRates } from "./draining.js";
+import { checkEnds, plainDrain, runRates } from "./draining.js";
 
 const PROCESSES = 4;
 // Nobody but all of them together knows when the queue is empty: they tell often how far they are.
@@ -30,7 +30,13 @@ function drainTogether({ bed, scale: { jobs } }: Bench): Trial<Timed> {
     about: `drain by ${PROCESSES} processes`,
     async run(progress) {
       const place = await bed.place([{ kind: "due", count: jobs }]);
-      const order = { url: place.url, concurrency: CONCURRENCY, types: null, expect: null, progressMs: PROGRESS_MS };
+      const order = {
+        url: place.url,
+        concurrency: bed.limits.concurrency,
+        types: null,
+        expect: null,
+        progressMs: PROGRESS_MS,
+      };
       const ran = Array.from({ length: PROCESSES }, () => 0);
       let over = false;
       const workers = ran.map((_, index) =>

@@ -4,11 +4,11 @@ import { burdened } from "./burdened.js";
 
 /** A worker that asks for one type must not walk over the due jobs of another. */
 export function drainTypes(bench: Bench): Case {
-  const { jobs } = bench.scale;
+  const { other } = bench.scale.beside;
   return burdened(bench, {
     name: "drain-types",
-    label: "of one type, behind due jobs of another",
-    burden: { kind: "other", count: jobs },
+    label: `of one type, behind ${other.toLocaleString("en")} due jobs of another`,
+    burden: [{ kind: "other", count: other }],
     types: [NOOP],
   });
 }

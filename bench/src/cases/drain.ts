@@ -3,7 +3,6 @@ import { figure, plainRow, ratioRow, rates } from "../figures.js";
 import { BATCH, plainDrain, rawDrainTrial, runRates } from "./draining.js";
 
 const SMALL_BATCH = 100;
-const AT_LEAST = 0.6;
 
 /** How fast one worker process gets through no-op jobs, against the same writes by hand. */
 export function drain(bench: Bench): Case {
@@ -34,7 +33,7 @@ export function drain(bench: Bench): Case {
         ratioRow(
           { name: "rate", label: "no-op jobs, one worker process", figure: rate },
           against(BATCH, rates(samples.of(byLarge))),
-          { atLeast: AT_LEAST },
+          { atLeast: bench.bed.limits.drain },
         ),
         ratioRow(
           { name: "rateToSmallBatch", label: "the same", figure: rate },

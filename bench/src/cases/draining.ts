@@ -6,7 +6,6 @@ import { playRole } from "../process.js";
 import type { DrainResult } from "../roles/drain.js";
 import type { ResultOf } from "../roles/index.js";
 
-export const CONCURRENCY = 10;
 /** Holdfast's largest batch, and so the baseline's. */
 export const BATCH = 500;
 const PROGRESS_MS = 100;
@@ -20,6 +19,10 @@ export interface DrainTrial {
   dead?: number;
   types?: readonly string[];
   rounds?: number;
+  /** There is more than that to run: the worker is stopped after so many. */
+  endless?: boolean;
+  /** Beside a transaction that sees the place as it was before. */
+  held?: boolean;
 }
 
 /** One worker process with default settings but for its concurrency, from a full queue to an empty one. */
@@ -31,10 +34,14 @@ export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult
     ...(trial.rounds === undefined ? {} : { rounds: trial.rounds }),
     async run(progress) {
       const place = await bed.place(filling);
-      const order = { url: place.url, concurrency: CONCURRENCY, types, expect: runs, progressMs: PROGRESS_MS };
+      const { concurrency } = bed.limits;
+      const order = { url: place.url, concurrency, types, expect: runs, progressMs: PROGRESS_MS };
+      const letGo = trial.held === true ? await bed.hold(place) : null;
       const result = await playRole("drain", order, (ran) => progress(ran / runs));
+      await letGo?.();
       const kept = filling.find(({ kind }) => kind === "finished")?.count ?? 0;
-      await checkEnds(place.url, { completed: runs + kept, dead: trial.dead ?? 0 });
+      const completed = kept + (trial.endless === true ? result.ran : runs);
+      await checkEnds(place.url, { completed, dead: trial.dead ?? 0 });
       await place.remove();
       return result;
     },
@@ -44,7 +51,7 @@ export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult
 /** The same writes by hand, in batches of this size. */
 export function rawDrainTrial(
   { bed }: Bench,
-  trial: Omit<DrainTrial, "dead" | "types"> & { batch: number },
+  trial: Omit<DrainTrial, "dead" | "types" | "endless" | "held"> & { batch: number },
 ): Trial<ResultOf<"rawDrain">> {
   const { name, about, filling, runs, batch } = trial;
   return {

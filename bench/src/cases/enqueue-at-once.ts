@@ -4,10 +4,11 @@ import { enqueueTrial, oneCaller, rawSingly } from "./enqueuing.js";
 
 /** Many callers at once share commits without knowing of each other. */
 export function enqueueAtOnce(bench: Bench): Case {
-  const { callers, atOnce } = bench.scale;
+  const { callers, atOnce: count } = bench.scale;
+  const { atOnce } = bench.bed.limits;
   const one = oneCaller(bench);
   const raw = rawSingly(bench);
-  const many = enqueueTrial(bench, `enqueue by ${callers} callers`, { how: "singly", callers, count: atOnce });
+  const many = enqueueTrial(bench, `enqueue by ${callers} callers`, { how: "singly", callers, count });
   return {
     name: "enqueue-at-once",
     trials: [one, raw, many],
@@ -22,6 +23,7 @@ export function enqueueAtOnce(bench: Bench): Case {
         ratioRow(
           { name: "rateToOne", label: "the same", figure: rate },
           { label: "one caller", figure: rates(samples.of(one)) },
+          atOnce === null ? {} : { atLeast: atOnce },
         ),
       ];
     },

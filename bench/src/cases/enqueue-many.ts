@@ -6,6 +6,7 @@ import { enqueueTrial, rawInsertTrial } from "./enqueuing.js";
 /** One `enqueueMany`. */
 export function enqueueMany(bench: Bench): Case {
   const { jobs } = bench.scale;
+  const atLeast = bench.bed.limits.enqueueMany;
   const bulk = enqueueTrial(bench, "enqueueMany", { how: "in bulk", callers: 1, count: jobs });
   const raw = rawInsertTrial(bench, jobs, BATCH);
   return {
@@ -15,6 +16,7 @@ export function enqueueMany(bench: Bench): Case {
       ratioRow(
         { name: "rate", label: "enqueueMany", figure: rates(samples.of(bulk)) },
         { label: `raw by ${BATCH}`, figure: rates(samples.of(raw)) },
+        atLeast === null ? {} : { atLeast },
       ),
     ],
   };

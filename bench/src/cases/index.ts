@@ -2,6 +2,7 @@ import type { MakeCase } from "../case.js";
 import { drainExpired } from "./drain-expired.js";
 import { drainFinished } from "./drain-finished.js";
 import { drainFuture } from "./drain-future.js";
+import { drainHeld } from "./drain-held.js";
 import { drainLarge } from "./drain-large.js";
 import { drainProcesses } from "./drain-processes.js";
 import { drainTypes } from "./drain-types.js";
@@ -22,6 +23,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   drain,
   "drain-future": drainFuture,
   "drain-finished": drainFinished,
+  "drain-held": drainHeld,
   "drain-expired": drainExpired,
   "drain-types": drainTypes,
   "drain-processes": drainProcesses,

@@ -1,0 +1,88 @@
+import pg from "pg";
+import type { Filling } from "./bed.js";
+import { NOOP, OTHER, payload } from "./jobs.js";
+import { schedulesOf } from "./schedules.js";
+
+const HOUR_MS = 3_600_000;
+// Inputs above this live in a table of their own; see the product's limits.
+const INLINE_BYTES = 512;
+
+/** Writes jobs straight into the tables that Holdfast's migration has made. */
+export async function fillPostgres(url: string, fillings: readonly Filling[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  for (const [nth, filling] of fillings.entries()) {
+    if (filling.kind.endsWith("schedules")) await fillSchedules(client, filling);
+    else await fillJobs(client, filling, nth);
+  }
+  await client.query("VACUUM ANALYZE");
+  await client.end();
+}
+
+async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling, nth: number): Promise<void> {
+  const text = JSON.stringify(payload(inputBytes));
+  const large = text.length > INLINE_BYTES;
+  const now = Date.now();
+  // Due jobs are the youngest: everything else that is due stands before them.
+  const at = kind === "due" ? now - 1_000 : now - HOUR_MS;
+  const finished = kind === "finished";
+  const type = kind === "other" ? OTHER : NOOP;
+  const priority = kind === "future" ? 10 : 0;
+  const [state, attempt] = finished ? ["completed", 1] : ["pending", 0];
+  const dueAt = kind === "future" ? now + HOUR_MS : at;
+  const expiresAt = kind === "expired" ? now - 1 : null;
+  // Like those that Holdfast makes: ordered by time, then by number.
+  const id = `(lpad(to_hex(${at}::bigint), 12, '0') || '7' || lpad(to_hex(n & 4095), 3, '0') || '8' || lpad('${nth}', 3, '0') || lpad(to_hex(n), 12, '0'))::uuid`;
+  const common =
+    "id, seq, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases, fence, run_at, expires_at, created_at, updated_at";
+  const values = `${id}, nextval('holdfast.job_seq'), $1, 'default', $2::smallint, $3, $4::json, $5::integer, $6::smallint, 4, 0, 0, $6::integer, $7::bigint, $8::bigint, $7::bigint, $7::bigint`;
+  const given = [type, priority, state, large ? null : text, text.length, attempt, at, expiresAt];
+  const rows = `FROM generate_series(1, ${count}) AS n`;
+  await client.query(
+    "INSERT INTO holdfast.lanes (queue, priority, paused, used_at) VALUES ('default', $1, false, $2) ON CONFLICT DO NOTHING",
+    [priority, now],
+  );
+  if (finished) {
+    // Ends are spread over the hour, as retention's index would have them.
+    const ended = `$7::bigint + (n::bigint * ${HOUR_MS} / ${count})`;
+    await client.query(
+      `INSERT INTO holdfast.archive (${common}, claimed_at, started_at, output, finished_at) SELECT ${values}, ${ended}, ${ended}, '{}', ${ended} ${rows}`,
+      given,
+    );
+  } else {
+    await client.query(`INSERT INTO holdfast.live (${common}, due_at) SELECT ${values}, $9::bigint ${rows}`, [
+      ...given,
+      dueAt,
+    ]);
+    if (large)
+      await client.query(
+        "INSERT INTO holdfast.inputs (job, input) SELECT id, $1::json FROM holdfast.live WHERE input IS NULL",
+        [text],
+      );
+  }
+  await client.query(
+    "INSERT INTO holdfast.counts (queue, type, state, n) VALUES ('default', $1, $2, $3) ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n",
+    [type, state, count],
+  );
+}
+
+async function fillSchedules(client: pg.Client, filling: Filling): Promise<void> {
+  const now = Date.now();
+  const schedules = schedulesOf(filling, now);
+  await client.query(
+    `INSERT INTO holdfast.schedules (name, version, origin, type, queue, priority, input, max_attempts, cron, timezone,
+       jitter_ms, catch_up, overlap, enabled, next_run_at, created_at, updated_at)
+     SELECT s.name, s.version, 'runtime', '${NOOP}', 'default', 0, $6::json, 4, s.cron, s.timezone,
+       0, 'latest', 'allow', true, s.next_run_at, $7::bigint, $7::bigint
+     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) AS s (name, version, cron, timezone, next_run_at)`,
+    [
+      schedules.map(({ name }) => name),
+      schedules.map(({ version }) => version),
+      schedules.map(({ cron }) => cron),
+      schedules.map(({ timezone }) => timezone),
+      schedules.map(({ nextRunAt }) => nextRunAt),
+      JSON.stringify(payload()),
+      now,
+    ],
+  );
+}

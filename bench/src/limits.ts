@@ -1,0 +1,33 @@
+/** What a store is held to, and how much of what it is tried with. */
+export interface Limits {
+  /** Handlers at once in drains. */
+  concurrency: number;
+  /** A drain over the same writes by hand. */
+  drain: number;
+  /** Many callers at once over one; null: not held to anything. */
+  atOnce: number | null;
+  /** `enqueueMany` over the same rows by hand. */
+  enqueueMany: number | null;
+  /** Enqueue to start over the two commits it cannot do without: so many milliseconds more, or so many times as long. */
+  latency: { moreMs: number } | { times: number };
+  /** Jobs beside which a drain must stay as fast, in multiples of the jobs drained. */
+  beside: { ready: number; future: number; finished: number; expired: number; other: number };
+}
+
+export const SQLITE: Limits = {
+  concurrency: 10,
+  drain: 0.6,
+  atOnce: null,
+  enqueueMany: null,
+  latency: { moreMs: 0.3 },
+  beside: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
+};
+
+export const POSTGRES: Limits = {
+  concurrency: 24,
+  drain: 0.7,
+  atOnce: 20,
+  enqueueMany: 0.7,
+  latency: { times: 1.5 },
+  beside: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
+};
