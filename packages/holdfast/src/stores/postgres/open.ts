@@ -10,6 +10,8 @@ import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, t
 import { insertOperation, type InsertRunner } from "./insert.js";
 import { laneKeeper } from "./lanes.js";
 import { leaseOperations } from "./leases.js";
+import { importOperation } from "./legacy/import.js";
+import type { LegacyImport, LegacyImportOptions } from "./legacy/options.js";
 import { Listener, type PgListener } from "./listener.js";
 import { migrate, migrationScript } from "./migrate.js";
 import { Notifier } from "./notifier.js";
@@ -39,6 +41,21 @@ const POSTGRES_FIELDS: ReadonlySet<string> = new Set(["pool", "schema", "connect
 export interface PostgresStore extends Store {
   /** The SQL of `migrate`, for those who run it by other means. */
   migrations(): string;
+  /**
+   * Makes jobs of the rows of an old table, and drops tables that are no longer needed: all of it or nothing, in one
+   * transaction, with the old table locked. Ids, times and errors are kept. What was running is due at once and counts
+   * as a lost lease. Rows that were imported before are skipped.
+   *
+   * ```ts
+   * await store.importLegacy({
+   *   table: "email_processing_jobs",
+   *   type: "email_processing",
+   *   map: { id: "id", user: "user_id", status: "status", input: ["connection_id"], error: "error_message" },
+   *   drop: true,
+   * });
+   * ```
+   */
+  importLegacy(options: LegacyImportOptions): Promise<LegacyImport>;
 }
 
 /** Opens a store on a PostgreSQL database. Nothing is touched before `migrate`. */
@@ -72,6 +89,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const changes = changeOperations(sql);
   const upkeep = upkeepOperations(sql);
   const queries = queryOperations(sql);
+  const importLegacy = importOperation(sql, queries);
   const schedules = scheduleOperations(sql, insert);
   const lanes = laneKeeper(sql, db);
   const time = (): number | null => (clock === systemClock ? null : clock.now());
@@ -123,6 +141,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     capabilities: { transactions: true, strictOrder: true, push: notifies, together: false },
     migrations: () => migrationScript(settings),
     migrate: () => under(() => migrate(db, settings)),
+    importLegacy: (given) =>
+      under(async () => {
+        const answer = await importLegacy(db, given, time());
+        if (!answer.dryRun && answer.imported > 0) hint({ kind: "work", inMs: 0 });
+        return answer;
+      }),
     async close() {
       if (closed) return;
       closed = true;

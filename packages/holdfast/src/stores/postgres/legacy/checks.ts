@@ -1,0 +1,100 @@
+import { LIMITS } from "../../../defaults.js";
+import { InvalidOption } from "../../../errors.js";
+import { show } from "../../../options.js";
+import type { Transaction } from "../db.js";
+import { isDataError } from "../faults.js";
+import type { Sql } from "../sql.js";
+import type { Reading } from "./columns.js";
+import type { ImportPlan } from "./options.js";
+import { STAGED } from "./rows.js";
+import type { Table } from "./table.js";
+
+const one = async (runner: Transaction, text: string, values: readonly unknown[] = []): Promise<readonly unknown[]> =>
+  (await runner.run({ name: "", text }, values))[0] ?? [];
+
+/** Refuses rows without an id or with a word that means nothing. Gives the number of rows. */
+export async function checkRows(
+  runner: Transaction,
+  plan: ImportPlan,
+  table: Table,
+  { sql }: Reading,
+): Promise<number> {
+  const text = `SELECT lower(btrim(${sql.status})), count(*)::float8, count(*) FILTER (WHERE ${sql.id} IS NULL)::float8
+    FROM ${table.quoted} l GROUP BY 1 ORDER BY 2 DESC`;
+  const groups = (await runner.run({ name: "", text }, [])) as [string | null, number, number][];
+  const nameless = groups.reduce((sum, [, , missing]) => sum + missing, 0);
+  if (nameless > 0) throw new InvalidOption("map.id", `${nameless} rows of ${table.title} have no id`);
+  const unknown = groups.filter(([word]) => word === null || !plan.words.has(word));
+  if (unknown.length > 0) {
+    const told = unknown.slice(0, 10).map(([word, rows]) => `${show(word)} (${rows} rows)`);
+    throw new InvalidOption(
+      "statuses",
+      `${table.title} has statuses whose meaning is not known: ${told.join(", ")}; say which state each is, as in { ${JSON.stringify(unknown[0]?.[0] ?? "word")}: "pending" }`,
+    );
+  }
+  return groups.reduce((sum, [, rows]) => sum + rows, 0);
+}
+
+/** Refuses values that a job cannot have. */
+export async function checkValues(runner: Transaction, table: Table, { sql }: Reading): Promise<void> {
+  const text = `SELECT min(${sql.priority}), max(${sql.priority}), max(length(${sql.queue})), max(length(${sql.user})), max(length(${sql.id}))
+    FROM ${table.quoted} l`;
+  const [lowest, highest, queue, user, id] = (await one(runner, text)) as (number | null)[];
+  for (const priority of [lowest, highest]) {
+    if (Math.abs(priority ?? 0) <= LIMITS.priority) continue;
+    throw new InvalidOption(
+      "map.priority",
+      `${table.title} has the priority ${priority}; priorities are -${LIMITS.priority} to ${LIMITS.priority}, and one for all rows can be given as priority`,
+    );
+  }
+  refuseLonger("map.queue", queue, LIMITS.queueLength);
+  refuseLonger("map.user", user, LIMITS.userLength);
+  refuseLonger("map.id", id, LIMITS.tagLength - "legacy:".length);
+}
+
+function refuseLonger(field: string, length: number | null | undefined, most: number): void {
+  if ((length ?? 0) > most) throw new InvalidOption(field, `a value is ${length} characters long; at most ${most}`);
+}
+
+/** Refuses what would make of two rows one job, or of a row somebody else's, or a job too large to be run. */
+export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportPlan, table: Table): Promise<void> {
+  const [twice] = await one(runner, `SELECT id::text FROM ${STAGED} GROUP BY id HAVING count(*) > 1 LIMIT 1`);
+  if (twice !== undefined) throw new InvalidOption("map.id", `${table.title} has the id ${show(twice)} more than once`);
+  const [taken, type] = await one(
+    runner,
+    `SELECT g.id::text, j.type FROM ${STAGED} g JOIN (SELECT id, type FROM ${s}.live UNION ALL SELECT id, type FROM ${s}.archive) j
+       ON j.id = g.id WHERE j.type <> $1 LIMIT 1`,
+    [plan.type],
+  );
+  if (taken !== undefined) {
+    throw new InvalidOption("map.id", `${show(taken)} is the id of a job of type ${show(type)} that is there already`);
+  }
+  const [large, bytes] = await one(
+    runner,
+    `SELECT id::text, input_bytes FROM ${STAGED} WHERE input_bytes > ${LIMITS.payloadBytes}
+       AND state NOT IN ('completed', 'dead', 'cancelled') LIMIT 1`,
+  );
+  if (large !== undefined) {
+    throw new InvalidOption(
+      "map.input",
+      `the input of ${show(large)} is ${String(bytes)} bytes of JSON; the limit is ${LIMITS.payloadBytes} for a job that is to run`,
+    );
+  }
+}
+
+/** PostgreSQL tells the value that it could not read, but not of which column it is. */
+export async function blame(runner: Transaction, error: unknown, table: Table, reading: Reading): Promise<unknown> {
+  if (!isDataError(error)) return error;
+  await runner.script("ROLLBACK TO SAVEPOINT holdfast_read");
+  for (const { field, otherwise } of reading.mapped) {
+    try {
+      await one(runner, `SELECT count((${reading.sql[field]})::text) FROM ${table.quoted} l`);
+    } catch (found) {
+      return new InvalidOption(
+        `map.${field}`,
+        `${table.title} has a value that ${otherwise}: ${(found as Error).message}`,
+      );
+    }
+  }
+  return error;
+}

@@ -1,0 +1,134 @@
+import { InvalidOption } from "../../../errors.js";
+import { show } from "../../../options.js";
+import type { Field, LegacyMap } from "./options.js";
+import { quote, type Column } from "./table.js";
+
+/** How a column is read: SQL over the old row `l`, or null if its type cannot hold such a thing. */
+type Reader = (column: Column) => string | null;
+
+const text: Reader = ({ name }) => `l.${quote(name)}::text`;
+
+const whole: Reader = ({ name, category }) => {
+  if (category === "N") return `l.${quote(name)}::integer`;
+  return category === "S" ? `nullif(l.${quote(name)}::text, '')::integer` : null;
+};
+
+// 10^11 seconds are the year 5138, 10^11 milliseconds are 1973.
+const SECONDS_BELOW = 100_000_000_000;
+
+const time: Reader = ({ name, type, category }) => {
+  const column = `l.${quote(name)}`;
+  if (category === "N") {
+    return `(CASE WHEN abs(${column}) < ${SECONDS_BELOW} THEN ${column} * 1000.0 ELSE ${column} END)::bigint`;
+  }
+  if (category === "S") return milliseconds(`nullif(${column}::text, '')::timestamptz`);
+  return ["timestamptz", "timestamp", "date"].includes(type) ? milliseconds(`${column}::timestamptz`) : null;
+};
+
+function milliseconds(timestamp: string): string {
+  return `(extract(epoch FROM ${timestamp}) * 1000)::bigint`;
+}
+
+const json: Reader = ({ name, type, category }) => {
+  if (type === "json" || type === "jsonb") return `l.${quote(name)}::json`;
+  return category === "S" ? `nullif(l.${quote(name)}::text, '')::json` : null;
+};
+
+const NO_TIME = "is no time";
+const NO_NUMBER = "is no number";
+const NO_JSON = "is no JSON; as a list, [column], it becomes a part of an object";
+const ANY = "cannot be read";
+
+interface Kind {
+  read: Reader;
+  sqlType: string;
+  /** What is to be said of a value or a column that cannot be read so. */
+  otherwise: string;
+}
+const TEXT: Kind = { read: text, sqlType: "text", otherwise: ANY };
+const WHOLE: Kind = { read: whole, sqlType: "integer", otherwise: NO_NUMBER };
+const TIME: Kind = { read: time, sqlType: "bigint", otherwise: NO_TIME };
+const JSON_KIND: Kind = { read: json, sqlType: "json", otherwise: NO_JSON };
+
+const KINDS: Readonly<Record<Field, Kind>> = {
+  id: TEXT,
+  status: TEXT,
+  user: TEXT,
+  input: JSON_KIND,
+  output: JSON_KIND,
+  error: TEXT,
+  queue: TEXT,
+  priority: WHOLE,
+  attempt: WHOLE,
+  retries: WHOLE,
+  maxAttempts: WHOLE,
+  maxRetries: WHOLE,
+  runAt: TIME,
+  expiresAt: TIME,
+  createdAt: TIME,
+  updatedAt: TIME,
+  claimedAt: TIME,
+  startedAt: TIME,
+  finishedAt: TIME,
+};
+
+/** What each field is read by: SQL over the old row `l`, which is NULL for what is not mapped. */
+export interface Reading {
+  sql: Readonly<Record<Field, string>>;
+  /** The fields that are mapped, with what is wrong if one cannot be read. */
+  mapped: readonly { field: Field; otherwise: string }[];
+}
+
+/** Checks the map against the columns that the table has. */
+export function readColumns(map: LegacyMap, columns: ReadonlyMap<string, Column>, table: string): Reading {
+  function columnOf(name: unknown, option: string): Column {
+    const column = typeof name === "string" ? columns.get(name) : undefined;
+    if (column !== undefined) return column;
+    throw new InvalidOption(
+      option,
+      `${table} has no column ${show(name)}; it has ${[...columns.keys()].map(show).join(", ")}`,
+    );
+  }
+
+  function read(field: Field): string {
+    const { read: reader, sqlType, otherwise } = KINDS[field];
+    const given = map[field];
+    if (given === undefined) return `NULL::${sqlType}`;
+    if (typeof given === "object" && sqlType === "json") return objectOf(given, `map.${field}`, columnOf);
+    const column = columnOf(given, `map.${field}`);
+    const sql = reader(column);
+    if (sql !== null) return sql;
+    throw new InvalidOption(
+      `map.${field}`,
+      `column ${show(column.name)} is of type ${column.type}, which ${otherwise}`,
+    );
+  }
+
+  const fields = Object.keys(KINDS) as Field[];
+  return {
+    sql: Object.fromEntries(fields.map((field) => [field, read(field)])) as Record<Field, string>,
+    mapped: fields
+      .filter((field) => map[field] !== undefined)
+      .map((field) => ({ field, otherwise: KINDS[field].otherwise })),
+  };
+}
+
+// PostgreSQL cuts longer names of columns off, and these become names of columns.
+const LONGEST_KEY_BYTES = 63;
+
+/** An object made of columns. */
+function objectOf(
+  given: readonly string[] | Readonly<Record<string, string>>,
+  option: string,
+  columnOf: (name: unknown, option: string) => Column,
+): string {
+  const pairs = Array.isArray(given) ? given.map((name: string) => [name, name] as const) : Object.entries(given);
+  const parts = pairs.map(([key, name]) => {
+    if (key === "" || key.includes("\0") || Buffer.byteLength(key) > LONGEST_KEY_BYTES) {
+      throw new InvalidOption(option, `${show(key)} is not a key of 1 to ${LONGEST_KEY_BYTES} bytes`);
+    }
+    return `l.${quote(columnOf(name, `${option}.${key}`).name)} AS ${quote(key)}`;
+  });
+  if (parts.length === 0) throw new InvalidOption(option, "names no column");
+  return `(SELECT row_to_json(o) FROM (SELECT ${parts.join(", ")}) o)`;
+}

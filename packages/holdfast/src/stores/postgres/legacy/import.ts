@@ -1,0 +1,213 @@
+import { StoreUnavailable } from "../../../errors.js";
+import { isFinished, STATE_NAMES, type State } from "../../../state.js";
+import type { StoredJob } from "../../../store.js";
+import type { Db, Transaction } from "../db.js";
+import { sqlState } from "../faults.js";
+import { laneKeeper, type Lane } from "../lanes.js";
+import type { QueryOperations } from "../queries.js";
+import { NOW, type Sql } from "../sql.js";
+import { blame, checkRows, checkStaged, checkValues } from "./checks.js";
+import { readColumns, type Reading } from "./columns.js";
+import {
+  readImportOptions,
+  type ImportPlan,
+  type LegacyImport,
+  type LegacyImportOptions,
+  type LegacyProgress,
+} from "./options.js";
+import { countRows, moveRows, STAGED, stageRows, stagingTable } from "./rows.js";
+import { columnsOf, dropTables, findTable, LOCK_WAIT, lockTables, type Table } from "./table.js";
+
+// Any number will do as long as nobody else locks it.
+const IMPORT_LOCK = 4_836_502_118;
+const CHUNK = 10_000;
+const SAMPLES = 5;
+/** From this many rows on, the planner is told at once what the tables hold now. */
+const ANALYZE_FROM = 10_000;
+
+/**
+ * importLegacy: the rows of an old table become jobs, and tables that are no longer needed go, in one transaction. The
+ * old table is locked meanwhile, so that no row can come or change behind the import's back.
+ */
+export function importOperation(
+  sql: Sql,
+  queries: QueryOperations,
+): (db: Db, options: LegacyImportOptions, now: number | null) => Promise<LegacyImport> {
+  return async (db, options, now) => {
+    const { plan, orThrown } = heeding(readImportOptions(options));
+    const imported = db.transaction(async (runner) => {
+      await runner.script(SETTINGS);
+      await waitForOthers(runner);
+      if (!plan.dryRun) return importRows(runner, sql, queries, plan, now);
+      await runner.script("SAVEPOINT holdfast_dry_run");
+      const found = await importRows(runner, sql, queries, plan, now);
+      await runner.script("ROLLBACK TO SAVEPOINT holdfast_dry_run");
+      return found;
+    });
+    const answer = await imported.catch(orThrown);
+    if (!plan.dryRun && answer.imported >= ANALYZE_FROM) {
+      // Only a help: autovacuum does it later, and the import is done.
+      await db.run({ name: "", text: `ANALYZE ${sql.s}.live, ${sql.s}.archive` }, []).catch(() => {});
+    }
+    return answer;
+  };
+}
+
+/** What the caller's own function throws is the caller's, and not told as an error of the database. */
+function heeding(plan: ImportPlan): { plan: ImportPlan; orThrown: (error: unknown) => never } {
+  let thrown: { error: unknown } | null = null;
+  function onProgress(progress: LegacyProgress): void {
+    try {
+      plan.onProgress(progress);
+    } catch (error) {
+      thrown = { error };
+      throw error;
+    }
+  }
+  return {
+    plan: { ...plan, onProgress },
+    orThrown(error) {
+      throw thrown === null ? error : thrown.error;
+    },
+  };
+}
+
+/**
+ * Limits on statements are meant for requests, not for this. Times without a zone are UTC. Each statement must see what was
+ * committed before the lock was given.
+ */
+const SETTINGS = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = '${LOCK_WAIT}'; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'`;
+
+/** One import at a time, or two tables with the same ids could bring in the same job twice. */
+async function waitForOthers(runner: Transaction): Promise<void> {
+  try {
+    await runner.script(`SELECT pg_advisory_xact_lock(${IMPORT_LOCK})`);
+  } catch (error) {
+    if (sqlState(error) !== "55P03") throw error;
+    throw new StoreUnavailable("another import is under way; import again when it has ended", error);
+  }
+}
+
+async function importRows(
+  runner: Transaction,
+  sql: Sql,
+  queries: QueryOperations,
+  plan: ImportPlan,
+  clock: number | null,
+): Promise<LegacyImport> {
+  const table = await findTable(runner, plan.table, sql.s);
+  const drop = new Map<string, Table>();
+  for (const name of plan.drop) {
+    const found = await findTable(runner, name, sql.s);
+    drop.set(found.oid, found);
+  }
+  const dropped = [...drop.values()];
+  await lockTables(runner, table, dropped);
+  const reading = readColumns(plan.map, await columnsOf(runner, table), table.title);
+  await tryToDrop(runner, dropped);
+  const [time] = await runner.run({ name: "", text: `WITH ${NOW} SELECT now::float8 FROM t` }, [clock]);
+  const now = time?.[0] as number;
+
+  const total = await stage(runner, sql, plan, table, reading, now);
+  await checkStaged(runner, sql, plan, table);
+  const skipped = await leaveOutKnown(runner, sql);
+  plan.onProgress({ done: skipped, total });
+  await move(runner, sql, (done) => plan.onProgress({ done: skipped + done, total }));
+  const byState = Object.fromEntries(STATE_NAMES.map((state) => [state, 0])) as Record<State, number>;
+  for (const [state, n] of await runner.run({ name: "", text: countRows(sql) }, [now])) {
+    byState[state as State] = n as number;
+  }
+  const samples = await readSamples(runner, queries);
+  await dropTables(runner, dropped);
+  // Last, because others who enqueue into the same lanes may have to wait from here on.
+  await addLanes(runner, sql, now);
+  return {
+    imported: total - skipped,
+    skipped,
+    byState,
+    dropped: dropped.map(({ title }) => title),
+    samples,
+    dryRun: plan.dryRun,
+  };
+}
+
+/** To learn at the end of a long import that a table cannot go would be late. */
+async function tryToDrop(runner: Transaction, tables: readonly Table[]): Promise<void> {
+  await runner.script("SAVEPOINT holdfast_drop");
+  await dropTables(runner, tables);
+  await runner.script("ROLLBACK TO SAVEPOINT holdfast_drop; RELEASE SAVEPOINT holdfast_drop");
+}
+
+/** Reads the whole old table, as it will be. */
+async function stage(
+  runner: Transaction,
+  sql: Sql,
+  plan: ImportPlan,
+  table: Table,
+  reading: Reading,
+  now: number,
+): Promise<number> {
+  await runner.script(stagingTable(sql));
+  // Policies must not hide rows that are lost with the table: with this off, PostgreSQL refuses instead.
+  await runner.script("SET LOCAL row_security = off; SAVEPOINT holdfast_read");
+  try {
+    const total = await checkRows(runner, plan, table, reading);
+    await checkValues(runner, table, reading);
+    const words = [...plan.words.keys()];
+    const states = [...plan.words.values()];
+    const values = [now, words, states, plan.type, plan.queue, plan.priority, plan.maxAttempts, plan.tags];
+    await runner.run({ name: "", text: stageRows(sql, table, reading) }, values);
+    await runner.script(`RELEASE SAVEPOINT holdfast_read; SET LOCAL row_security = DEFAULT;
+      CREATE UNIQUE INDEX ON ${STAGED} (seq); ANALYZE ${STAGED}`);
+    return total;
+  } catch (error) {
+    throw await blame(runner, error, table, reading);
+  }
+}
+
+/** Takes rows whose job is there already out of the staged ones. */
+async function leaveOutKnown(runner: Transaction, { s }: Sql): Promise<number> {
+  const text = `WITH known AS (
+      DELETE FROM ${STAGED} g WHERE EXISTS (SELECT 1 FROM ${s}.live j WHERE j.id = g.id)
+        OR EXISTS (SELECT 1 FROM ${s}.archive j WHERE j.id = g.id) RETURNING 1
+    ) SELECT count(*)::integer FROM known`;
+  const [row] = await runner.run({ name: "", text }, []);
+  return row?.[0] as number;
+}
+
+async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => void): Promise<void> {
+  const statement = { name: "", text: moveRows(sql) };
+  let last = "-1";
+  let done = 0;
+  for (;;) {
+    const [row] = await runner.run(statement, [last, CHUNK]);
+    const [count, upTo] = row as [number, string | null];
+    if (upTo === null) return;
+    last = upTo;
+    done += count;
+    onChunk(done);
+  }
+}
+
+/** One of each state first. */
+async function readSamples(runner: Transaction, queries: QueryOperations): Promise<StoredJob[]> {
+  const text = `SELECT id::text FROM (SELECT id, seq, row_number() OVER (PARTITION BY state ORDER BY seq) AS place FROM ${STAGED}) g
+    ORDER BY place, seq LIMIT ${SAMPLES}`;
+  const samples: StoredJob[] = [];
+  for (const [id] of await runner.run({ name: "", text }, [])) {
+    const job = await queries.get(runner, id as string, {});
+    if (job !== null) samples.push(job);
+  }
+  return samples;
+}
+
+async function addLanes(runner: Transaction, sql: Sql, now: number): Promise<void> {
+  const live = STATE_NAMES.filter((state) => !isFinished(state));
+  const text = `SELECT DISTINCT queue, priority FROM ${STAGED} WHERE state = ANY ($1::text[])`;
+  const rows = await runner.run({ name: "", text }, [live]);
+  const lanes: Lane[] = rows.map(([queue, priority]) => ({ queue: queue as string, priority: priority as number }));
+  // A keeper of its own: what is undone with this transaction must not be taken for known.
+  await laneKeeper(sql, runner).ensure(lanes, now);
+}

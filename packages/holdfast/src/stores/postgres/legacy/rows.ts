@@ -1,0 +1,125 @@
+import { LIMITS } from "../../../defaults.js";
+import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../../state.js";
+import { COMMON } from "../schema.js";
+import type { Sql } from "../sql.js";
+import type { Reading } from "./columns.js";
+import type { Table } from "./table.js";
+
+/** Where the jobs to be are kept until they are moved, chunk by chunk. Gone with the transaction. */
+export const STAGED = "pg_temp.holdfast_legacy";
+
+const list = (states: readonly string[]): string => `(${states.map((state) => `'${state}'`).join(", ")})`;
+const FINISHED = list(STATE_NAMES.filter(isFinished));
+const LEASED = list(STATE_NAMES.filter(isLeased));
+const WAITING = list(STATE_NAMES.filter(isWaiting));
+
+const UUID = "'^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$'";
+
+export function stagingTable({ s }: Sql): string {
+  return `CREATE TEMP TABLE holdfast_legacy (LIKE ${s}.archive, due_at bigint) ON COMMIT DROP`;
+}
+
+/** A value that is given with the statement, by its place among the values. */
+export const PLACES = {
+  now: "$1",
+  words: "$2",
+  states: "$3",
+  type: "$4",
+  queue: "$5",
+  priority: "$6",
+  max: "$7",
+  tags: "$8",
+};
+
+/**
+ * Writes the old rows as jobs, oldest first. What the old table does not tell is made up as little as possible: a job was
+ * made at its first known time, changed last at its latest, and its attempts are as many as its state needs.
+ */
+export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): string {
+  const raw = Object.entries(read).map(([field, part]) => `${part} AS "${field}"`);
+  const { now, words, states, type, queue, priority, max, tags } = PLACES;
+  const used = `CASE WHEN r."retries" IS NULL THEN r."attempt"
+      WHEN m.state IN ${WAITING} OR m.state = 'cancelled' THEN r."retries" ELSE r."retries" + 1 END`;
+  const atLeast = `CASE m.state WHEN 'pending' THEN 0 WHEN 'cancelled' THEN (r."startedAt" IS NOT NULL)::integer ELSE 1 END`;
+  const values: Partial<Record<string, string>> = {
+    id: "o.id",
+    seq: `nextval('${sql.s}.job_seq')`,
+    type: `${type}::text`,
+    queue: "o.queue",
+    priority: "o.priority",
+    state: "o.state",
+    user_id: `o."user"::${sql.user}`,
+    input: "o.input",
+    input_bytes: "octet_length(o.input::text)",
+    attempt: "least(o.attempt, o.max_attempts)",
+    max_attempts: "o.max_attempts",
+    losses: "0",
+    releases: "0",
+    // As if each attempt had been a claim.
+    fence: "least(o.attempt, o.max_attempts)",
+    run_at: "o.run_at",
+    expires_at: `o."expiresAt"`,
+    created_at: "o.created_at",
+    updated_at: "o.updated_at",
+    claimed_at: `o."claimedAt"`,
+    started_at: `o."startedAt"`,
+    tags: "o.tags",
+    error: "o.error",
+    error_at: "CASE WHEN o.error IS NOT NULL THEN o.finished_at END",
+  };
+  return `INSERT INTO ${STAGED} (${COMMON.join(", ")}, output, finished_at, due_at)
+    SELECT ${COMMON.map((column) => values[column] ?? "NULL").join(", ")},
+      CASE WHEN o.state = 'completed' THEN o."output" END, o.finished_at,
+      -- A lease that has run out: whoever claims next finds it lost.
+      CASE WHEN o.state IN ${LEASED} THEN ${now}::bigint ELSE o.run_at END
+    FROM (
+      SELECT r."user", r."output", r."error", r."expiresAt", r."claimedAt", r."startedAt",
+        CASE WHEN r."id" ~ ${UUID} THEN r."id"::uuid ELSE made.id END AS id,
+        m.state, coalesce(nullif(r."queue", ''), ${queue}::text) AS queue, coalesce(r."priority", ${priority}::integer) AS priority,
+        coalesce(r."input", '{}') AS input, a.attempt, ended.finished_at, u.updated_at, c.created_at,
+        coalesce(r."runAt", c.created_at) AS run_at,
+        least(${LIMITS.maxAttempts}, greatest(1, coalesce(r."maxAttempts", r."maxRetries" + 1,
+          greatest(${max}::integer, a.attempt + (m.state NOT IN ${FINISHED})::integer)))) AS max_attempts,
+        CASE WHEN r."id" ~ ${UUID} THEN nullif(${tags}::text[], '{}') ELSE ${tags}::text[] || ('legacy:' || r."id") END AS tags
+      FROM (SELECT ${raw.join(", ")} FROM ${table.quoted} l) r
+      JOIN unnest(${words}::text[], ${states}::text[]) AS m (word, state) ON m.word = lower(btrim(r."status"))
+      CROSS JOIN LATERAL (SELECT ${idOf(table, `r."id"`)} AS id) made
+      CROSS JOIN LATERAL (SELECT least(${LIMITS.maxAttempts}, greatest(${atLeast}, coalesce(${used}, 0))) AS attempt) a
+      CROSS JOIN LATERAL (SELECT coalesce(r."createdAt", least(r."runAt", r."claimedAt", r."startedAt", r."finishedAt",
+        r."updatedAt"), ${now}::bigint) AS created_at) c
+      CROSS JOIN LATERAL (SELECT coalesce(r."updatedAt", greatest(c.created_at, r."claimedAt", r."startedAt",
+        r."finishedAt")) AS updated_at) u
+      CROSS JOIN LATERAL (SELECT coalesce(r."finishedAt", u.updated_at) AS finished_at) ended
+      ORDER BY c.created_at, r."id"
+    ) o`;
+}
+
+/** A UUID (version 8) of table and old id: the same whenever and wherever it is made. */
+function idOf({ title }: Table, id: string): string {
+  const name = `'${title.replaceAll("'", "''")}:'`;
+  const hash = `encode(sha256(convert_to(${name} || ${id}, 'UTF8')), 'hex')`;
+  return `overlay(overlay(left(${hash}, 32) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid`;
+}
+
+/** Moves the staged rows after a place into the tables of live and of finished jobs; answers how many, and how far. */
+export function moveRows({ s }: Sql): string {
+  const values = COMMON.map((column) =>
+    column === "input" ? `CASE WHEN input_bytes <= ${LIMITS.inlineInputBytes} THEN input END` : column,
+  );
+  return `WITH part AS MATERIALIZED (SELECT * FROM ${STAGED} WHERE seq > $1::bigint ORDER BY seq LIMIT $2),
+    alive AS (INSERT INTO ${s}.live (${COMMON.join(", ")}, due_at)
+      SELECT ${values.join(", ")}, due_at FROM part WHERE state NOT IN ${FINISHED} ORDER BY seq),
+    ended AS (INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at)
+      SELECT ${values.join(", ")}, output, finished_at FROM part WHERE state IN ${FINISHED} ORDER BY seq),
+    large AS (INSERT INTO ${s}.inputs (job, input) SELECT id, input FROM part WHERE input_bytes > ${LIMITS.inlineInputBytes}),
+    tagged AS (INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM part WHERE tags IS NOT NULL)
+    SELECT count(*)::integer, max(seq)::text FROM part`;
+}
+
+/** Counts the staged rows in, by queue and state. They did not end just now, so the pace of the last minute stays. */
+export function countRows({ s }: Sql): string {
+  return `WITH counted AS (
+      INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+      SELECT $1::bigint, queue, type, state, count(*), false FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
+    ) SELECT state, sum(n)::integer FROM counted GROUP BY state`;
+}

@@ -1,0 +1,254 @@
+import type { LegacyImport, LegacyImportOptions, LegacyMap } from "holdfast/postgres";
+import type { StoredJob } from "holdfast/store";
+import { describe, expect, it } from "vitest";
+import { add, claim, recordOf } from "#src/testing/exercise-store/builders.js";
+import { everything, IDS, scene, seedImport, seedTables, type Scene } from "./legacy-scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+const ID = "7b0e5cb4-0c3e-4c1e-9d7a-0000000000ff";
+
+/** One old row with these columns, given as SQL; id and status are there unless told otherwise. */
+async function oldRow(columns: Record<string, string>): Promise<Scene> {
+  const here = await scene(server);
+  const all = { id: `'${ID}'::uuid`, status: "'pending'::text", ...columns };
+  const parts = Object.entries(all).map(([name, value]) => `${value} AS "${name}"`);
+  await here.query(`CREATE TABLE ${here.old}.jobs AS SELECT ${parts.join(", ")}`);
+  return here;
+}
+
+function importOf(
+  here: Scene,
+  map: Partial<LegacyMap>,
+  more: Partial<LegacyImportOptions> = {},
+): Promise<LegacyImport> {
+  return here.store.importLegacy({
+    table: `${here.old}.jobs`,
+    type: "old",
+    map: { id: "id", status: "status", ...map },
+    ...more,
+  });
+}
+
+async function imported(columns: Record<string, string>, map: Partial<LegacyMap> = {}): Promise<StoredJob> {
+  const { samples } = await importOf(await oldRow(columns), map);
+  return samples[0] as StoredJob;
+}
+
+describe("A-05: a status", () => {
+  it("of any of the five seeds is known", async () => {
+    const meanings = {
+      pending: ["pending", "queued", " Queued "],
+      claimed: ["claimed"],
+      running: ["running", "processing", "in_progress"],
+      failed: [],
+      completed: ["complete", "completed"],
+      dead: ["failed", "dead_letter", "dead"],
+      cancelled: ["canceled", "cancelled"],
+    };
+    const here = await scene(server);
+    await here.query(`CREATE TABLE ${here.old}.jobs (id serial, status text)`);
+    const words = Object.values(meanings).flat();
+    await here.query(`INSERT INTO ${here.old}.jobs (status) SELECT unnest($1::text[])`, [words]);
+    const { byState } = await importOf(here, {});
+    expect(byState).toEqual(Object.fromEntries(Object.entries(meanings).map(([state, all]) => [state, all.length])));
+  });
+
+  it("means what the caller says", async () => {
+    const here = await oldRow({ status: "7" });
+    const { byState } = await importOf(here, {}, { statuses: { "7": "cancelled" } });
+    expect(byState).toMatchObject({ cancelled: 1 });
+  });
+
+  it("failed may be a wait for the retry, due at its time", async () => {
+    const here = await oldRow({ status: "'failed'::text", next: "'2099-01-01T00:00:00Z'::timestamptz" });
+    const { samples } = await importOf(here, { runAt: "next" }, { statuses: { failed: "failed" } });
+    expect(samples).toMatchObject([{ state: "failed", attempt: 1, dueAt: Date.parse("2099-01-01T00:00:00Z") }]);
+    expect(await claim(here.store)).toEqual([]);
+  });
+
+  it("may be a value of an enum", async () => {
+    const here = await scene(server);
+    await here.query(`CREATE TYPE ${here.old}.mood AS ENUM ('queued', 'done');
+      CREATE TABLE ${here.old}.jobs AS SELECT '${ID}'::uuid AS id, 'done'::${here.old}.mood AS status`);
+    expect(await importOf(here, {})).toMatchObject({ byState: { completed: 1 } });
+  });
+});
+
+describe("A-05: an id that is no UUID", () => {
+  it("becomes one that is always the same, and a tag to find the job by", async () => {
+    const here = await oldRow({ id: "42" });
+    const { samples } = await importOf(here, {}, { tags: ["from the old days"] });
+    expect(samples).toMatchObject([{ tags: ["from the old days", "legacy:42"] }]);
+    const { jobs } = await here.store.list({ tag: "legacy:42" }, { limit: 10, cursor: null });
+    expect(jobs.map(({ id }) => id)).toEqual(samples.map(({ id }) => id));
+    expect(await importOf(here, {})).toMatchObject({ imported: 0, skipped: 1 });
+  });
+
+  it("is another one in another table", async () => {
+    const here = await oldRow({ id: "42" });
+    await here.query(`CREATE TABLE ${here.old}.others AS SELECT * FROM ${here.old}.jobs`);
+    await importOf(here, {});
+    expect(await importOf(here, {}, { table: `${here.old}.others` })).toMatchObject({ imported: 1 });
+  });
+
+  it("and a text that is one is kept", async () => {
+    expect(await imported({ id: `'${ID.toUpperCase()}'::text` })).toMatchObject({ id: ID, tags: [] });
+  });
+});
+
+describe("A-05: a time", () => {
+  const noon = Date.parse("2026-03-01T12:00:00Z");
+  it.each([
+    ["a timestamp with a zone", "'2026-03-01T14:00:00+02'::timestamptz", noon],
+    ["a timestamp without one, as UTC", "'2026-03-01T12:00:00'::timestamp", noon],
+    ["a date", "'2026-03-01'::date", Date.parse("2026-03-01T00:00:00Z")],
+    ["a text", "'2026-03-01T12:00:00Z'::text", noon],
+    ["seconds", `${noon / 1000}::int`, noon],
+    ["milliseconds", `${noon}::bigint`, noon],
+    ["seconds with a fraction", `${noon / 1000}.25::numeric`, noon + 250],
+  ])("may be %s", async (_what, value, createdAt) => {
+    expect(await imported({ made: value }, { createdAt: "made" })).toMatchObject({ createdAt, dueAt: createdAt });
+  });
+
+  it("that is not told is taken from those that are", async () => {
+    const columns = { status: "'done'::text", began: "'2026-03-01T12:00:00Z'::timestamptz" };
+    expect(await imported(columns, { startedAt: "began" })).toMatchObject({
+      createdAt: noon,
+      startedAt: noon,
+      updatedAt: noon,
+      finishedAt: noon,
+    });
+  });
+});
+
+describe("A-05: attempts", () => {
+  it.each<[string, Record<string, string>, Partial<LegacyMap>, { attempt: number; maxAttempts: number }]>([
+    ["retries of a waiting job", { r: "2", m: "3" }, { retries: "r", maxRetries: "m" }, { attempt: 2, maxAttempts: 4 }],
+    [
+      "retries of a finished job, whose first attempt is none",
+      { status: "'failed'::text", r: "3", m: "3" },
+      { retries: "r", maxRetries: "m" },
+      { attempt: 4, maxAttempts: 4 },
+    ],
+    ["attempts as they are", { a: "1", m: "3" }, { attempt: "a", maxAttempts: "m" }, { attempt: 1, maxAttempts: 3 }],
+    ["a running job has begun one", { status: "'running'::text" }, {}, { attempt: 1, maxAttempts: 4 }],
+    ["more than the usual most leave one more", { a: "9" }, { attempt: "a" }, { attempt: 9, maxAttempts: 10 }],
+  ])("%s", async (_what, columns, map, counts) => {
+    expect(await imported(columns, map)).toMatchObject(counts);
+  });
+});
+
+describe("A-05: the input", () => {
+  it("is a column with JSON, or is made of columns under names of their own", async () => {
+    expect((await imported({ p: `'{"a": [1]}'::jsonb` }, { input: "p" })).input).toBe(`{"a": [1]}`);
+    expect((await imported({ p: `'{"a": 1}'::text` }, { input: "p" })).input).toBe(`{"a": 1}`);
+    const made = await imported(
+      { to: "'a@b.c'::text", n: "3", p: `'{"a":1}'::json` },
+      { input: { mail: "to", n: "n", p: "p" } },
+    );
+    expect(JSON.parse(made.input)).toEqual({ mail: "a@b.c", n: 3, p: { a: 1 } });
+    expect((await imported({})).input).toBe("{}");
+  });
+
+  it("may be large", async () => {
+    const here = await oldRow({ body: "repeat('x', 5000)" });
+    await importOf(here, { input: ["body"] });
+    const [job] = await claim(here.store);
+    expect(JSON.parse(job?.input ?? "")).toEqual({ body: "x".repeat(5_000) });
+  });
+});
+
+describe("A-05: queue and priority", () => {
+  it("come from columns, or from the options where those tell nothing", async () => {
+    const here = await oldRow({ q: "NULL::text", p: "7" });
+    const { samples } = await importOf(here, { queue: "q", priority: "p" }, { queue: "mail", priority: 1 });
+    expect(samples).toMatchObject([{ queue: "mail", priority: 7 }]);
+    expect(await claim(here.store, { queues: ["mail"] })).toHaveLength(1);
+  });
+
+  it("a queue that is paused stays so", async () => {
+    const here = await oldRow({});
+    await here.store.pause("mail");
+    await importOf(here, {}, { queue: "mail", priority: 9 });
+    expect(await claim(here.store)).toEqual([]);
+  });
+});
+
+describe("A-05: an import that cannot be right is refused by what is wrong, and changes nothing", () => {
+  it.each<[string, string, RegExp, Record<string, string>, Partial<LegacyMap>, Partial<LegacyImportOptions>]>([
+    ["a table that is not there", "table", /no table/, {}, {}, { table: "nowhere.jobs" }],
+    ["a table with SQL in its name", "table", /no table/, {}, {}, { table: `jobs"; DROP TABLE x; --` }],
+    ["an orphan that is not there", "drop.0", /no table/, {}, {}, { drop: ["nowhere.orphans"] }],
+    ["a column that is not there", "map.user", /no column "usr"; it has "id", "status"/, {}, { user: "usr" }, {}],
+    ["a column with SQL in its name", "map.error", /no column/, {}, { error: "1); DROP TABLE x; --" }, {}],
+    ["a column of the input that is not there", "map.input.to", /no column/, {}, { input: ["to"] }, {}],
+    ["a status without a meaning", "statuses", /"odd" \(1 rows\)/, { status: "'odd'::text" }, {}, {}],
+    ["no status at all", "statuses", /null/, { status: "NULL::text" }, {}, {}],
+    ["no id", "map.id", /no id/, { id: "NULL::uuid" }, {}, {}],
+    ["a column that holds no times", "map.createdAt", /boolean|bool/, { x: "true" }, { createdAt: "x" }, {}],
+    ["a text that is no time", "map.createdAt", /no time.*"soon"/, { x: "'soon'::text" }, { createdAt: "x" }, {}],
+    ["a text that is no JSON", "map.output", /no JSON/, { x: "'fine'::text" }, { output: "x" }, {}],
+    ["a priority beyond all", "map.priority", /500/, { x: "500" }, { priority: "x" }, {}],
+    ["a live input beyond all", "map.input", /limit/, { x: "repeat('x', 300000)" }, { input: ["x"] }, {}],
+    ["a state that is none", "statuses.odd", /no state/, {}, {}, { statuses: { odd: "lost" as never } }],
+    ["attempts told twice", "map.retries", /same/, { x: "1" }, { attempt: "x", retries: "x" }, {}],
+    ["an option that is none", "remove", /not an option/, {}, {}, { remove: true } as never],
+  ])("%s", async (_what, field, message, columns, map, more) => {
+    const here = await oldRow(columns);
+    const before = await everything(here);
+    await expect(importOf(here, map, more)).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      field,
+      message: expect.stringMatching(message),
+    });
+    expect(await everything(here)).toEqual(before);
+  });
+
+  it("an id that is there twice", async () => {
+    const here = await oldRow({});
+    await here.query(`INSERT INTO ${here.old}.jobs SELECT * FROM ${here.old}.jobs`);
+    await expect(importOf(here, {})).rejects.toMatchObject({ field: "map.id", message: expect.stringMatching(/once/) });
+  });
+
+  it("an id that is another job's", async () => {
+    const here = await oldRow({});
+    await add(here.store, { id: ID, type: "mail" });
+    await expect(importOf(here, {}, { drop: true })).rejects.toMatchObject({
+      field: "map.id",
+      message: expect.stringMatching(/"mail"/),
+    });
+    expect(await recordOf(here.store, ID)).toMatchObject({ type: "mail" });
+  });
+
+  it("one of Holdfast's own tables", async () => {
+    const here = await oldRow({});
+    await expect(importOf(here, {}, { table: `${here.schema}.live` })).rejects.toMatchObject({ field: "table" });
+    await expect(importOf(here, {}, { drop: [`${here.schema}.live`] })).rejects.toMatchObject({ field: "drop.0" });
+  });
+
+  it("rows that row-level security hides, which would be lost with their table", async () => {
+    const here = await scene(server);
+    await seedTables(here);
+    const role = `owner_${here.schema}`;
+    await here.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p' IN ROLE pg_read_all_data, pg_write_all_data;
+      GRANT USAGE ON SCHEMA ${here.schema}, ${here.old} TO ${role};
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA ${here.schema} TO ${role};
+      ALTER TABLE ${here.old}.email_processing_jobs OWNER TO ${role};
+      ALTER TABLE ${here.old}.email_processing_jobs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`);
+    const url = new URL(here.address);
+    url.username = role;
+    url.password = "p";
+    const { postgres } = await import("holdfast/postgres");
+    const store = postgres(url.href);
+    await expect(store.importLegacy(seedImport(here, { drop: true }))).rejects.toMatchObject({
+      code: "STORE_UNREADABLE",
+      message: expect.stringMatching(/row-level security/),
+    });
+    await store.close();
+    expect(
+      await here.query(`SELECT id FROM ${here.old}.email_processing_jobs WHERE id = $1`, [IDS.failed]),
+    ).toHaveLength(1);
+    await here.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+});
