@@ -242,7 +242,7 @@ describe("A-05: all or nothing", () => {
       USER,
       CONNECTION,
     ]);
-    const importing = here.store.importLegacy(seedImport(here, { drop: true }));
+    const importing = here.store.importLegacy(seedImport(here));
     const waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = $1::regclass";
     while ((await writer.query(waiting, [`${here.old}.email_processing_jobs`])).rows.length === 0);
     await writer.query("COMMIT");
