@@ -1,4 +1,4 @@
-import type { LegacyImport, LegacyImportOptions, LegacyMap } from "holdfast/postgres";
+import { postgres, type LegacyImport, type LegacyImportOptions, type LegacyMap } from "holdfast/postgres";
 import type { StoredJob } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { add, claim, recordOf } from "#src/testing/exercise-store/builders.js";
@@ -205,6 +205,17 @@ describe("A-05: an import that cannot be right is refused by what is wrong, and 
     expect(await everything(here)).toEqual(before);
   });
 
+  it("a user that is not of the type that users have here", async () => {
+    const here = await oldRow({ owner: "'somebody'::text" });
+    const store = postgres(here.address, { userType: "uuid" });
+    const options = { table: `${here.old}.jobs`, type: "old", map: { id: "id", status: "status", user: "owner" } };
+    await expect(store.importLegacy(options)).rejects.toMatchObject({
+      field: "map.user",
+      message: expect.stringMatching(/no uuid.*"somebody"/),
+    });
+    await store.close();
+  });
+
   it("an id that is there twice", async () => {
     const here = await oldRow({});
     await here.query(`INSERT INTO ${here.old}.jobs SELECT * FROM ${here.old}.jobs`);
@@ -239,7 +250,6 @@ describe("A-05: an import that cannot be right is refused by what is wrong, and 
     const url = new URL(here.address);
     url.username = role;
     url.password = "p";
-    const { postgres } = await import("holdfast/postgres");
     const store = postgres(url.href);
     await expect(store.importLegacy(seedImport(here, { drop: true }))).rejects.toMatchObject({
       code: "STORE_UNREADABLE",

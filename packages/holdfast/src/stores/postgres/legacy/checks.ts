@@ -37,7 +37,7 @@ export async function checkRows(
 
 /** Refuses values that a job cannot have. */
 export async function checkValues(runner: Transaction, table: Table, { sql }: Reading): Promise<void> {
-  const text = `SELECT min(${sql.priority}), max(${sql.priority}), max(length(${sql.queue})), max(length(${sql.user})), max(length(${sql.id}))
+  const text = `SELECT min(${sql.priority}), max(${sql.priority}), max(length(${sql.queue})), max(length((${sql.user})::text)), max(length(${sql.id}))
     FROM ${table.quoted} l`;
   const [lowest, highest, queue, user, id] = (await one(runner, text)) as (number | null)[];
   for (const priority of [lowest, highest]) {

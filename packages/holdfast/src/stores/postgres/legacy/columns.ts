@@ -72,6 +72,14 @@ const KINDS: Readonly<Record<Field, Kind>> = {
   finishedAt: TIME,
 };
 
+function userKind(type: string): Kind {
+  return {
+    read: (column) => `${text(column)}::${type}`,
+    sqlType: type,
+    otherwise: `is no ${type}, as users are in this store`,
+  };
+}
+
 /** What each field is read by: SQL over the old row `l`, which is NULL for what is not mapped. */
 export interface Reading {
   sql: Readonly<Record<Field, string>>;
@@ -80,7 +88,14 @@ export interface Reading {
 }
 
 /** Checks the map against the columns that the table has. */
-export function readColumns(map: LegacyMap, columns: ReadonlyMap<string, Column>, table: string): Reading {
+export function readColumns(
+  map: LegacyMap,
+  columns: ReadonlyMap<string, Column>,
+  table: string,
+  userType: string,
+): Reading {
+  const kinds = { ...KINDS, user: userKind(userType) };
+
   function columnOf(name: unknown, option: string): Column {
     const column = typeof name === "string" ? columns.get(name) : undefined;
     if (column !== undefined) return column;
@@ -91,7 +106,7 @@ export function readColumns(map: LegacyMap, columns: ReadonlyMap<string, Column>
   }
 
   function read(field: Field): string {
-    const { read: reader, sqlType, otherwise } = KINDS[field];
+    const { read: reader, sqlType, otherwise } = kinds[field];
     const given = map[field];
     if (given === undefined) return `NULL::${sqlType}`;
     if (typeof given === "object" && sqlType === "json") return objectOf(given, `map.${field}`, columnOf);
@@ -104,12 +119,12 @@ export function readColumns(map: LegacyMap, columns: ReadonlyMap<string, Column>
     );
   }
 
-  const fields = Object.keys(KINDS) as Field[];
+  const fields = Object.keys(kinds) as Field[];
   return {
     sql: Object.fromEntries(fields.map((field) => [field, read(field)])) as Record<Field, string>,
     mapped: fields
       .filter((field) => map[field] !== undefined)
-      .map((field) => ({ field, otherwise: KINDS[field].otherwise })),
+      .map((field) => ({ field, otherwise: kinds[field].otherwise })),
   };
 }
 

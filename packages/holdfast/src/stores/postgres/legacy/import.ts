@@ -105,7 +105,7 @@ async function importRows(
   }
   const dropped = [...drop.values()];
   await lockTables(runner, table, dropped);
-  const reading = readColumns(plan.map, await columnsOf(runner, table), table.title);
+  const reading = readColumns(plan.map, await columnsOf(runner, table), table.title, sql.user);
   await tryToDrop(runner, dropped);
   const [time] = await runner.run({ name: "", text: `WITH ${NOW} SELECT now::float8 FROM t` }, [clock]);
   const now = time?.[0] as number;

@@ -67,7 +67,7 @@ export interface LegacyImportOptions {
   tags?: readonly string[];
   /** Tables to drop in the same transaction: `true` for the old table alone, or exactly those of a list. */
   drop?: boolean | readonly string[];
-  /** Does everything and then takes all of it back: the answer tells what would become of it. */
+  /** Does everything, locks included, and then takes all of it back: the answer tells what would become of it. */
   dryRun?: boolean;
   /** Called now and then. What it throws ends the import and undoes it. */
   onProgress?: (progress: LegacyProgress) => void;

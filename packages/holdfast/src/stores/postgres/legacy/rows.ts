@@ -48,7 +48,7 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
     queue: "o.queue",
     priority: "o.priority",
     state: "o.state",
-    user_id: `o."user"::${sql.user}`,
+    user_id: `o."user"`,
     input: "o.input",
     input_bytes: "octet_length(o.input::text)",
     attempt: "least(o.attempt, o.max_attempts)",
