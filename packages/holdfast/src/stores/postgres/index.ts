@@ -1,5 +1,6 @@
 import { openPostgres, type PostgresOptions, type PostgresStore } from "./open.js";
 
+export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
 export type { PostgresOptions, PostgresStore } from "./open.js";
 

@@ -7,6 +7,8 @@ import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../.
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
+import { examine } from "./doctor/doctor.js";
+import type { Finding } from "./doctor/finding.js";
 import { insertOperation, type InsertRunner } from "./insert.js";
 import { laneKeeper } from "./lanes.js";
 import { leaseOperations } from "./leases.js";
@@ -56,6 +58,16 @@ export interface PostgresStore extends Store {
    * ```
    */
   importLegacy(options: LegacyImportOptions): Promise<LegacyImport>;
+  /**
+   * Looks for what holds jobs up or endangers them, in server, schema and queues, and says what to do about each thing.
+   * What this role may not look at is a finding, not an error. It makes a schema to compare with and takes it back, so
+   * it is made to be asked now and then, not every second.
+   *
+   * ```ts
+   * for (const { level, check, found, advice } of await store.doctor()) console.log(level, check, found, advice);
+   * ```
+   */
+  doctor(): Promise<Finding[]>;
 }
 
 /** Opens a store on a PostgreSQL database. Nothing is touched before `migrate`. */
@@ -146,6 +158,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         const answer = await importLegacy(db, given, time());
         if (!answer.dryRun && answer.imported > 0) hint({ kind: "work", inMs: 0 });
         return answer;
+      }),
+    doctor: () =>
+      under(() => {
+        // Of the caller's pool one connection listens; of ours, one besides.
+        const most = options.pool === undefined ? connections + (notifies ? 1 : 0) : null;
+        return examine(db, { settings, schema: schemaName, connections: most, clock, time });
       }),
     async close() {
       if (closed) return;

@@ -1,0 +1,129 @@
+import type { Runner } from "../db.js";
+import { bytes, count, levelOf, ok, time, worstOf, type Finding } from "./finding.js";
+
+// What holds the horizon keeps vacuum from removing any row version that ended since, in every table: claims then wade
+// through the remains of jobs long done. Time says how long it has been, transactions how much has piled up.
+const OPEN_MS = { warning: 60_000, problem: 900_000 };
+const BEHIND = { warning: 10_000, problem: 10_000_000 };
+const WAL_BYTES = { warning: 1_073_741_824, problem: 10_737_418_240 };
+
+export interface OpenTransaction {
+  pid: number;
+  role: string | null;
+  application: string;
+  state: string | null;
+  query: string;
+  /** Null: may not be seen. */
+  openMs: number | null;
+  /** Transactions that began after what it still sees; null if it sees nothing yet. */
+  behind: number | null;
+}
+
+/** The transaction that holds the horizon back furthest, and the one that is open longest. */
+export async function lookAtTransactions(runner: Runner): Promise<Finding[]> {
+  const text = `SELECT pid, usename::text, application_name, state, left(regexp_replace(query, '\\s+', ' ', 'g'), 80),
+      (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::float8, age(backend_xmin)::float8
+    FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()
+      AND coalesce(backend_type, 'client backend') = 'client backend' AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)`;
+  const rows = (await runner.run({ name: "", text }, [])) as unknown as [
+    number,
+    string | null,
+    string,
+    string | null,
+    string,
+    number | null,
+    number | null,
+  ][];
+  const open = rows.map(([pid, role, application, state, query, openMs, behind]) => ({
+    pid,
+    role,
+    application,
+    state,
+    query,
+    openMs,
+    behind,
+  }));
+  return judgeTransactions(open);
+}
+
+export function judgeTransactions(open: readonly OpenTransaction[]): Finding[] {
+  const furthest = open.toSorted((a, b) => (b.behind ?? 0) - (a.behind ?? 0))[0];
+  const longest = open.toSorted((a, b) => (b.openMs ?? 0) - (a.openMs ?? 0))[0];
+  if (furthest === undefined || longest === undefined) return [ok("open transactions", "no other transaction is open")];
+  return [...new Set([furthest, longest])].map(judgeTransaction).filter(
+    // Two that are fine need not both be told.
+    ({ level }, at, all) => level !== "ok" || (at === 0 && all.every((each) => each.level === "ok")),
+  );
+}
+
+function judgeTransaction({ pid, role, application, state, query, openMs, behind }: OpenTransaction): Finding {
+  const level = worstOf(levelOf(openMs ?? 0, OPEN_MS), levelOf(behind ?? 0, BEHIND));
+  const who = `pid ${pid} (${[application, role].filter(Boolean).join(", ")}${state === null ? "" : `, ${state}`})`;
+  const since = openMs === null ? "for a time that may not be seen" : `for ${time(openMs)}`;
+  const held = behind === null ? "" : ` and holds vacuum back by ${count(behind)} transactions`;
+  const found = `${who} has had a transaction open ${since}${held}: ${query}`;
+  const advice = `End it where it began, or with SELECT pg_terminate_backend(${pid}); idle_in_transaction_session_timeout keeps it from happening again.`;
+  return { check: "open transactions", level, found, advice: level === "ok" ? null : advice };
+}
+
+export async function lookAtPrepared(runner: Runner): Promise<Finding[]> {
+  const text = `SELECT gid, (extract(epoch FROM clock_timestamp() - prepared) * 1000)::float8, age(transaction)::float8
+    FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared`;
+  const rows = (await runner.run({ name: "", text }, [])) as unknown as [string, number, number][];
+  return judgePrepared(rows.map(([name, openMs, behind]) => ({ name, openMs, behind })));
+}
+
+export function judgePrepared(prepared: readonly { name: string; openMs: number; behind: number }[]): Finding[] {
+  const late = prepared.filter(({ openMs, behind }) => openMs >= OPEN_MS.warning || behind >= BEHIND.warning);
+  if (late.length === 0) return [ok("prepared transactions", `${count(prepared.length)} are prepared, none for long`)];
+  return late.map(({ name, openMs, behind }) => ({
+    check: "prepared transactions",
+    level: worstOf(levelOf(openMs, OPEN_MS), levelOf(behind, BEHIND)),
+    found: `the prepared transaction '${name}' has waited for ${time(openMs)} and holds vacuum back by ${count(behind)} transactions`,
+    advice: `Let its coordinator end it, or run ROLLBACK PREPARED '${name}' if that is gone.`,
+  }));
+}
+
+export interface Slot {
+  name: string;
+  active: boolean;
+  /** `reserved`, `extended`, `unreserved` or `lost`. */
+  walStatus: string | null;
+  retained: number;
+  /** Transactions since what it still needs, of rows or of catalogs. */
+  behind: number;
+}
+
+export async function lookAtSlots(runner: Runner): Promise<Finding[]> {
+  // A standby does not write WAL, and asked for its place there refuses to answer.
+  const text = `SELECT slot_name::text, active, wal_status,
+      coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0)::float8,
+      greatest(coalesce(age(xmin), 0), coalesce(age(catalog_xmin), 0))::float8
+    FROM pg_replication_slots ORDER BY 1`;
+  const rows = (await runner.run({ name: "", text }, [])) as unknown as [
+    string,
+    boolean,
+    string | null,
+    number,
+    number,
+  ][];
+  return judgeSlots(
+    rows.map(([name, active, walStatus, retained, behind]) => ({ name, active, walStatus, retained, behind })),
+  );
+}
+
+export function judgeSlots(slots: readonly Slot[]): Finding[] {
+  const findings = slots.map((slot): Finding => {
+    const { name, active, walStatus, retained, behind } = slot;
+    const level = worstOf(
+      active ? "ok" : "warning",
+      walStatus === "lost" || walStatus === "unreserved" ? "problem" : "ok",
+      levelOf(retained, WAL_BYTES),
+      levelOf(behind, { ...BEHIND, warning: BEHIND.warning * 100 }),
+    );
+    const found = `the replication slot ${name} ${active ? "is in use" : "is not in use"}, keeps ${bytes(retained)} of WAL and holds vacuum back by ${count(behind)} transactions`;
+    const advice = `Start what reads from it, or run SELECT pg_drop_replication_slot('${name}') if that is gone: the disk fills up otherwise.`;
+    return { check: "replication slots", level, found, advice: level === "ok" ? null : advice };
+  });
+  return findings.length > 0 ? findings : [ok("replication slots", "there are none")];
+}

@@ -1,0 +1,79 @@
+import type { WorkerRecord } from "../../../store.js";
+import type { Runner } from "../db.js";
+import { NOW } from "../sql.js";
+import { count, levelOf, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
+
+/** Counts are folded within two minutes where maintenance runs. */
+const UNFOLDED_AFTER_MS = 600_000;
+const UNFOLDED = { warning: 1_000, problem: 100_000 };
+const LANES = { warning: 200, problem: 2_000 };
+/** A worker is heard of three times in a lease of the usual length. */
+const WORKER_MS = 60_000;
+const OVERDUE_MS = { warning: 300_000, problem: 3_600_000 };
+const UNSERVED_MS = 60_000;
+
+export async function lookAtCounts(runner: Runner, { settings: { schema: s }, time: at }: Patient): Promise<Finding[]> {
+  const text = `WITH ${NOW} SELECT count(*)::integer FROM (
+    SELECT 1 FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${UNFOLDED_AFTER_MS} LIMIT ${UNFOLDED.problem}) d`;
+  const [row] = await runner.run({ name: "", text }, [at()]);
+  const left = row?.[0] as number;
+  const level = levelOf(left, UNFOLDED);
+  const found = `${count(left)}${level === "problem" ? " or more" : ""} changes of more than ${time(UNFOLDED_AFTER_MS)} ago are not yet added up`;
+  if (level === "ok") return [ok("counts", found)];
+  const advice = "Let a worker run with its maintenance on, or call hf.maintain() regularly: statistics become slow.";
+  return [{ check: "counts", level, found, advice }];
+}
+
+export async function lookAtLanes(runner: Runner, { settings: { schema: s } }: Patient): Promise<Finding[]> {
+  const text = `SELECT count(*)::integer, count(DISTINCT queue)::integer FROM ${s}.lanes`;
+  const [row] = await runner.run({ name: "", text }, []);
+  const [lanes, queues] = row as [number, number];
+  const level = levelOf(lanes, LANES);
+  const found = `${count(lanes)} lanes of queue and priority, in ${count(queues)} queues`;
+  if (level === "ok") return [ok("lanes", found)];
+  const advice = "Use fewer queues and priorities: a claim looks into every lane of its queues.";
+  return [{ check: "lanes", level, found, advice }];
+}
+
+/** The job of each queue that has been due longest, in queues that are paused or in those that are not. */
+async function oldestDue(
+  runner: Runner,
+  { settings: { schema: s }, time: at }: Patient,
+  paused: boolean,
+): Promise<{ queue: string; overdueMs: number }[]> {
+  const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
+      SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
+      ORDER BY j.due_at LIMIT 1) d WHERE l.paused = $2 GROUP BY l.queue ORDER BY 2 DESC`;
+  const rows = (await runner.run({ name: "", text }, [at(), paused])) as unknown as [string, number][];
+  return rows.map(([queue, overdueMs]) => ({ queue, overdueMs }));
+}
+
+export async function lookAtPaused(runner: Runner, patient: Patient): Promise<Finding[]> {
+  const waiting = await oldestDue(runner, patient, true);
+  if (waiting.length === 0) return [ok("paused queues", "none with jobs that are due")];
+  return waiting.map(({ queue, overdueMs }) =>
+    warning(
+      "paused queues",
+      `the queue ${JSON.stringify(queue)} is paused, and a job in it has been due for ${time(overdueMs)}`,
+      `Run hf.resume(${JSON.stringify(queue)}) when its jobs may go on.`,
+    ),
+  );
+}
+
+export async function lookAtOverdue(runner: Runner, patient: Patient): Promise<Finding[]> {
+  const due = await oldestDue(runner, patient, false);
+  const text = `WITH ${NOW} SELECT record::text FROM ${patient.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${WORKER_MS}`;
+  const rows = await runner.run({ name: "", text }, [patient.time()]);
+  const workers = rows.map(([record]) => JSON.parse(record as string) as WorkerRecord);
+  const findings = due.flatMap(({ queue, overdueMs }): Finding[] => {
+    const serving = workers.filter(({ queues }) => queues === null || queues.includes(queue)).length;
+    const found = `a job in the queue ${JSON.stringify(queue)} has been due for ${time(overdueMs)}, and ${serving === 0 ? "no live worker takes" : `${count(serving)} live workers take`} jobs from it`;
+    if (serving === 0 && overdueMs >= UNSERVED_MS) {
+      return [problem("overdue jobs", found, `Start a worker that takes the queue ${JSON.stringify(queue)}.`)];
+    }
+    const level = levelOf(overdueMs, OVERDUE_MS);
+    const advice = "Add workers or raise their concurrency; look for handlers that hang.";
+    return level === "ok" ? [] : [{ check: "overdue jobs", level, found, advice }];
+  });
+  return findings.length > 0 ? findings : [ok("overdue jobs", `none for long; ${count(workers.length)} live workers`)];
+}

@@ -1,0 +1,106 @@
+import type { Runner } from "../db.js";
+import { count, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
+
+const OLDEST_VERSION = 150_000;
+const CLOCK_MS = 1_000;
+const FEW_CONNECTIONS = 5;
+
+export async function lookAtVersion(runner: Runner): Promise<Finding[]> {
+  const text = "SELECT current_setting('server_version_num')::integer, current_setting('server_version')";
+  const [row] = await runner.run({ name: "", text }, []);
+  return [judgeVersion(row?.[0] as number, row?.[1] as string)];
+}
+
+export function judgeVersion(number: number, name: string): Finding {
+  if (number >= OLDEST_VERSION) return ok("server version", `PostgreSQL ${name}`);
+  return problem(
+    "server version",
+    `PostgreSQL ${name} is too old: Holdfast needs 15 or later`,
+    "Upgrade the server to PostgreSQL 15 or later.",
+  );
+}
+
+export async function lookAtDurability(runner: Runner): Promise<Finding[]> {
+  const settings = ["fsync", "full_page_writes", "synchronous_commit"];
+  const text = "SELECT name, current_setting(name) FROM unnest($1::text[]) AS s (name)";
+  const rows = await runner.run({ name: "", text }, [settings]);
+  const off = new Set(rows.filter(([, value]) => value === "off").map(([name]) => name as string));
+  const findings: Finding[] = [];
+  for (const name of ["fsync", "full_page_writes"]) {
+    if (!off.has(name)) continue;
+    findings.push(
+      problem(
+        "durability",
+        `${name} is off: if the server's machine fails, the whole database may be damaged`,
+        `Set ${name} = on in postgresql.conf and reload.`,
+      ),
+    );
+  }
+  if (off.has("synchronous_commit")) {
+    findings.push(
+      warning(
+        "durability",
+        "synchronous_commit is off: jobs that were acknowledged just before a crash of the server are lost",
+        "Set synchronous_commit = on for this database or role, unless that loss is acceptable.",
+      ),
+    );
+  }
+  return findings.length > 0 ? findings : [ok("durability", "what is acknowledged is on disk")];
+}
+
+export async function lookAtClock(runner: Runner, { clock }: Patient): Promise<Finding[]> {
+  const before = clock.now();
+  const text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8";
+  const [row] = await runner.run({ name: "", text }, []);
+  const after = clock.now();
+  // The server looked at its clock at some time in between.
+  const slack = (after - before) / 2;
+  const apart = (row?.[0] as number) - (before + slack);
+  const found = `this process's clock is ${time(Math.abs(apart))} ${apart > 0 ? "behind" : "ahead of"} the server's`;
+  if (Math.abs(apart) - slack <= CLOCK_MS) return [ok("clock", found)];
+  return [
+    warning(
+      "clock",
+      found,
+      "Synchronise the clocks (NTP): times given by this process, such as when a job shall run, are off by as much.",
+    ),
+  ];
+}
+
+export async function lookAtConnections(runner: Runner, { connections }: Patient): Promise<Finding[]> {
+  const text = `SELECT current_setting('max_connections')::integer, current_setting('superuser_reserved_connections')::integer
+      + coalesce(current_setting('reserved_connections', true)::integer, 0),
+    count(*)::integer, count(*) FILTER (WHERE application_name LIKE 'holdfast%')::integer
+    FROM pg_stat_activity WHERE backend_type = 'client backend' OR (backend_type IS NULL AND datid IS NOT NULL)`;
+  const [row] = await runner.run({ name: "", text }, []);
+  const [most, reserved, used, ours] = row as [number, number, number, number];
+  return [judgeConnections({ most: most - reserved, used, ours, wanted: connections })];
+}
+
+/** `most` is what ordinary roles may use of the server's connections, `ours` how many of `used` are Holdfast's. */
+export function judgeConnections(seen: { most: number; used: number; ours: number; wanted: number | null }): Finding {
+  const { most, used, ours, wanted } = seen;
+  const left = Math.max(0, most - used);
+  const asks = wanted === null ? "" : `; a process with these options takes up to ${count(wanted)}`;
+  const found = `${count(used)} of ${count(most)} connections are in use, ${count(ours)} of them by Holdfast${asks}`;
+  const advice =
+    "Lower the connections of each process, put PgBouncer in between, or raise max_connections: the next process may find none.";
+  if (left === 0) return problem("connections", found, advice);
+  return left < (wanted ?? FEW_CONNECTIONS) ? warning("connections", found, advice) : ok("connections", found);
+}
+
+/** Sessions of other roles show neither their age nor what they do, except to those with the right to look. */
+export async function lookAtRights(runner: Runner): Promise<Finding[]> {
+  const text = `SELECT count(*)::integer, count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
+    FROM pg_stat_activity WHERE datname = current_database()`;
+  const [row] = await runner.run({ name: "", text }, []);
+  const [all, hidden, role] = row as [number, number, string];
+  if (hidden === 0) return [ok("rights", "every session of this database can be seen")];
+  return [
+    warning(
+      "rights",
+      `${count(hidden)} of ${count(all)} sessions of this database belong to roles that ${role} may not look into: how long their transactions are open is not known`,
+      `Run as a superuser: GRANT pg_read_all_stats TO "${role}".`,
+    ),
+  ];
+}

@@ -1,0 +1,122 @@
+import { randomBytes } from "node:crypto";
+import type { Db, Runner, Transaction } from "../db.js";
+import { migrationScript } from "../migrate.js";
+import { COMMON, MIGRATIONS } from "../schema.js";
+import { ok, problem, warning, type Finding, type Patient } from "./finding.js";
+import { differences } from "./differences.js";
+
+/** One part of a schema: a table, a column, an index and so on, with what it is made of. */
+export interface Part {
+  kind: string;
+  /** Of a column, an index or a constraint: `table.name`. */
+  name: string;
+  definition: string;
+}
+
+// Even to print a view's definition takes a lock on its tables.
+const PATIENCE = "SET LOCAL lock_timeout = '2s'";
+
+/** Null: there are no tables at all. */
+export async function versionOf(runner: Runner, { settings }: Patient): Promise<number | null> {
+  const [there] = await runner.run({ name: "", text: "SELECT to_regclass($1)::text" }, [
+    `${settings.schema}.migrations`,
+  ]);
+  if ((there?.[0] ?? null) === null) return null;
+  const text = `SELECT coalesce(max(version), 0) FROM ${settings.schema}.migrations`;
+  const [row] = await runner.run({ name: "", text }, []);
+  return row?.[0] as number;
+}
+
+export function judgeVersion(version: number | null, latest: number = MIGRATIONS.length): Finding {
+  if (version === latest) return ok("schema version", `the schema is at version ${latest}, as this code expects`);
+  if (version === null) {
+    return problem("schema version", "the tables of Holdfast are missing", "Run migrate first.");
+  }
+  const found = `the schema is at version ${version}, this code expects ${latest}`;
+  return version < latest
+    ? problem("schema version", found, "Run migrate; workers of the version before may go on meanwhile.")
+    : problem("schema version", found, "Upgrade the holdfast package of this process.");
+}
+
+/**
+ * Compares the schema with one that the migrations make anew, in a transaction that is taken back: exact, and always in
+ * step with the code. Where that is not allowed, names alone are compared.
+ */
+export async function lookAtShape(db: Db, patient: Patient): Promise<Finding[]> {
+  const actual = await db.transaction(async (runner) => {
+    await runner.script(PATIENCE);
+    return partsOf(runner, patient.schema);
+  });
+  let expected: Part[];
+  try {
+    expected = await expectedParts(db, patient);
+  } catch (error) {
+    const missing = missingNames(actual, migrationScript(patient.settings));
+    const reason = `only names could be compared, since a schema to compare with could not be made: ${(error as Error).message}`;
+    const advice = `Run it as a role with the right to create schemas: GRANT CREATE ON DATABASE … TO ….`;
+    return [...missing, warning("schema shape", reason, advice)];
+  }
+  const found = differences(expected, actual, patient);
+  return found.length > 0 ? found : [ok("schema shape", "tables, columns and indexes are as the migrations make them")];
+}
+
+async function expectedParts(db: Db, patient: Patient): Promise<Part[]> {
+  const scratch = `holdfast_shape_${randomBytes(6).toString("hex")}`;
+  return db.transaction(async (runner) => {
+    await runner.script(`${PATIENCE}; SET LOCAL client_min_messages = error; SAVEPOINT holdfast_shape`);
+    await runner.script(migrationScript({ ...patient.settings, schema: `"${scratch}"` }));
+    const parts = await partsOf(runner, scratch);
+    await runner.script("ROLLBACK TO SAVEPOINT holdfast_shape");
+    // What definitions say inside of texts, such as bodies of functions, is said of that schema.
+    return parts.map((part) => ({ ...part, definition: part.definition.replaceAll(scratch, patient.schema) }));
+  });
+}
+
+/** What a schema consists of. Inside the schema's own search path, so that definitions do not name it. */
+async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
+  await runner.script(`SET LOCAL search_path = "${schema}", pg_catalog`);
+  const of = (column: string): string =>
+    `JOIN pg_class t ON t.oid = x.${column} JOIN pg_namespace n ON n.oid = t.relnamespace AND n.nspname = $1`;
+  const text = `
+    SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relname::text,
+      CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid, true) ELSE '' END
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 WHERE c.relkind IN ('r', 'p', 'v', 'S')
+      -- Those of identity columns come and go with them.
+      AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i' AND c.relkind = 'S')
+    UNION ALL SELECT 'column', t.relname || '.' || x.attname, concat_ws(' ', format_type(x.atttypid, x.atttypmod),
+      CASE WHEN x.attnotnull THEN 'NOT NULL' END, 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid, true),
+      CASE WHEN x.attidentity <> '' THEN 'IDENTITY' END)
+    FROM pg_attribute x ${of("attrelid")} LEFT JOIN pg_attrdef d ON d.adrelid = x.attrelid AND d.adnum = x.attnum
+    WHERE x.attnum > 0 AND NOT x.attisdropped AND t.relkind IN ('r', 'p')
+    UNION ALL SELECT 'index', t.relname || '.' || c.relname, pg_get_indexdef(x.indexrelid, 0, true)
+    FROM pg_index x ${of("indrelid")} JOIN pg_class c ON c.oid = x.indexrelid WHERE x.indisvalid AND x.indisready
+    UNION ALL SELECT 'constraint', t.relname || '.' || x.conname, pg_get_constraintdef(x.oid, true)
+    FROM pg_constraint x ${of("conrelid")} WHERE x.contype IN ('c', 'f', 'p', 'u', 'x')
+    UNION ALL SELECT 'trigger', t.relname || '.' || x.tgname, pg_get_triggerdef(x.oid, true)
+    FROM pg_trigger x ${of("tgrelid")} WHERE NOT x.tgisinternal
+    UNION ALL SELECT 'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+      p.prosrc
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = $1`;
+  const rows = (await runner.run({ name: "", text }, [schema])) as unknown as [string, string, string][];
+  return rows.map(([kind, name, definition]) => ({ kind, name, definition }));
+}
+
+/** What the script makes and the schema has not, by name. */
+export function missingNames(actual: readonly Part[], script: string): Finding[] {
+  const there = new Set(actual.map(({ kind, name }) => `${kind} ${name.split(".").at(-1) ?? ""}`));
+  const columns = new Set(actual.filter(({ kind }) => kind === "column").map(({ name }) => name));
+  const missing: string[] = [];
+  for (const [, what = "", name = ""] of script.matchAll(
+    /CREATE (?:UNIQUE )?(TABLE|INDEX|VIEW) (?:IF NOT EXISTS )?(?:"\w+"\.)?(\w+)/g,
+  )) {
+    const dropped = new RegExp(`DROP ${what} (?:IF EXISTS )?(?:"\\w+"\\.)?${name}\\b`).test(script);
+    if (!dropped && !there.has(`${what.toLowerCase()} ${name}`)) missing.push(`${what.toLowerCase()} ${name}`);
+  }
+  for (const table of ["live", "archive"]) {
+    if (missing.includes(`table ${table}`)) continue;
+    for (const column of COMMON) if (!columns.has(`${table}.${column}`)) missing.push(`column ${table}.${column}`);
+  }
+  return missing.map((what) =>
+    problem("schema shape", `the ${what} is missing`, "Put it back as the output of migrations() has it."),
+  );
+}

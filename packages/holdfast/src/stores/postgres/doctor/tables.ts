@@ -1,0 +1,79 @@
+import type { Runner } from "../db.js";
+import { count, levelOf, ok, problem, type Finding, type Patient } from "./finding.js";
+
+const DEAD = { warning: 20_000, problem: 1_000_000 };
+/** Tables whose rows come and go; without vacuum they only grow. */
+const BUSY = ["live", "archive", "deltas", "keys", "attempts"];
+
+export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+  const text = `SELECT current_setting('autovacuum') = 'off' OR current_setting('track_counts') = 'off',
+    ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_options_to_table(c.reloptions)
+        WHERE option_name = 'autovacuum_enabled' AND NOT option_value::boolean) ORDER BY 1)`;
+  const [row] = await runner.run({ name: "", text }, [schema, BUSY]);
+  const [offHere, tables] = row as [boolean, string[]];
+  if (offHere) {
+    return [
+      problem(
+        "autovacuum",
+        "autovacuum is off for the whole server: dead rows pile up and claims become slower and slower",
+        "Set autovacuum = on and track_counts = on in postgresql.conf and reload.",
+      ),
+    ];
+  }
+  if (tables.length === 0) return [ok("autovacuum", "it is on")];
+  return tables.map((table) =>
+    problem(
+      "autovacuum",
+      `autovacuum is off for ${schema}.${table}: its dead rows pile up`,
+      `Run ALTER TABLE "${schema}".${table} RESET (autovacuum_enabled).`,
+    ),
+  );
+}
+
+export async function lookAtDeadRows(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+  const text = `SELECT n_live_tup::float8, n_dead_tup::float8, to_char(greatest(last_autovacuum, last_vacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
+    FROM pg_stat_all_tables WHERE schemaname = $1 AND relname = 'live'`;
+  const [row] = await runner.run({ name: "", text }, [schema]);
+  const [live, dead, vacuumed] = (row ?? [0, 0, null]) as [number, number, string | null];
+  return [judgeDeadRows({ live, dead, vacuumed })];
+}
+
+export function judgeDeadRows({
+  live,
+  dead,
+  vacuumed,
+}: {
+  live: number;
+  dead: number;
+  vacuumed: string | null;
+}): Finding {
+  const found = `the table of live jobs has ${count(dead)} dead rows beside ${count(live)} live ones, and was vacuumed last ${vacuumed === null ? "never" : `at ${vacuumed}`}`;
+  // A table of many jobs may well have many dead rows; it is when they outnumber them that claims read mostly those.
+  const level = dead > live ? levelOf(dead, DEAD) : "ok";
+  if (level === "ok") return ok("dead rows", found);
+  return {
+    check: "dead rows",
+    level,
+    found,
+    advice:
+      "End what holds vacuum back (see open transactions, replication slots), or run VACUUM on it if nothing does.",
+  };
+}
+
+/** Left by a CREATE INDEX CONCURRENTLY that failed: kept up to date by every write and used by no query. */
+export async function lookAtInvalidIndexes(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+  const text = `SELECT i.indexrelid::regclass::text, t.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND NOT (i.indisvalid AND i.indisready)
+      AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1`;
+  const rows = (await runner.run({ name: "", text }, [schema])) as unknown as [string, string][];
+  if (rows.length === 0) return [ok("invalid indexes", "there are none")];
+  return rows.map(([index, table]) =>
+    problem(
+      "invalid indexes",
+      `the index ${index} on ${table} is not valid: making it failed, and no query uses it`,
+      `Run REINDEX INDEX CONCURRENTLY ${index}, or DROP INDEX CONCURRENTLY ${index} if nobody needs it.`,
+    ),
+  );
+}
