@@ -88,8 +88,8 @@ async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
       CASE WHEN x.attidentity <> '' THEN 'IDENTITY' END)
     FROM pg_attribute x ${of("attrelid")} LEFT JOIN pg_attrdef d ON d.adrelid = x.attrelid AND d.adnum = x.attnum
     WHERE x.attnum > 0 AND NOT x.attisdropped AND t.relkind IN ('r', 'p')
-    UNION ALL SELECT 'index', t.relname || '.' || c.relname, pg_get_indexdef(x.indexrelid, 0, true)
-    FROM pg_index x ${of("indrelid")} JOIN pg_class c ON c.oid = x.indexrelid WHERE x.indisvalid AND x.indisready
+    UNION ALL SELECT CASE WHEN x.indisvalid AND x.indisready THEN 'index' ELSE 'invalid index' END, t.relname || '.' || c.relname, pg_get_indexdef(x.indexrelid, 0, true)
+    FROM pg_index x ${of("indrelid")} JOIN pg_class c ON c.oid = x.indexrelid
     UNION ALL SELECT 'constraint', t.relname || '.' || x.conname, pg_get_constraintdef(x.oid, true)
     FROM pg_constraint x ${of("conrelid")} WHERE x.contype IN ('c', 'f', 'p', 'u', 'x')
     UNION ALL SELECT 'trigger', t.relname || '.' || x.tgname, pg_get_triggerdef(x.oid, true)
