@@ -1,5 +1,12 @@
 import { LIMITS } from "../defaults.js";
-import { DuplicateJob, HoldfastError, InvalidInput, InvalidOption, PayloadTooLarge } from "../errors.js";
+import {
+  DuplicateJob,
+  HoldfastError,
+  InvalidInput,
+  InvalidOption,
+  PayloadTooLarge,
+  StoreUnavailable,
+} from "../errors.js";
 import { newId } from "../id.js";
 import { encodeInput, type JobType } from "../job.js";
 import type { InsertAnswer, NewJob } from "../store.js";
@@ -25,14 +32,18 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
   onAnswer?: (answer: EnqueueManyAnswer, index: number) => void;
 }
 
+// A transaction that is about to take a job's key is waited for so long, with a look so often.
+const KEY_WAIT_MS = 2_000;
+const BUSY_MS = 50;
+
 /** Turns inputs into jobs in the store: singly in natural batches, in bulk, or inside the caller's transaction. */
 export class Enqueuer {
   readonly #core: Core;
-  readonly #batcher: Batcher<NewJob, InsertAnswer>;
+  readonly #batcher: Batcher<NewJob, InsertAnswer | "busy">;
 
   constructor(core: Core) {
     this.#core = core;
-    const insert = (jobs: NewJob[]): Promise<InsertAnswer[]> => {
+    const insert = (jobs: NewJob[]): Promise<(InsertAnswer | "busy")[]> => {
       const inserted = core.store.insert(jobs);
       if (core.store.capabilities.together) for (const call of core.inserting) call(jobs);
       return inserted;
@@ -55,7 +66,23 @@ export class Enqueuer {
 
   /** A job that needs no checking: it was just made, or comes from a record of the store. */
   async add(job: NewJob): Promise<EnqueueAnswer> {
-    return this.#answer(job, await this.#batcher.add(job));
+    const inserted = await this.#batcher.add(job);
+    return this.#answer(job, inserted === "busy" ? await this.#askAgain(job) : inserted);
+  }
+
+  /** Somebody's open transaction is about to take the job's key: whether the job is a duplicate depends on its end. */
+  async #askAgain(job: NewJob): Promise<InsertAnswer> {
+    const { clock } = this.#core;
+    const until = clock.monotonic() + KEY_WAIT_MS;
+    while (clock.monotonic() < until) {
+      await new Promise<void>((resolve) => void clock.after(BUSY_MS, resolve));
+      const inserted = await this.#batcher.add(job);
+      if (inserted !== "busy") return inserted;
+    }
+    const key = JSON.stringify(givenKey(job.unique?.key ?? ""));
+    throw new StoreUnavailable(
+      `another transaction, still open, is about to take the unique key ${key}; try again when it is over`,
+    );
   }
 
   /**
@@ -158,16 +185,23 @@ export class Enqueuer {
   async #write(chunk: Slot[], give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
     const jobs = chunk.filter((slot) => "job" in slot).map((slot) => slot.job);
     const inserted = jobs.length === 0 ? [] : await this.#core.store.insert(jobs);
+    const again = new Map<NewJob, Promise<InsertAnswer>>();
+    for (const [at, job] of jobs.entries()) if (inserted[at] === "busy") again.set(job, this.#askAgain(job));
+    await Promise.allSettled(again.values());
     let next = 0;
     for (const slot of chunk) {
-      if ("error" in slot) give({ id: null, error: slot.error }, slot.index);
-      else give(this.#caught(slot.job, inserted[next++]), slot.index);
+      if ("error" in slot) {
+        give({ id: null, error: slot.error }, slot.index);
+        continue;
+      }
+      const answer = inserted[next++];
+      give(await this.#caught(slot.job, answer === "busy" ? again.get(slot.job) : answer), slot.index);
     }
   }
 
-  #caught(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAnswer {
+  async #caught(job: NewJob, inserted: InsertAnswer | Promise<InsertAnswer> | undefined): Promise<EnqueueManyAnswer> {
     try {
-      return { ...this.#answer(job, inserted), error: null };
+      return { ...this.#answer(job, await inserted), error: null };
     } catch (error) {
       if (error instanceof HoldfastError) return { id: null, error };
       throw error;

@@ -2,6 +2,7 @@ import type { LeasedJob } from "../engine/outcome.js";
 import { isFinished } from "../state.js";
 import type { ClaimRequest, LaidDown, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
+import { insertAll } from "./exercise-store/builders.js";
 import type { ComparedStore } from "./exercise-store/harness.js";
 import { allJobs, compareHistories, compareState, Invariants, must, same } from "./model-check.js";
 import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKERS } from "./model-commands.js";
@@ -169,7 +170,7 @@ export class Comparison {
       return repeated ?? this.#newJob(draft);
     });
     this.#touched.push(...jobs.map((job) => job.id));
-    const answers = await this.#store.insert(jobs);
+    const answers = await insertAll(this.#store, jobs);
     const expected = jobs.map((job) => this.#model.insert(job, now));
     same(answers, expected, "the answers of insert");
     for (const [at, job] of jobs.entries()) if (answers[at]?.status === "inserted") this.#inserted(job);

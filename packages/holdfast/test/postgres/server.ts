@@ -16,23 +16,31 @@ export interface Server {
   /** Runs SQL beside the store, as an operator would. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
   client(): Promise<pg.Client>;
+  /** Ends it as a crash would, every connection at once, and starts it again on the same data. */
+  crash(): Promise<void>;
 }
+
+/** Why tests that crash the server are skipped; null if it is ours. */
+export const NOT_OURS: string | null =
+  process.env["DATABASE_URL"] === undefined ? null : "DATABASE_URL names a server that is not ours to crash";
 
 /**
  * Starts a real PostgreSQL out of npm before the tests of this file and ends it after them; the one in `DATABASE_URL` is
- * used instead where that is set.
+ * used instead where that is set. `durable`: it waits for its disk, as tests about crashes need it.
  */
-export function postgresServer(): Server {
+export function postgresServer({ durable = false }: { durable?: boolean } = {}): Server {
   let url = process.env["DATABASE_URL"] ?? "";
   let stop: () => Promise<void> = () => Promise.resolve();
+  let crash: () => Promise<void> = () => Promise.reject(new Error(NOT_OURS ?? "not started"));
   let schemas = 0;
   const own = randomBytes(4).toString("hex");
 
   beforeAll(async () => {
     if (url !== "") return;
-    const started = await start();
+    const started = await start(durable);
     url = started.url;
     stop = started.stop;
+    crash = started.crash;
   }, 60_000);
   afterAll(() => stop(), 60_000);
 
@@ -45,6 +53,7 @@ export function postgresServer(): Server {
     url: () => url,
     newSchema: () => `t_${own}_${++schemas}`,
     client,
+    crash: () => crash(),
     async query(text, values = []) {
       const made = await client();
       try {
@@ -56,7 +65,13 @@ export function postgresServer(): Server {
   };
 }
 
-async function start(): Promise<{ url: string; stop: () => Promise<void> }> {
+interface Started {
+  url: string;
+  stop: () => Promise<void>;
+  crash: () => Promise<void>;
+}
+
+async function start(durable: boolean): Promise<Started> {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
   // As root the server runs as another user, who must get to its data.
   chmodSync(folder, 0o755);
@@ -69,8 +84,12 @@ async function start(): Promise<{ url: string; stop: () => Promise<void> }> {
     persistent: false,
     // PostgreSQL refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
-    // Tests are about what is written, not about disks.
-    postgresFlags: ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=200"],
+    postgresFlags: [
+      "listen_addresses=127.0.0.1",
+      "max_connections=200",
+      // Most tests are about what is written, not about disks.
+      `fsync=${durable ? "on" : "off"}`,
+    ].flatMap((setting) => ["-c", setting]),
     onLog: () => {},
     onError: () => {},
   });
@@ -82,10 +101,18 @@ async function start(): Promise<{ url: string; stop: () => Promise<void> }> {
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
+    async crash() {
+      // What `pg_ctl stop --mode immediate` sends: no checkpoint, nobody is waited for.
+      const postmaster = server["process"];
+      const ended = new Promise((resolve) => postmaster?.once("exit", resolve));
+      postmaster?.kill("SIGQUIT");
+      await ended;
+      await server.start();
+    },
   };
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);

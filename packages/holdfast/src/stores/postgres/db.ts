@@ -1,4 +1,4 @@
-import { fault, sqlState } from "./faults.js";
+import { fault, isConnectionLost, sqlState } from "./faults.js";
 
 /** A statement with the name under which connections keep it prepared; one without a name is not kept. */
 export interface Statement {
@@ -29,95 +29,183 @@ interface PgQuery {
   text: string;
   values?: readonly unknown[];
   rowMode?: "array";
+  types?: { getTypeParser(oid: number): (text: string) => unknown };
+  query_timeout?: number;
 }
 export interface PgClient extends PgQueryable {
   release(destroy?: boolean | Error): void;
+  on?(event: "error", listener: (error: Error) => void): unknown;
+  off?(event: "error", listener: (error: Error) => void): unknown;
 }
 export interface PgPool extends PgQueryable {
   connect(): Promise<PgClient>;
   end(): Promise<void>;
   on?(event: "error", listener: (error: Error) => void): unknown;
+  off?(event: "error", listener: (error: Error) => void): unknown;
 }
 
-const DEADLOCK = new Set(["40P01", "40001"]);
+export interface DbOptions {
+  /** False: the pool is the caller's, and stays open. */
+  owned?: boolean;
+  /** How long a statement may go without an answer before its connection is given up. */
+  answerMs?: number;
+}
+
+const DEADLOCK = "40P01";
+// Never met where each statement sees what is committed, which is what every statement here is written for.
+const NOT_SERIALIZABLE = "40001";
 // A pooler in transaction mode hands each statement to whichever connection is free, which has other statements prepared.
 const NOT_PREPARED = new Set(["26000", "42P05"]);
 const TRIES = 5;
+// A connection whose other end is gone without a word would otherwise be waited on for a quarter of an hour.
+const ANSWER_MS = 30_000;
+const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/** Runs statements on a pool. */
+/** Runs statements on a pool. Holds one connection for one statement or transaction, and never waits for a second. */
 export class Db implements Runner {
   readonly #pool: PgPool;
   readonly #where: string;
-  #prepare = true;
+  readonly #owned: boolean;
+  readonly #answerMs: number;
+  /** How statements are sent; both change for good when the first statement shows that it must be otherwise. */
+  #mode: Mode = { prepare: true, begin: false };
 
-  constructor(pool: PgPool, where: string) {
+  constructor(pool: PgPool, where: string, { owned = true, answerMs = ANSWER_MS }: DbOptions = {}) {
     this.#pool = pool;
     this.#where = where;
-    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-    pool.on?.("error", () => {});
+    this.#owned = owned;
+    this.#answerMs = answerMs;
+    pool.on?.("error", ignore);
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    return this.#retrying(async () => {
+    return this.#retrying(async (mode) => this.#runOn(await this.#pool.connect(), mode, statement, values));
+  }
+
+  /** Like `run`, but gives up if no connection is free for so long: null, and nothing was done. */
+  async runIfFree(waitMs: number, statement: Statement, values: readonly unknown[]): Promise<Row[] | null> {
+    return this.#retrying(async (mode) => {
+      const client = await within(waitMs, this.#pool.connect());
+      return client === null ? null : this.#runOn(client, mode, statement, values);
+    });
+  }
+
+  /** A single statement that may take as long as it needs, outside of any transaction. */
+  async runLong(text: string): Promise<void> {
+    await this.#retrying(async () => {
       const client = await this.#pool.connect();
-      return this.#using(client, () => query(client, statement, values, this.#prepare));
+      await using(client, () => client.query({ text }));
     });
   }
 
   /** All or nothing. Repeated from the start if it met a deadlock. */
   async transaction<Answer>(work: (runner: Transaction) => Promise<Answer>): Promise<Answer> {
-    return this.#retrying(async () => {
-      const client = await this.#pool.connect();
-      return this.#using(client, async () => {
-        await client.query({ text: "BEGIN" });
-        const runner: Transaction = {
-          run: (statement, values) => query(client, statement, values, this.#prepare),
-          script: async (text) => void (await client.query({ text })),
-        };
-        try {
-          const answer = await work(runner);
-          await client.query({ text: "COMMIT" });
-          return answer;
-        } catch (error) {
-          await client.query({ text: "ROLLBACK" });
-          throw error;
-        }
-      });
-    });
+    return this.#retrying(async (mode) => this.#transact(await this.#pool.connect(), mode, work));
   }
 
   async end(): Promise<void> {
-    await this.#pool.end();
+    if (this.#owned) await this.#pool.end();
+    this.#pool.off?.("error", ignore);
   }
 
-  async #using<Answer>(client: PgClient, work: () => Promise<Answer>): Promise<Answer> {
-    let broken = true;
-    try {
-      const answer = await work();
-      broken = false;
-      return answer;
-    } catch (error) {
-      // An error with a code of PostgreSQL's came over a connection that works.
-      broken =
-        !/^[0-9A-Z]{5}$/.test(sqlState(error)) || sqlState(error).startsWith("57P") || sqlState(error).startsWith("08");
-      throw error;
-    } finally {
-      client.release(broken);
-    }
+  async #runOn(client: PgClient, mode: Mode, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    if (mode.begin) return this.#transact(client, mode, (runner) => runner.run(statement, values));
+    return using(client, () => this.#query(client, mode, statement, values));
   }
 
-  async #retrying<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-    for (let attempt = 1; ; attempt++) {
+  async #transact<Answer>(
+    client: PgClient,
+    mode: Mode,
+    work: (runner: Transaction) => Promise<Answer>,
+  ): Promise<Answer> {
+    return using(client, async () => {
+      const say = async (text: string): Promise<void> =>
+        void (await client.query({ text, query_timeout: this.#answerMs }));
+      await say(BEGIN);
       try {
-        return await work();
+        const answer = await work({
+          run: (statement, values) => this.#query(client, mode, statement, values),
+          // What changes the schema may take its time.
+          script: async (text) => void (await client.query({ text })),
+        });
+        await say("COMMIT");
+        return answer;
+      } catch (error) {
+        // What went wrong first is what counts, not that a connection which is gone cannot roll back.
+        if (!isConnectionLost(error)) await say("ROLLBACK");
+        throw error;
+      }
+    });
+  }
+
+  async #query(client: PgClient, mode: Mode, { name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const config: PgQuery = { text, values, rowMode: "array", types: TYPES, query_timeout: this.#answerMs };
+    if (mode.prepare && name !== "") config.name = name;
+    return (await client.query(config)).rows;
+  }
+
+  async #retrying<Answer>(work: (mode: Mode) => Promise<Answer>): Promise<Answer> {
+    for (let attempt = 1; ; attempt++) {
+      const mode = this.#mode;
+      try {
+        return await work(mode);
       } catch (error) {
         const code = sqlState(error);
-        if (NOT_PREPARED.has(code) && this.#prepare) this.#prepare = false;
-        else if (!DEADLOCK.has(code) || attempt >= TRIES) throw fault(error, this.#where);
+        // By the mode that it was sent in: others may have learnt the same meanwhile.
+        if (mode.prepare && NOT_PREPARED.has(code)) this.#mode = { ...this.#mode, prepare: false };
+        else if (!mode.begin && code === NOT_SERIALIZABLE) this.#mode = { ...this.#mode, begin: true };
+        else if (code !== DEADLOCK || attempt >= TRIES) throw fault(error, this.#where);
       }
     }
   }
 }
+
+interface Mode {
+  /** Statements are kept prepared under their names. */
+  prepare: boolean;
+  /** Single statements say which isolation they need, since the database's default is another. */
+  begin: boolean;
+}
+
+// An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+function ignore(): void {}
+
+async function using<Answer>(client: PgClient, work: () => Promise<Answer>): Promise<Answer> {
+  let broken = true;
+  // The pool listens on idle connections only. What breaks in use also fails the statement, and is told by that.
+  client.on?.("error", ignore);
+  try {
+    const answer = await work();
+    broken = false;
+    return answer;
+  } catch (error) {
+    broken = isConnectionLost(error);
+    throw error;
+  } finally {
+    client.release(broken);
+    client.off?.("error", ignore);
+  }
+}
+
+/** The connection, or null if it comes too late; then it goes back unused. */
+async function within(waitMs: number, connecting: Promise<PgClient>): Promise<PgClient | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), waitMs);
+  });
+  const first = await Promise.race([connecting, late]).finally(() => clearTimeout(timer));
+  if (first === null) connecting.then((client) => client.release(), ignore);
+  return first;
+}
+
+const READERS = new Map<number, (text: string) => unknown>([
+  [16, (text) => text === "t"],
+  [21, Number],
+  [23, Number],
+  [701, Number],
+]);
+/** The types that statements answer with, read the same way whatever parsers the application has set for its own. */
+const TYPES = { getTypeParser: (oid: number) => READERS.get(oid) ?? ((text: string): string => text) };
 
 /** Anything with `query(text, values)`: a `pg` client, or an adapter to what you have. */
 export interface CallersTransaction {
@@ -132,19 +220,24 @@ export function callersRunner(tx: CallersTransaction, where: string): Runner {
         const { rows } = await tx.query(text, [...values]);
         return rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
       } catch (error) {
+        // Only who began the transaction can repeat it, and looks for these codes to know that it should.
+        if ([DEADLOCK, NOT_SERIALIZABLE].includes(sqlState(error))) throw error;
         throw fault(error, where);
       }
     },
   };
 }
 
-async function query(
-  client: PgQueryable,
-  { name, text }: Statement,
-  values: readonly unknown[],
-  prepare: boolean,
-): Promise<Row[]> {
-  const config: PgQuery = { text, values, rowMode: "array" };
-  if (prepare && name !== "") config.name = name;
-  return (await client.query(config)).rows;
+/** What is done in one transaction is done one after the other: savepoints of two jobs must not interleave. */
+export class Turns {
+  readonly #last = new WeakMap<object, Promise<unknown>>();
+
+  async take<Answer>(of: object, work: () => Promise<Answer>): Promise<Answer> {
+    const turn = (this.#last.get(of) ?? Promise.resolve()).then(work);
+    this.#last.set(
+      of,
+      turn.catch(() => {}),
+    );
+    return turn;
+  }
 }

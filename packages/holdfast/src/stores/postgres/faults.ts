@@ -17,21 +17,47 @@ export function fault(error: unknown, where: string): Error {
     case "42P01":
     case "3F000":
       return new StoreUnreadable(`the tables of Holdfast are missing at ${where}; run migrate first`, error);
+    case "25006":
+      return new StoreUnavailable(
+        `PostgreSQL at ${where} takes no writes: it is a standby, or default_transaction_read_only is on; ` +
+          `give Holdfast the address of the primary: ${message}`,
+        error,
+      );
     case "53100":
       return new DiskFull(error);
     default:
   }
   if (isPassing(code)) return new StoreUnavailable(`PostgreSQL at ${where} did not answer: ${message}`, error);
-  if (/^[0-9A-Z]{5}$/.test(code)) {
+  if (isSqlState(code)) {
     return new HoldfastError("STORE_ERROR", `PostgreSQL at ${where} refused a call: ${message}`, { cause: error });
   }
   // Without a code of PostgreSQL's it is the connection: refused, cut, timed out, or a name that leads nowhere.
   return new StoreUnavailable(`PostgreSQL at ${where} cannot be reached: ${message}`, error);
 }
 
-/** Shutting down, starting up, out of connections or memory, a lock that nobody let go of: another try may do. */
+/** Shutting down, starting up, out of connections, memory or time, a lock that nobody let go of: another try may do. */
 function isPassing(code: string): boolean {
-  return /^(?:08|57P|53|40|55P03|58030|XX)/.test(code) && /^[0-9A-Z]{5}$/.test(code);
+  return /^(?:08|57P|57014|53|40|55P03|25P03|58030|XX)/.test(code) && isSqlState(code);
+}
+
+/**
+ * The connection is of no more use: an error without a code of PostgreSQL's is the connection's own, some codes come with
+ * its end, and a server that became a standby is to be looked for again.
+ */
+export function isConnectionLost(error: unknown): boolean {
+  if (error instanceof HoldfastError) return false;
+  const code = sqlState(error);
+  return !isSqlState(code) || /^(?:08|57P|25P03|25006)/.test(code);
+}
+
+/** Somebody's transaction holds a lock for longer than was waited. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "55P03";
+}
+
+/** No class of PostgreSQL's begins with E, and the system has an `EPIPE`. */
+function isSqlState(code: string): boolean {
+  return /^(?!E)[0-9A-Z]{5}$/.test(code);
 }
 
 /** A row that can never be stored, whatever is tried: its data is at fault, and not its neighbours. */

@@ -1,25 +1,47 @@
 import { LIMITS } from "../../defaults.js";
+import { StoreUnavailable } from "../../errors.js";
 import { jsonBytes } from "../../json.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Runner, Statement } from "./db.js";
-import { isDataError } from "./faults.js";
+import { isDataError, isLockTimeout } from "./faults.js";
 import { NOW, type Sql } from "./sql.js";
 
 type Keyed = NewJob & { unique: UniqueKey };
 
+// How long a keyed job waits for somebody's open transaction that is about to take its key. On connections of our own,
+// where the rest of the batch waits with it, for a moment: it is asked again. Inside a transaction, which holds up nobody
+// but itself, for as long as most transactions take.
+const KEY_WAIT_MS = { own: 30, inside: 2_000 };
+// Waits that one batch may go through until it is known which of its jobs have to be asked again.
+const MOST_WAITS = 20;
+
+/** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
+function impatient(place: number): string {
+  return `impatient AS MATERIALIZED (
+    SELECT before, set_config('lock_timeout', CASE WHEN before::interval > '0' AND before::interval < $${place}::integer * interval '1 ms'
+      THEN before ELSE $${place}::text END, true) FROM current_setting('lock_timeout') AS before)`;
+}
+
 /** How a batch is written: on connections of our own, or inside a transaction that somebody else began. */
 export interface InsertRunner extends Runner {
+  /** Inside a transaction that goes on afterwards. */
+  inside: boolean;
   /** What fails in here must not spoil what is written beside it. */
   apart<Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer>;
   /** What is written in here is written whole or not at all. */
   together<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer>;
 }
 
-export type Insert = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<InsertAnswer[]>;
+type Write<Answer> = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<Answer[]>;
+export interface InsertOperations {
+  insert: Write<InsertAnswer | "busy">;
+  /** Inside a transaction, where a key that is about to be taken by others is waited for, or else an error. */
+  insertInside: Write<InsertAnswer>;
+}
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
-export function insertOperation(sql: Sql): Insert {
+export function insertOperations(sql: Sql): InsertOperations {
   const { s, user } = sql;
   const given = `given AS MATERIALIZED (
     SELECT u.*, t.now, coalesce(u.run_at, t.now) + u.delay_ms AS due
@@ -53,20 +75,25 @@ export function insertOperation(sql: Sql): Insert {
     `WITH ${NOW}, ${given}, fresh AS (SELECT * FROM given g WHERE NOT ${archived}),
      ${rows("fresh")} SELECT id::text AS id FROM inserted`,
   );
+  // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
   const insertKeyed: Statement = sql.statement(
     "insert_keyed",
-    `WITH ${NOW}, ${given},
-     fresh AS MATERIALIZED (SELECT * FROM given g WHERE NOT ${archived} AND NOT EXISTS (SELECT 1 FROM ${s}.live l WHERE l.id = g.id)),
-     taken AS (
-       INSERT INTO ${s}.keys (key, job, scope, until)
-       SELECT key, id, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM fresh ORDER BY key
-       ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
-       WHERE keys.until <= (SELECT now FROM t)
-       RETURNING job
-     ), mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
+    `WITH ${impatient(19)}, ${NOW}, ${given},
+     fresh AS MATERIALIZED (
+       SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g, impatient
+       WHERE NOT ${archived} AND NOT EXISTS (SELECT 1 FROM ${s}.live l WHERE l.id = g.id)
+     ),
+     over AS (
+       UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f
+       WHERE k.key = f.key AND k.until <= (SELECT now FROM t) RETURNING k.job
+     ), added AS (
+       INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
+       ON CONFLICT (key) DO NOTHING RETURNING job
+     ), taken AS (SELECT job FROM over UNION ALL SELECT job FROM added), mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
      ${rows("mine")}
-     SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted, NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known FROM given g`,
+     SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted, NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, before FROM given g, impatient`,
   );
+  const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
   const exists = sql.statement(
     "exists",
@@ -74,7 +101,7 @@ export function insertOperation(sql: Sql): Insert {
   );
   const lockHolder = sql.statement(
     "lock_holder",
-    `SELECT id::text AS id, state, queue, type FROM ${s}.live WHERE id = $1::uuid FOR UPDATE`,
+    `WITH ${impatient(2)} SELECT id::text AS id, state, queue, type, before FROM ${s}.live, impatient WHERE id = $1::uuid FOR UPDATE OF live`,
   );
   const rewrite = sql.statement(
     "rewrite",
@@ -117,10 +144,16 @@ export function insertOperation(sql: Sql): Insert {
     );
   }
 
+  /** What comes after in the same transaction waits for locks as before. */
+  async function calm(runner: Runner, inside: boolean, before: unknown): Promise<void> {
+    if (inside && before !== undefined) await runner.run(patientAgain, [before]);
+  }
+
   async function keyed(runner: InsertRunner, jobs: readonly Keyed[], now: number | null): Promise<InsertAnswer[]> {
     const answers: InsertAnswer[] = [];
     // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
-    const rowsIn = await runner.run(insertKeyed, columnsOf(jobs, now));
+    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), keyWaitMs(runner)]);
+    await calm(runner, runner.inside, rowsIn[0]?.[3]);
     const held: { at: number; job: Keyed }[] = [];
     for (const [at, job] of jobs.entries()) {
       const [, inserted, known] = rowsIn.find(([id]) => id === job.id) ?? [];
@@ -148,7 +181,8 @@ export function insertOperation(sql: Sql): Insert {
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
     if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
     const replaced = await runner.together(async (apart) => {
-      const [holder] = await apart.run(lockHolder, [of]);
+      const [holder] = await apart.run(lockHolder, [of, keyWaitMs(runner)]);
+      await calm(apart, runner.inside, holder?.[4]);
       if (holder === undefined || !isWaiting(holder[1] as State)) return false;
       const [, state, queue, type] = holder;
       await apart.run(dropTags, [of]);
@@ -161,31 +195,36 @@ export function insertOperation(sql: Sql): Insert {
     return { status: "duplicate", of, replaced };
   }
 
-  /** A data error says that some job of the batch cannot be stored: halves are tried until it stands alone. */
+  /**
+   * A data error says that some job of the batch cannot be stored, a lock timeout that some job's key is about to be taken
+   * by others: halves are tried until it stands alone.
+   */
   async function splitting<Job extends NewJob>(
     runner: InsertRunner,
     jobs: readonly Job[],
     write: (runner: InsertRunner, jobs: readonly Job[]) => Promise<InsertAnswer[]>,
-  ): Promise<InsertAnswer[]> {
+    waits: { left: number } = { left: MOST_WAITS },
+  ): Promise<(InsertAnswer | "busy")[]> {
     try {
       return await runner.apart((apart) => write(apart, jobs));
     } catch (error) {
-      if (!isDataError(error)) throw error;
-      if (jobs.length === 1) {
-        const reason = String(((error as Error).cause as Error | undefined)?.message ?? (error as Error).message);
-        return [{ status: "refused", reason: "not stored", error: reason }];
-      }
+      const isBusy = isLockTimeout(error);
+      if (isBusy && runner.inside) throw keyIsBusy(error);
+      if (!isBusy && !isDataError(error)) throw error;
+      // Whatever it is that is locked, not every job has to find out alone.
+      if (isBusy && --waits.left <= 0) return jobs.map(() => "busy");
+      if (jobs.length === 1) return [isBusy ? "busy" : notStored(error)];
       const middle = Math.ceil(jobs.length / 2);
       return [
-        ...(await splitting(runner, jobs.slice(0, middle), write)),
-        ...(await splitting(runner, jobs.slice(middle), write)),
+        ...(await splitting(runner, jobs.slice(0, middle), write, waits)),
+        ...(await splitting(runner, jobs.slice(middle), write, waits)),
       ];
     }
   }
 
-  return async (runner, jobs, now) => {
-    const answers: InsertAnswer[] = [];
-    const place = (at: readonly number[], part: readonly InsertAnswer[]): void => {
+  const insert: Write<InsertAnswer | "busy"> = async (runner, jobs, now) => {
+    const answers: (InsertAnswer | "busy")[] = [];
+    const place = (at: readonly number[], part: readonly (InsertAnswer | "busy")[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
     for (const round of roundsOf(jobs)) {
@@ -200,6 +239,21 @@ export function insertOperation(sql: Sql): Insert {
     }
     return answers;
   };
+  return { insert, insertInside: insert as Write<InsertAnswer> };
+}
+
+function keyWaitMs({ inside }: InsertRunner): number {
+  return inside ? KEY_WAIT_MS.inside : KEY_WAIT_MS.own;
+}
+
+function keyIsBusy(cause: unknown): StoreUnavailable {
+  const message = "another transaction, still open, is about to take the same unique key; try again when it is over";
+  return new StoreUnavailable(message, cause);
+}
+
+function notStored(error: unknown): InsertAnswer {
+  const { cause, message } = error as Error;
+  return { status: "refused", reason: "not stored", error: cause instanceof Error ? cause.message : message };
 }
 
 const MOST = 1_000;

@@ -1,123 +1,153 @@
-import type { Hint } from "../../store.js";
-import { StoreUnavailable } from "../../errors.js";
 import type { Clock, Timer } from "../../clock.js";
+import type { Hint } from "../../store.js";
 
 /** A connection that hears notifications, as far as it is used here. */
 export interface PgListener {
-  query(text: string): Promise<unknown>;
+  query(config: { text: string; values?: unknown[] }): Promise<unknown>;
   on(event: "notification", listener: (message: { payload?: string | undefined }) => void): unknown;
   on(event: "error" | "end", listener: (error?: Error) => void): unknown;
   end(): Promise<void> | void;
 }
 
-// A connection that was cut without a word is noticed by asking it something now and then.
+export interface ListenerSettings {
+  connect(): Promise<PgListener>;
+  channel: string;
+  /** Who we are: what we said ourselves is no news. */
+  self: string;
+  clock: Clock;
+  onHints(hints: Hint[]): void;
+  /** A connection answers and yet hears nothing. Told once. */
+  onDeaf(): void;
+}
+
 const CHECK_MS = 30_000;
-const CHECK_TIMEOUT_MS = 5_000;
+const ANSWER_MS = 5_000;
 const RECONNECT_MS = 1_000;
 
 /** Keeps one connection listening, and replaces it when it is gone. Only hints are at stake: polling is the truth. */
 export class Listener {
-  readonly #connect: () => Promise<PgListener>;
-  readonly #channel: string;
-  readonly #clock: Clock;
-  readonly #onHints: (hints: Hint[]) => void;
-  readonly #self: string;
-  #active = false;
-  #connection: PgListener | null = null;
-  #timer: Timer | null = null;
-  #work: Promise<void> = Promise.resolve();
+  readonly #settings: ListenerSettings;
+  #listening: Listening | null = null;
 
-  constructor(
-    connect: () => Promise<PgListener>,
-    channel: string,
-    self: string,
-    clock: Clock,
-    onHints: (hints: Hint[]) => void,
-  ) {
-    this.#connect = connect;
-    this.#channel = channel;
-    this.#self = self;
-    this.#clock = clock;
-    this.#onHints = onHints;
+  constructor(settings: ListenerSettings) {
+    this.#settings = settings;
   }
 
   start(): void {
-    if (this.#active) return;
-    this.#active = true;
-    this.#work = this.#work.then(() => this.#open());
+    this.#listening ??= new Listening(this.#settings);
+  }
+
+  async stop(): Promise<void> {
+    const listening = this.#listening;
+    this.#listening = null;
+    await listening?.stop();
+  }
+}
+
+/** From one start to its stop. */
+class Listening {
+  readonly #settings: ListenerSettings;
+  readonly #echo: string;
+  #active = true;
+  #connection: PgListener | null = null;
+  #answered = false;
+  #saidDeaf = false;
+  #timer: Timer | null = null;
+
+  constructor(settings: ListenerSettings) {
+    this.#settings = settings;
+    this.#echo = `${settings.self} echo`;
+    void this.#open();
   }
 
   async stop(): Promise<void> {
     this.#active = false;
     this.#timer?.cancel();
-    this.#timer = null;
-    await this.#work;
-    await this.#close();
-  }
-
-  async #close(): Promise<void> {
     const connection = this.#connection;
     this.#connection = null;
-    if (connection !== null) await Promise.resolve(connection.end()).catch(() => {});
+    if (connection !== null) await goodbye(connection);
   }
 
   async #open(): Promise<void> {
-    if (!this.#active) return;
+    let connection: PgListener;
     try {
-      const connection = await this.#connect();
-      connection.on("error", () => this.#lost(connection));
-      connection.on("end", () => this.#lost(connection));
-      connection.on("notification", ({ payload }) => this.#hear(payload ?? ""));
-      this.#connection = connection;
-      await connection.query(`LISTEN ${this.#channel}`);
-      // Whatever was said while nobody listened.
-      this.#onHints([{ kind: "work", inMs: 0 }, { kind: "finished" }, { kind: "schedules" }]);
-      this.#after(CHECK_MS, () => this.#check(connection));
+      connection = await this.#settings.connect();
     } catch {
-      await this.#close();
       this.#after(RECONNECT_MS, () => this.#open());
+      return;
     }
+    connection.on("error", () => this.#lost(connection));
+    connection.on("end", () => this.#lost(connection));
+    connection.on("notification", ({ payload = "" }) => this.#hear(connection, payload));
+    if (!this.#active) return goodbye(connection);
+    this.#connection = connection;
+    const listens = await this.#ask(connection, `LISTEN "${this.#settings.channel}"`, []);
+    if (!listens) return;
+    // Whatever was said while nobody listened.
+    this.#settings.onHints([{ kind: "work", inMs: 0 }, { kind: "finished" }, { kind: "schedules" }]);
+    await this.#check(connection);
   }
 
-  #after(ms: number, then: () => Promise<void>): void {
-    if (!this.#active) return;
-    this.#timer?.cancel();
-    const due = (): void => {
-      this.#work = this.#work.then(then);
-    };
-    this.#timer = this.#clock.after(ms, due, { background: true });
-  }
-
+  /**
+   * Says something to ourselves: an answer proves that the connection was not cut without a word, and hearing it that
+   * there is no pooler in between that listens in our place.
+   */
   async #check(connection: PgListener): Promise<void> {
-    if (this.#connection !== connection) return;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new StoreUnavailable("no answer")), CHECK_TIMEOUT_MS);
-      timer.unref();
-    });
+    await this.#ask(connection, "SELECT pg_notify($1, $2)", [this.#settings.channel, this.#echo]);
+  }
+
+  /** Asks, and gives the connection up if that comes to nothing in time. False: it is given up. */
+  async #ask(connection: PgListener, text: string, values: unknown[]): Promise<boolean> {
+    this.#answered = false;
+    this.#after(ANSWER_MS, () => (this.#answered ? this.#deaf(connection) : this.#lost(connection)));
     try {
-      await Promise.race([connection.query("SELECT 1"), late]);
-      this.#after(CHECK_MS, () => this.#check(connection));
+      await connection.query({ text, values });
     } catch {
       this.#lost(connection);
-    } finally {
-      clearTimeout(timer);
     }
+    this.#answered = true;
+    return this.#connection === connection;
+  }
+
+  #hear(connection: PgListener, payload: string): void {
+    if (this.#connection !== connection) return;
+    if (payload === this.#echo) this.#after(CHECK_MS, () => this.#check(connection));
+    else this.#settings.onHints(hintsOf(payload, this.#settings.self));
   }
 
   #lost(connection: PgListener): void {
-    if (this.#connection !== connection) return;
-    this.#connection = null;
-    void Promise.resolve(connection.end()).catch(() => {});
-    this.#after(RECONNECT_MS, () => this.#open());
+    this.#giveUp(connection, RECONNECT_MS);
   }
 
-  #hear(payload: string): void {
-    const [from, kind = "", rest = ""] = payload.split(" ");
-    if (from === this.#self) return;
-    if (kind === "work") this.#onHints([{ kind: "work", inMs: 0 }]);
-    else if (kind === "finished") this.#onHints([{ kind: "finished" }]);
-    else if (kind === "schedules") this.#onHints([{ kind: "schedules" }]);
-    else if (kind === "cancel") this.#onHints([{ kind: "cancel", ids: rest.split(",") }]);
+  #deaf(connection: PgListener): void {
+    if (!this.#saidDeaf) this.#settings.onDeaf();
+    this.#saidDeaf = true;
+    // The next one would hear no more than this one, unless someone mends it.
+    this.#giveUp(connection, CHECK_MS);
   }
+
+  #giveUp(connection: PgListener, againInMs: number): void {
+    if (this.#connection !== connection) return;
+    this.#connection = null;
+    void goodbye(connection);
+    this.#after(againInMs, () => this.#open());
+  }
+
+  /** One thing at a time is waited for. */
+  #after(ms: number, then: () => unknown): void {
+    this.#timer?.cancel();
+    if (this.#active) this.#timer = this.#settings.clock.after(ms, () => void then(), { background: true });
+  }
+}
+
+async function goodbye(connection: PgListener): Promise<void> {
+  await Promise.resolve(connection.end()).catch(() => {});
+}
+
+function hintsOf(payload: string, self: string): Hint[] {
+  const [from, kind = "", rest = ""] = payload.split(" ");
+  if (from === self) return [];
+  if (kind === "work") return [{ kind: "work", inMs: 0 }];
+  if (kind === "cancel") return [{ kind: "cancel", ids: rest.split(",") }];
+  return kind === "finished" || kind === "schedules" ? [{ kind }] : [];
 }

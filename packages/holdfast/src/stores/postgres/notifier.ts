@@ -13,7 +13,7 @@ export class Notifier {
   readonly #channel: string;
   readonly #self: string;
   readonly #waiting = new Map<string, NodeJS.Timeout>();
-  readonly #again = new Set<string>();
+  readonly #again = new Map<string, Hint>();
   readonly #sending = new Set<Promise<unknown>>();
 
   constructor(db: Db, channel: string, self: string) {
@@ -30,7 +30,7 @@ export class Notifier {
       return;
     }
     if (this.#waiting.has(hint.kind)) {
-      this.#again.add(hint.kind);
+      this.#again.set(hint.kind, hint);
       return;
     }
     this.#say(hint);
@@ -72,6 +72,9 @@ export class Notifier {
   async stop(): Promise<void> {
     for (const timer of this.#waiting.values()) clearTimeout(timer);
     this.#waiting.clear();
+    // What gathered meanwhile is said now: nobody is left to say it later.
+    for (const hint of this.#again.values()) this.#say(hint);
+    this.#again.clear();
     await Promise.all(this.#sending);
   }
 }

@@ -1,20 +1,21 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
-import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
+import { Closed, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
-import { callersRunner, Db, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
+import { canSpareOne, lazyPool, listenAt, listenOn } from "./connections.js";
+import { callersRunner, Db, Turns, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
 import { examine } from "./doctor/doctor.js";
 import type { Finding } from "./doctor/finding.js";
-import { insertOperation, type InsertRunner } from "./insert.js";
+import { insertOperations, type InsertRunner } from "./insert.js";
 import { laneKeeper } from "./lanes.js";
 import { leaseOperations } from "./leases.js";
 import { importOperation } from "./legacy/import.js";
 import type { LegacyImport, LegacyImportOptions } from "./legacy/options.js";
-import { Listener, type PgListener } from "./listener.js";
+import { Listener } from "./listener.js";
 import { migrate, migrationScript } from "./migrate.js";
 import { Notifier } from "./notifier.js";
 import { queryOperations } from "./queries.js";
@@ -32,12 +33,25 @@ export interface PostgresOptions {
   connections?: number;
   /** `false`: nobody is woken by LISTEN and NOTIFY, and workers find jobs by polling. */
   notify?: boolean;
+  /**
+   * Where to LISTEN, if not at the URL or on your pool: PostgreSQL itself, where those go through a pooler in transaction
+   * mode. A pool of a single connection is not listened on.
+   */
+  listenUrl?: string;
   /** Type of your users' key, if jobs shall refer to users. Default `text`. */
   userType?: "text" | "uuid" | "bigint";
   clock?: Clock;
 }
 
-const POSTGRES_FIELDS: ReadonlySet<string> = new Set(["pool", "schema", "connections", "notify", "userType", "clock"]);
+const POSTGRES_FIELDS: ReadonlySet<string> = new Set([
+  "pool",
+  "schema",
+  "connections",
+  "notify",
+  "listenUrl",
+  "userType",
+  "clock",
+]);
 
 /** The PostgreSQL store, and what only it can do. */
 export interface PostgresStore extends Store {
@@ -86,15 +100,18 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   if (options.pool !== undefined && typeof options.pool?.connect !== "function") {
     throw new InvalidOption("pool", "is not a pool of pg; make it with new pg.Pool({ … })");
   }
+  if (options.listenUrl !== undefined && !/^postgres(?:ql)?:/.test(options.listenUrl)) {
+    throw new InvalidOption("listenUrl", `${show(hideSecrets(String(options.listenUrl)))} is no postgres:// address`);
+  }
   const connections = readCount(options.connections ?? 4, "connections", 1, 1_000);
   const where = url === null ? "your pool" : hideSecrets(url);
   const settings = { schema: `"${schemaName}"`, userType };
-  const channel = `"holdfast_${schemaName}"`;
+  const channel = `holdfast_${schemaName}`;
   const self = randomUUID().slice(0, 8);
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
-  const db = new Db(pool, where);
+  const db = new Db(pool, where, { owned: options.pool === undefined });
   const sql = sqlFor(settings.schema, userType);
-  const insert = insertOperation(sql);
+  const inserts = insertOperations(sql);
   const typesIndex = new TypesIndex(sql, db);
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
@@ -102,7 +119,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const upkeep = upkeepOperations(sql);
   const queries = queryOperations(sql);
   const importLegacy = importOperation(sql, queries);
-  const schedules = scheduleOperations(sql, insert);
+  const schedules = scheduleOperations(sql, inserts);
   const lanes = laneKeeper(sql, db);
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const listeners = new Set<(hint: Hint) => void>();
@@ -110,8 +127,19 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     for (const hint of hints) for (const listener of listeners) listener(hint);
   };
   const notifies = options.notify !== false;
-  const notifier = new Notifier(db, channel.slice(1, -1), self);
-  const listener = new Listener(() => listeningClient(url, options.pool), channel, self, systemClock, tell);
+  const notifier = new Notifier(db, channel, self);
+  const listenUrl = options.listenUrl ?? url;
+  // A listener on the last connection would leave none to work with.
+  const listens = notifies && (listenUrl !== null || canSpareOne(pool));
+  const listener = new Listener({
+    connect: () => (listenUrl === null ? listenOn(pool) : listenAt(listenUrl)),
+    channel,
+    self,
+    clock: systemClock,
+    onHints: tell,
+    onDeaf: warnOfPooler,
+  });
+  const turns = new Turns();
   const pending = new Set<Promise<unknown>>();
   let closed = false;
 
@@ -134,23 +162,25 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   }
 
   const own: InsertRunner = {
+    inside: false,
     run: (statement, values) => db.run(statement, values),
     apart: (work) => work(own),
     together: (work) => db.transaction(work),
   };
 
-  function workHints(jobs: readonly NewJob[], answers: readonly InsertAnswer[]): Hint[] {
+  function workHints(jobs: readonly NewJob[], answers: readonly (InsertAnswer | "busy")[]): Hint[] {
     let inMs = Number.POSITIVE_INFINITY;
     const now = clock.now();
     for (const [at, job] of jobs.entries()) {
-      if (answers[at]?.status === "refused") continue;
+      const answer = answers[at];
+      if (answer === "busy" || answer?.status === "refused") continue;
       inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
     }
     return Number.isFinite(inMs) ? [{ kind: "work", inMs }] : [];
   }
 
   return {
-    capabilities: { transactions: true, strictOrder: true, push: notifies, together: false },
+    capabilities: { transactions: true, strictOrder: true, push: listens, together: false },
     migrations: () => migrationScript(settings),
     migrate: () => under(() => migrate(db, settings)),
     importLegacy: (given) =>
@@ -172,26 +202,29 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       await listener.stop();
       await notifier.stop();
       await Promise.allSettled([...pending, typesIndex.idle()]);
-      if (options.pool === undefined) await db.end();
+      await db.end();
     },
 
     insert: (jobs) =>
       under(async () => {
         if (jobs.length === 0) return [];
         await lanes.ensure(jobs, time());
-        const answers = await insert(own, jobs, time());
+        const answers = await inserts.insert(own, jobs, time());
         hint(...workHints(jobs, answers));
         return answers;
       }),
     insertIn: (tx, jobs) =>
       under(async () => {
-        const runner = insideOf(callersRunner(readTransaction(tx), where));
-        await lanes.ensure(jobs, time());
-        const answers = await insert(runner, jobs, time());
-        // What is due later is found then.
-        const isDue = workHints(jobs, answers).some((each) => each.kind === "work" && each.inMs === 0);
-        if (notifies && isDue) await notifier.sendIn(runner, { kind: "work", inMs: 0 });
-        return answers;
+        const callers = readTransaction(tx);
+        return turns.take(callers, async () => {
+          const runner = insideOf(callersRunner(callers, where));
+          await lanes.ensureBeside(runner, jobs, time());
+          const answers = await inserts.insertInside(runner, jobs, time());
+          // What is due later is found then.
+          const isDue = workHints(jobs, answers).some((each) => each.kind === "work" && each.inMs === 0);
+          if (notifies && isDue) await notifier.sendIn(runner, { kind: "work", inMs: 0 });
+          return answers;
+        });
       }),
 
     claim: (request) =>
@@ -212,10 +245,13 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       }),
     settleIn: (tx, outcome, note) =>
       under(async () => {
-        const runner = callersRunner(readTransaction(tx), where);
-        const answer = await leases.settleIn(runner, outcome, note, time());
-        if (notifies) await notifier.sendIn(runner, { kind: "finished" });
-        return answer;
+        const callers = readTransaction(tx);
+        return turns.take(callers, async () => {
+          const runner = callersRunner(callers, where);
+          const answer = await leases.settleIn(runner, outcome, note, time());
+          if (notifies) await notifier.sendIn(runner, { kind: "finished" });
+          return answer;
+        });
       }),
     note: (notes) => under(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
 
@@ -301,7 +337,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     workers: () => under(() => queries.workers(db, time())),
 
     listen(heard) {
-      if (listeners.size === 0 && notifies) listener.start();
+      if (listeners.size === 0 && listens) listener.start();
       listeners.add(heard);
       return () => {
         if (listeners.delete(heard) && listeners.size === 0) void listener.stop();
@@ -334,6 +370,7 @@ const UNDO: Statement = { name: "", text: "ROLLBACK TO SAVEPOINT holdfast" };
 /** Writing inside a transaction that is open already: what fails goes back to where it began, and no further. */
 function insideOf(runner: Runner): InsertRunner {
   const inside: InsertRunner = {
+    inside: true,
     run: (statement, values) => runner.run(statement, values),
     async apart(work) {
       await runner.run(SAVE, []);
@@ -342,7 +379,8 @@ function insideOf(runner: Runner): InsertRunner {
         await runner.run(KEEP, []);
         return answer;
       } catch (error) {
-        await runner.run(UNDO, []);
+        // What went wrong first is what counts, not that a connection which is gone cannot go back.
+        await runner.run(UNDO, []).catch(() => {});
         throw error;
       }
     },
@@ -378,56 +416,10 @@ function hideSecrets(url: string): string {
   return url.replace(/\/\/[^/]*@/, "//…@").replace(/\?.*$/, "");
 }
 
-interface Driver {
-  Pool: new (config: object) => PgPool;
-  Client: new (config: object) => PgListener & { connect(): Promise<void> };
-}
-
-async function loadDriver(): Promise<Driver> {
-  try {
-    const module = (await import("pg")) as unknown as { default: Driver };
-    return module.default;
-  } catch (error) {
-    throw DriverMissing.notInstalled("pg", error);
-  }
-}
-
-/** A pool that is made when first used: the driver is loaded on demand. */
-function lazyPool(url: string, connections: number): PgPool {
-  let made: Promise<PgPool> | null = null;
-  const pool = (): Promise<PgPool> =>
-    (made ??= loadDriver().then(({ Pool }) => {
-      const fresh = new Pool({
-        connectionString: url,
-        max: connections,
-        connectionTimeoutMillis: 10_000,
-        application_name: "holdfast",
-      });
-      fresh.on?.("error", () => {});
-      return fresh;
-    }));
-  return {
-    query: async (config) => (await pool()).query(config),
-    connect: async () => (await pool()).connect(),
-    end: async () => {
-      if (made !== null) await (await made).end();
-    },
-  };
-}
-
-async function listeningClient(url: string | null, pool: PgPool | undefined): Promise<PgListener> {
-  if (pool !== undefined) {
-    const client = await pool.connect();
-    const listening = client as unknown as Pick<PgListener, "on">;
-    return {
-      query: (text) => client.query({ text }),
-      on: (event: never, listener: never) => listening.on(event, listener),
-      // A connection that listens must not go back among the others.
-      end: () => client.release(true),
-    };
-  }
-  const { Client } = await loadDriver();
-  const client = new Client({ connectionString: url, application_name: "holdfast listener", keepAlive: true });
-  await client.connect();
-  return client;
+function warnOfPooler(): void {
+  process.emitWarning(
+    "a connection that listens to PostgreSQL hears nothing: it goes through a pooler in transaction mode. " +
+      "Jobs are found by polling. Give PostgreSQL's own address as listenUrl, or set notify: false",
+    { type: "HoldfastWarning", code: "NOT_HEARD" },
+  );
 }

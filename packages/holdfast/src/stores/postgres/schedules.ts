@@ -13,7 +13,7 @@ import type {
   StoredSchedule,
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
-import type { Insert, InsertRunner } from "./insert.js";
+import type { InsertOperations, InsertRunner } from "./insert.js";
 import { Conditions, NOW, type Sql } from "./sql.js";
 
 export interface ScheduleOperations {
@@ -54,7 +54,7 @@ const COLUMNS: readonly Column[] = [
   ["next_run_at", "bigint", ({ nextRunAt }) => nextRunAt],
 ];
 
-export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations {
+export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations): ScheduleOperations {
   const { s, user } = sql;
   const cast = (type: string): string => (type === "USER" ? `text::${user}` : type);
   const names = COLUMNS.map(([name]) => name);
@@ -125,7 +125,7 @@ export function scheduleOperations(sql: Sql, insert: Insert): ScheduleOperations
     now: number | null,
   ): Promise<{ job: string | null; heldBy: string | null }[]> {
     const jobs = fired.flatMap(({ slot }) => (slot.job === null ? [] : [slot.job]));
-    const inserted = (jobs.length === 0 ? [] : await insert(runner, jobs, now)).values();
+    const inserted = (jobs.length === 0 ? [] : await insertInside(runner, jobs, now)).values();
     const answers = fired.map(({ slot }) => {
       const answer = slot.job === null ? undefined : inserted.next().value;
       if (slot.job === null || answer === undefined) return { job: null, heldBy: null, reason: slot.reason };

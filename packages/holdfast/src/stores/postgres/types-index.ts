@@ -61,7 +61,7 @@ export class TypesIndex {
       // What was left half made by a process that died. One that is being made this moment is locked, and left alone.
       if (broken) await this.#db.transaction((tx) => tx.script(`${brief} DROP INDEX ${s}.live_types`));
       if (how === "") await this.#db.transaction((tx) => tx.script(`${brief} ${create}`));
-      else await this.#db.run({ name: "", text: create }, []);
+      else await this.#db.runLong(create);
       this.isThere = true;
     } catch (error) {
       // No rights, somebody holds the table, or two make it at once: claims go on without it.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isFinished } from "../../state.js";
 import type { ClaimedJob, Outcome, Store } from "../../store.js";
-import { addAll, claimRequest, key, newJob, newJobs, outcomeOf, settleAll } from "./builders.js";
+import { addAll, claimRequest, insertAll, key, newJob, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";
 import { handlesOf, type DefineCase, type LiveScene } from "./scene.js";
 import { pollInterval, randomFrom } from "./until.js";
@@ -19,7 +19,7 @@ export function concurrencyCases(test: DefineCase): void {
     const handles = await handlesOf(scene, 4);
     for (const scope of ["waiting", "live", "period", "ever"] as const) {
       const jobs = newJobs(40, { queue: scope, unique: key(scope, { scope, periodMs: 60_000 }) });
-      const answers = (await Promise.all(jobs.map((job, index) => pick(handles, index).insert([job])))).flat();
+      const answers = (await Promise.all(jobs.map((job, index) => insertAll(pick(handles, index), [job])))).flat();
       const inserted = jobs.filter((_, index) => answers[index]?.status === "inserted");
       assert.equal(inserted.length, 1, `scope ${scope}`);
       for (const answer of answers) {
@@ -32,7 +32,7 @@ export function concurrencyCases(test: DefineCase): void {
   test.live([], "C-04 the same enqueue sent many times at once is one job", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const batch = newJobs(25);
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => pick(handles, index).insert(batch)));
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => insertAll(pick(handles, index), batch)));
     assert.equal(answers.flat().filter((answer) => answer.status === "inserted").length, batch.length);
     assert.equal((await allRecords(scene.store)).size, batch.length);
   });
@@ -66,7 +66,7 @@ async function stampede(scene: LiveScene): Promise<void> {
   async function enqueue(): Promise<void> {
     for (const [index, chunk] of chunksOf(ids, 500).entries()) {
       const jobs = chunk.map((id) => newJob({ id, maxAttempts: 1_000, priority: index % 3 }));
-      const answers = await store.insert(jobs);
+      const answers = await insertAll(store, jobs);
       assert.ok(answers.every((answer) => answer.status === "inserted"));
     }
   }

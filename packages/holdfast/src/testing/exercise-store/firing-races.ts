@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { OVERLAP } from "../../schedule/slots.js";
 import type { FireAnswer, Firing, Store } from "../../store.js";
-import { key, MINUTE, newJob } from "./builders.js";
+import { insertAll, key, MINUTE, newJob } from "./builders.js";
 import { allRecords } from "./history.js";
 import {
   addSchedule,
@@ -122,7 +122,7 @@ async function keyRace(scene: LiveScene): Promise<void> {
     const jobs = askers.map((n) => inOrder(keys, n).map((name) => newJob({ unique: key(name) })));
     const [fired, inserted] = await Promise.all([
       Promise.all(firings.map((batch, n) => handleOf(handles, n).fire(batch))),
-      Promise.all(jobs.map((batch, n) => handleOf(handles, n).insert(batch))),
+      Promise.all(jobs.map((batch, n) => insertAll(handleOf(handles, n), batch))),
     ]);
     const holders = new Set<string>();
     for (const [at, firing] of firings.flat().entries()) {

@@ -9,6 +9,7 @@ import {
   claimIds,
   claimOne,
   finish,
+  insertAll,
   insertOne,
   key,
   newJob,
@@ -133,7 +134,7 @@ export function insertCases(test: DefineCase): void {
     const good = newJobs(2);
     const keyed = newJob({ unique: key("k") });
     const bad = newJob({ maxAttempts: 0, unique: key("bad") });
-    const answers = await store.insert([good[0] ?? bad, bad, keyed, good[1] ?? bad]);
+    const answers = await insertAll(store, [good[0] ?? bad, bad, keyed, good[1] ?? bad]);
     assert.deepEqual(
       answers.map((answer) => answer.status),
       ["inserted", "refused", "inserted", "inserted"],

@@ -4,7 +4,7 @@
  * is killed has reported all but its last step.
  */
 import type { ClaimedJob, LeaseAnswer, LeaseRef, SettleAnswer, Store } from "../../store.js";
-import { claimRequest, newJobs, outcomeOf, settleAll } from "./builders.js";
+import { claimRequest, insertAll, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { fireSome } from "./schedulers.js";
 import { pollInterval, randomFrom } from "./until.js";
 
@@ -67,7 +67,7 @@ async function main(): Promise<void> {
 async function enqueue(store: Store): Promise<void> {
   while (!orders.has("stop")) {
     const jobs = newJobs(settings.batch);
-    const answers = await store.insert(jobs);
+    const answers = await insertAll(store, jobs);
     await report({
       kind: "enqueued",
       ids: jobs.filter((_, n) => answers[n]?.status === "inserted").map((job) => job.id),

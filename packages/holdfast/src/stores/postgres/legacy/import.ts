@@ -3,7 +3,7 @@ import { isFinished, STATE_NAMES, type State } from "../../../state.js";
 import type { StoredJob } from "../../../store.js";
 import type { Db, Transaction } from "../db.js";
 import { sqlState } from "../faults.js";
-import { laneKeeper, type Lane } from "../lanes.js";
+import { addLanes, type Lane } from "../lanes.js";
 import type { QueryOperations } from "../queries.js";
 import { NOW, type Sql } from "../sql.js";
 import { blame, checkRows, checkStaged, checkValues } from "./checks.js";
@@ -122,7 +122,7 @@ async function importRows(
   const samples = await readSamples(runner, queries);
   await dropTables(runner, dropped);
   // Last, because others who enqueue into the same lanes may have to wait from here on.
-  await addLanes(runner, sql, now);
+  await addStagedLanes(runner, sql, now);
   return {
     imported: total - skipped,
     skipped,
@@ -203,11 +203,10 @@ async function readSamples(runner: Transaction, queries: QueryOperations): Promi
   return samples;
 }
 
-async function addLanes(runner: Transaction, sql: Sql, now: number): Promise<void> {
+async function addStagedLanes(runner: Transaction, sql: Sql, now: number): Promise<void> {
   const live = STATE_NAMES.filter((state) => !isFinished(state));
   const text = `SELECT DISTINCT queue, priority FROM ${STAGED} WHERE state = ANY ($1::text[])`;
   const rows = await runner.run({ name: "", text }, [live]);
   const lanes: Lane[] = rows.map(([queue, priority]) => ({ queue: queue as string, priority: priority as number }));
-  // A keeper of its own: what is undone with this transaction must not be taken for known.
-  await laneKeeper(sql, runner).ensure(lanes, now);
+  await addLanes(sql, runner, lanes, now);
 }

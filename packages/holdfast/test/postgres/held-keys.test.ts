@@ -1,0 +1,134 @@
+import { job } from "holdfast";
+import type { NewJob } from "holdfast/store";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type pg from "pg";
+import { claimOne, finish, key, newJob, stateOf } from "#src/testing/exercise-store/builders.js";
+import { openClient, openStore } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+const mail = job({ type: "mail", run() {} });
+
+/** A transaction of the caller's, open until the test ends it. */
+async function begin(): Promise<pg.Client> {
+  const tx = await server.client();
+  await tx.query("BEGIN");
+  onTestFinished(() => tx.end());
+  return tx;
+}
+
+describe("a unique key that an open transaction is about to take", () => {
+  it("holds up nobody else in its batch: plain jobs and other keys go through, it is to be asked again", async () => {
+    const { store } = await openStore(server);
+    const tx = await begin();
+    await store.insertIn(tx, [newJob({ unique: key("a") })]);
+    const jobs = [newJob(), newJob({ unique: key("a") }), newJob({ unique: key("b") }), newJob()];
+    const inserted = { status: "inserted" };
+    expect(await store.insert(jobs)).toEqual([inserted, "busy", inserted, inserted]);
+    // The longer batch is taken apart until the two stand alone.
+    const many = Array.from({ length: 200 }, (_, n) => newJob({ unique: key(`many ${n}`) }));
+    await store.insertIn(tx, [newJob({ unique: key("many 7") }), newJob({ unique: key("many 150") })]);
+    const answers = await store.insert(many);
+    expect(answers.flatMap((answer, at) => (answer === "busy" ? [at] : []))).toEqual([7, 150]);
+  });
+
+  it("is waited for by those who want it too, without holding up the others", async () => {
+    const { address } = await openStore(server);
+    const hf = await openClient(address, mail);
+    const tx = await begin();
+    const first = await hf.enqueue(mail, {}, { unique: "welcome", tx });
+    const second = hf.enqueue(mail, {}, { unique: "welcome" });
+    const third = hf.enqueueMany(mail, [{}, {}], { each: (_, n) => ({ unique: n === 0 ? "welcome" : "other" }) });
+    await Promise.all(Array.from({ length: 10 }, () => hf.enqueue(mail)));
+    await tx.query("COMMIT");
+    expect(await second).toEqual({ id: first.id, duplicate: true, replaced: false });
+    expect(await third).toMatchObject([{ id: first.id, duplicate: true }, { duplicate: false }]);
+  });
+
+  it("is free for those who wait when the transaction rolls back", async () => {
+    const { address } = await openStore(server);
+    const hf = await openClient(address, mail);
+    const tx = await begin();
+    await hf.enqueue(mail, {}, { unique: "welcome", tx });
+    const second = hf.enqueue(mail, {}, { unique: "welcome" });
+    await hf.enqueue(mail);
+    await tx.query("ROLLBACK");
+    expect(await second).toMatchObject({ duplicate: false });
+  });
+
+  it("is waited for no longer than two seconds; then the enqueue alone fails and may be tried again", async () => {
+    const { address } = await openStore(server);
+    const hf = await openClient(address, mail);
+    const tx = await begin();
+    await hf.enqueue(mail, {}, { unique: "welcome", tx });
+    const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/unique key "welcome"; try again/) };
+    const alone = hf.enqueue(mail, {}, { unique: "welcome" });
+    const among = hf.enqueueMany(mail, [{}, {}], { each: (_, n) => (n === 0 ? { unique: "welcome" } : {}) });
+    await expect(alone).rejects.toMatchObject(refusal);
+    expect(await among).toMatchObject([{ id: null, error: refusal }, { error: null }]);
+    await tx.query("ROLLBACK");
+    expect(await hf.enqueue(mail, {}, { unique: "welcome" })).toMatchObject({ duplicate: false });
+  });
+
+  it("is waited for as long inside another transaction, which then goes on as it was", async () => {
+    const { address } = await openStore(server);
+    const hf = await openClient(address, mail);
+    const [tx, other] = [await begin(), await begin()];
+    await other.query("SET LOCAL lock_timeout = '7s'");
+    await hf.enqueue(mail, {}, { unique: "welcome", tx });
+    const before = await hf.enqueue(mail, {}, { unique: "before", tx: other });
+    await expect(hf.enqueue(mail, {}, { unique: "welcome", tx: other })).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: expect.stringMatching(/unique key; try again/),
+    });
+    expect((await other.query("SHOW lock_timeout")).rows).toEqual([{ lock_timeout: "7s" }]);
+    await other.query("COMMIT");
+    expect(await hf.get(before.id)).toMatchObject({ state: "pending" });
+  });
+});
+
+describe("a unique key that is held", () => {
+  it("is asked for by an open transaction without holding up its job's end", async () => {
+    const { store } = await openStore(server);
+    await store.insert([newJob({ unique: key("a") })]);
+    const holder = await claimOne(store);
+    const tx = await begin();
+    expect(await store.insertIn(tx, [newJob({ unique: key("a") })])).toEqual([
+      { status: "duplicate", of: holder.id, replaced: false },
+    ]);
+    await finish(store, holder);
+    expect(await stateOf(store, holder.id)).toBe("completed");
+  });
+
+  it("of a job that somebody has locked is not replaced at once, but holds up nobody", async () => {
+    const { store, schema } = await openStore(server);
+    const holder = newJob({ unique: key("a") });
+    await store.insert([holder]);
+    const operator = await begin();
+    await operator.query(`SELECT 1 FROM ${schema}.live FOR UPDATE`);
+    const replacement = newJob({ unique: key("a", { onConflict: "replace" }) });
+    expect(await store.insert([replacement, newJob()])).toEqual(["busy", { status: "inserted" }]);
+    await operator.query("ROLLBACK");
+    expect(await store.insert([replacement])).toEqual([{ status: "duplicate", of: holder.id, replaced: true }]);
+  });
+});
+
+it("a transaction that takes very many keys is found out by a few jobs of a batch and not by each", async () => {
+  const { store } = await openStore(server);
+  const keyed = (): NewJob[] => Array.from({ length: 500 }, (_, n) => newJob({ unique: key(`k${n}`) }));
+  await store.insertIn(await begin(), keyed());
+  const startedAt = performance.now();
+  expect(new Set(await store.insert(keyed()))).toEqual(new Set(["busy"]));
+  // Each waiting for itself would take 15 s.
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+});
+
+it("jobs that are put into one transaction at once do not spoil each other", async () => {
+  const { store } = await openStore(server);
+  const tx = await begin();
+  const [good, bad, other] = [newJob(), newJob({ maxAttempts: 0 }), newJob()];
+  const answers = await Promise.all([good, bad, other].map(async (each) => store.insertIn(tx, [each])));
+  expect(answers.flat()).toMatchObject([{ status: "inserted" }, { status: "refused" }, { status: "inserted" }]);
+  await tx.query("COMMIT");
+  expect((await store.list({}, { limit: 10, cursor: null })).jobs.map(({ id }) => id)).toEqual([other.id, good.id]);
+});

@@ -1,0 +1,42 @@
+import { holdfast, type Holdfast, type JobType } from "holdfast";
+import { postgres, type PostgresOptions, type PostgresStore } from "holdfast/postgres";
+import { onTestFinished } from "vitest";
+import type { Server } from "./server.js";
+
+export interface Opened {
+  store: PostgresStore;
+  schema: string;
+  /** Address of the store: the database and the schema. */
+  address: string;
+}
+
+/** A store on a schema of its own, migrated. `by` is another way to the server. Both are gone when the test is over. */
+export async function openStore(
+  server: Server,
+  { by = server.url(), ...options }: { by?: string } & Omit<PostgresOptions, "pool"> = {},
+): Promise<Opened> {
+  const schema = ownSchema(server);
+  const address = addressOf(by, schema);
+  const store = postgres(address, options);
+  onTestFinished(() => store.close());
+  await store.migrate();
+  return { store, schema, address };
+}
+
+/** The name of a schema that is gone when the test is over. */
+export function ownSchema(server: Server): string {
+  const schema = server.newSchema();
+  onTestFinished(async () => void (await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)));
+  return schema;
+}
+
+export function addressOf(url: string, schema: string): string {
+  return `${url}?schema=${schema}`;
+}
+
+/** A client that is closed when the test is over. */
+export async function openClient(store: string | PostgresStore, ...jobs: JobType[]): Promise<Holdfast> {
+  const hf = await holdfast({ store, jobs, logger: false });
+  onTestFinished(() => hf.close());
+  return hf;
+}
