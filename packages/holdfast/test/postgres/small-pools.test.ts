@@ -1,0 +1,106 @@
+import { job, type Holdfast, type JobType } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { until } from "#src/testing/exercise-store/until.js";
+import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+const echo = job({ type: "echo", input: z.object({ n: z.number() }), run: ({ input }) => input });
+const tick = job({ type: "tick", run() {} });
+
+/** The caller's own pool. */
+function callersPool(max: number): pg.Pool {
+  const pool = new pg.Pool({ connectionString: server.url(), max });
+  // The server ends before the last of its connections has.
+  pool.on("error", () => {});
+  onTestFinished(() => pool.end());
+  return pool;
+}
+
+async function onPool(pool: pg.Pool, ...jobs: JobType[]): Promise<Holdfast> {
+  return openClient(postgres({ pool, schema: ownSchema(server) }), ...jobs);
+}
+
+/** Enqueues inside a transaction on a connection of the given pool, each time into a queue that nobody has seen. */
+async function enqueueInside(hf: Holdfast, pool: pg.Pool, n: number): Promise<string> {
+  const tx = await pool.connect();
+  try {
+    await tx.query("BEGIN");
+    const { id } = await hf.enqueue(echo, { n }, { tx, queue: `queue ${n}` });
+    await tx.query("COMMIT");
+    return id;
+  } finally {
+    tx.release();
+  }
+}
+
+/** Everything at once that wants connections. */
+async function useEverything(hf: Holdfast, pool: pg.Pool): Promise<void> {
+  await hf.schedule("tick", { job: tick, every: "1s" });
+  const worker = hf.work({ concurrency: 24 });
+  const plain = Array.from({ length: 100 }, async (_, n) => (await hf.enqueue(echo, { n })).id);
+  const inside = Array.from({ length: 20 }, (_, n) => enqueueInside(hf, pool, n));
+  const ids = [...(await Promise.all(plain)), ...(await Promise.all(inside))];
+  const results = await Promise.all(ids.map((id) => hf.result(echo, id, { timeout: "25s" })));
+  expect(results.map(({ n }) => n)).toEqual([...Array(100).keys(), ...Array(20).keys()]);
+  await until("the schedule to have made a job", async () => (await hf.list({ type: "tick" })).jobs.length > 0);
+  await worker.stop();
+}
+
+describe("worker, scheduler, enqueues and transactions get by", () => {
+  it.each([1, 2])("with no more than %i of its own beside the callers'", async (connections) => {
+    const { store } = await openStore(server, { connections });
+    await useEverything(await openClient(store, echo, tick), callersPool(2));
+  });
+
+  it.each([2, 3])("with %i connections that they share with the callers", async (max) => {
+    const pool = callersPool(max);
+    await useEverything(await onPool(pool, echo, tick), pool);
+  });
+
+  it("with a single connection that they share with the callers: nobody listens, and polling finds the jobs", async () => {
+    const pool = callersPool(1);
+    const store = postgres({ pool, schema: ownSchema(server) });
+    expect(store.capabilities.push).toBe(false);
+    await useEverything(await openClient(store, echo, tick), pool);
+  });
+});
+
+describe("a transaction that has the last connection of the pool", () => {
+  it("opens its queue itself, for good when it commits and not when it rolls back", async () => {
+    const pool = callersPool(1);
+    const hf = await onPool(pool, echo);
+    const tx = await pool.connect();
+    await tx.query("BEGIN");
+    await hf.enqueue(echo, { n: 1 }, { tx, queue: "undone" });
+    await tx.query("ROLLBACK");
+    await tx.query("BEGIN");
+    await hf.enqueue(echo, { n: 2 }, { tx, queue: "done" });
+    await tx.query("COMMIT");
+    tx.release();
+    expect((await hf.queues()).map(({ queue }) => queue)).toEqual(["done"]);
+    const { id } = await hf.enqueue(echo, { n: 3 }, { queue: "undone" });
+    hf.work({ poll: "50ms" });
+    expect(await hf.result(id, { timeout: "10s" })).toEqual({ n: 3 });
+  });
+
+  it("does not lock a queue that is there", async () => {
+    const pool = callersPool(1);
+    const schema = ownSchema(server);
+    const hf = await openClient(postgres({ pool, schema }), echo);
+    const others = await openClient(addressOf(server.url(), schema), echo);
+    await others.enqueue(echo, { n: 1 });
+    const tx = await pool.connect();
+    await tx.query("BEGIN");
+    await hf.enqueue(echo, { n: 2 }, { tx });
+    // A process that comes up now says that it uses the same queue.
+    const newcomer = await openClient(addressOf(server.url(), schema), echo);
+    await newcomer.enqueue(echo, { n: 3 });
+    await tx.query("COMMIT");
+    tx.release();
+    expect((await others.stats()).states.pending).toBe(3);
+  });
+});
