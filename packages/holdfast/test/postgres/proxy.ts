@@ -24,8 +24,10 @@ export async function startProxy(serverUrl: string): Promise<Proxy> {
   const target = new URL(serverUrl);
   const links = new Set<Link>();
   const armed: Armed[] = [];
-  const listening = createServer((client) => {
-    const link = new Link(client, connect(Number(target.port || 5432), target.hostname), armed);
+  const toServer = { host: target.hostname, port: Number(target.port || 5432), allowHalfOpen: true };
+  // Half open, so that not even a goodbye is answered when all is swallowed.
+  const listening = createServer({ allowHalfOpen: true }, (client) => {
+    const link = new Link(client, connect(toServer), armed);
     links.add(link);
     client.once("close", () => links.delete(link));
   });
@@ -90,6 +92,9 @@ class Link {
       [server, client],
     ] as const) {
       from.on("error", () => {});
+      from.on("end", () => {
+        if (!this.#swallowing) to.end();
+      });
       from.on("close", () => {
         if (!this.#swallowing) to.destroy();
       });
