@@ -5,6 +5,7 @@ import { readId } from "../id.js";
 import { readName, readPriority, readTags, refuseUnknown, show } from "../options.js";
 import { readMaxAttempts } from "../retry.js";
 import type { NewJob, UniqueKey } from "../store.js";
+import { OF_USER } from "../unique-key.js";
 
 /** What `enqueue` takes besides the job type and its input. */
 export interface EnqueueOptions {
@@ -95,9 +96,6 @@ export function readNewJob(
     schedule: null,
   };
 }
-
-// Names hold no control characters, so this cannot be part of a user's name or of a key.
-const OF_USER = "\u001f";
 
 /** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
 function storedKey(key: string, user: string | undefined): string {

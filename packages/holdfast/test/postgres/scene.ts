@@ -1,5 +1,6 @@
 import { holdfast, type Holdfast, type JobType } from "holdfast";
 import { postgres, type PostgresOptions, type PostgresStore } from "holdfast/postgres";
+import type pg from "pg";
 import { onTestFinished } from "vitest";
 import type { Server } from "./server.js";
 
@@ -39,4 +40,33 @@ export async function openClient(store: string | PostgresStore, ...jobs: JobType
   const hf = await holdfast({ store, jobs, logger: false });
   onTestFinished(() => hf.close());
   return hf;
+}
+
+export type RunSql = <Row extends object = Record<string, unknown>>(text: string, values?: unknown[]) => Promise<Row[]>;
+
+/** A store on a schema of its own, and SQL beside it. */
+export interface Scene extends Opened {
+  /** Runs SQL, in which `$s` stands for the schema; gives rows as objects. */
+  sql: RunSql;
+  /** A session of its own, closed after the test. */
+  session: () => Promise<{ sql: RunSql; client: pg.Client }>;
+}
+
+export async function openScene(server: Server, options: Omit<PostgresOptions, "pool"> = {}): Promise<Scene> {
+  const { schema, address, store } = await openStore(server, options);
+  const on =
+    (query: (text: string, values: unknown[]) => Promise<pg.QueryResult>): RunSql =>
+    async <Row extends object>(text: string, values: unknown[] = []) =>
+      (await query(text.replaceAll("$s", schema), values)).rows as Row[];
+  return {
+    schema,
+    address,
+    store,
+    sql: on((text, values) => server.query(text, values)),
+    async session() {
+      const client = await server.client();
+      onTestFinished(() => client.end());
+      return { client, sql: on((text, values) => client.query(text, values)) };
+    },
+  };
 }

@@ -3,6 +3,10 @@ import { openPostgres, type PostgresOptions, type PostgresStore } from "./open.j
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
 export type { PostgresOptions, PostgresStore } from "./open.js";
+export type { AccessOptions, AccessRoles } from "./access.js";
+export type { UndoOptions } from "./migrate.js";
+export type { ScriptOptions } from "./plan.js";
+export type { UsersOptions } from "./users.js";
 
 /**
  * The PostgreSQL store, for those who open it themselves: by an address with options, or on a `pg` pool of their own.

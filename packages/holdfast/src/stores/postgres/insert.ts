@@ -5,7 +5,8 @@ import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Runner, Statement } from "./db.js";
 import { isDataError, isLockTimeout } from "./faults.js";
-import { NOW, type Sql } from "./sql.js";
+import { insertTexts } from "./insert-sql.js";
+import { NOW, once, orNull, type Sql } from "./sql.js";
 
 type Keyed = NewJob & { unique: UniqueKey };
 
@@ -43,56 +44,10 @@ export interface InsertOperations {
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
 export function insertOperations(sql: Sql): InsertOperations {
   const { s, user } = sql;
-  const given = `given AS MATERIALIZED (
-    SELECT u.*, t.now, coalesce(u.run_at, t.now) + u.delay_ms AS due
-    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[],
-      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[])
-      WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
-      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, place), t)`;
-  const rows = (from: string): string => `inserted AS (
-    INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot)
-    SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
-      CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
-      0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
-      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot
-    FROM ${from} g ORDER BY g.place
-    ON CONFLICT (id) DO NOTHING RETURNING id, seq, queue, type, tags
-  ), large AS (
-    INSERT INTO ${s}.inputs (job, input)
-    SELECT g.id, g.input::json FROM given g
-    WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
-    ON CONFLICT (job) DO UPDATE SET input = excluded.input
-  ), tagged AS (
-    INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
-  ), counted AS (
-    INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-    SELECT t.now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY t.now, queue, type
-  )`;
-  const archived = `EXISTS (SELECT 1 FROM ${s}.archive a WHERE a.id = g.id)`;
-  const insertPlain: Statement = sql.statement(
-    "insert",
-    `WITH ${NOW}, ${given}, fresh AS (SELECT * FROM given g WHERE NOT ${archived}),
-     ${rows("fresh")} SELECT id::text AS id FROM inserted`,
-  );
-  // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
-  const insertKeyed: Statement = sql.statement(
-    "insert_keyed",
-    `WITH ${impatient(19)}, ${NOW}, ${given},
-     fresh AS MATERIALIZED (
-       SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g, impatient
-       WHERE NOT ${archived} AND NOT EXISTS (SELECT 1 FROM ${s}.live l WHERE l.id = g.id)
-     ),
-     over AS (
-       UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f
-       WHERE k.key = f.key AND k.until <= (SELECT now FROM t) RETURNING k.job
-     ), added AS (
-       INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
-       ON CONFLICT (key) DO NOTHING RETURNING job
-     ), taken AS (SELECT job FROM over UNION ALL SELECT job FROM added), mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
-     ${rows("mine")}
-     SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted, NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, before FROM given g, impatient`,
-  );
+  const texts = insertTexts(sql);
+  const { given } = texts;
+  const insertPlain: Statement = sql.statement("insert", texts.plain);
+  const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(19)));
   const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
   const exists = sql.statement(
@@ -131,7 +86,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   const dropInput = sql.statement("rewrite_input_off", `DELETE FROM ${s}.inputs WHERE job = $1::uuid`);
   const rewriteInput = sql.statement(
     "rewrite_input_on",
-    `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = excluded.input`,
+    `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = $2::json`,
   );
 
   async function plain(runner: Runner, jobs: readonly NewJob[], now: number | null): Promise<InsertAnswer[]> {
@@ -282,21 +237,21 @@ function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
   return [
     now,
     jobs.map((job) => job.id),
-    jobs.map((job) => job.type),
-    jobs.map((job) => job.queue),
-    jobs.map((job) => job.priority),
-    jobs.map((job) => job.user),
+    once(jobs.map((job) => job.type)),
+    once(jobs.map((job) => job.queue)),
+    once(jobs.map((job) => job.priority)),
+    orNull(jobs.map((job) => job.user)),
     jobs.map((job) => job.input),
-    jobs.map((job) => jsonBytes(job.input)),
-    jobs.map((job) => job.maxAttempts),
-    jobs.map((job) => job.runAt),
-    jobs.map((job) => job.delayMs),
-    jobs.map((job) => job.expiresAt),
-    jobs.map((job) => (job.tags.length === 0 ? null : JSON.stringify(job.tags))),
-    jobs.map((job) => job.schedule?.name ?? null),
-    jobs.map((job) => job.schedule?.slot ?? null),
-    jobs.map((job) => job.unique?.key ?? null),
-    jobs.map((job) => job.unique?.scope ?? null),
-    jobs.map((job) => job.unique?.periodMs ?? 0),
+    once(jobs.map((job) => jsonBytes(job.input))),
+    once(jobs.map((job) => job.maxAttempts)),
+    orNull(jobs.map((job) => job.runAt)),
+    once(jobs.map((job) => job.delayMs)),
+    orNull(jobs.map((job) => job.expiresAt)),
+    orNull(jobs.map((job) => (job.tags.length === 0 ? null : JSON.stringify(job.tags)))),
+    orNull(jobs.map((job) => job.schedule?.name ?? null)),
+    orNull(jobs.map((job) => job.schedule?.slot ?? null)),
+    orNull(jobs.map((job) => job.unique?.key ?? null)),
+    orNull(jobs.map((job) => job.unique?.scope ?? null)),
+    once(jobs.map((job) => job.unique?.periodMs ?? 0)),
   ];
 }

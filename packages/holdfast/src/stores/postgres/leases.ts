@@ -3,7 +3,7 @@ import { isFinished, isLeased, settledBefore, type State } from "../../state.js"
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
 import { movesFor } from "./moves.js";
-import { LEASED, NOW, type Sql } from "./sql.js";
+import { LEASED, NOW, orNull, type Sql } from "./sql.js";
 
 export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseAnswer[]>;
@@ -315,11 +315,6 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
     outcomes.map(({ delayMs }) => delayMs),
     orNull(outcomes.map(({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord)))),
   ];
-}
-
-/** A column in which nothing stands costs nothing: `unnest` fills it up with NULL. */
-function orNull<Value>(column: (Value | null)[]): (Value | null)[] | null {
-  return column.every((value) => value === null) ? null : column;
 }
 
 /** PostgreSQL's text has no NUL; an error that quotes one is worth keeping without it. */

@@ -1,64 +1,138 @@
-import { SchemaTooNew } from "../../errors.js";
-import type { Db, Runner } from "./db.js";
+import { InvalidOption, SchemaTooNew, StoreUnavailable } from "../../errors.js";
+import { readCount, refuseUnknown } from "../../options.js";
+import { refuseAccess } from "./access.js";
+import type { Db } from "./db.js";
 import { sqlState } from "./faults.js";
-import { MIGRATIONS, type SchemaSettings } from "./schema.js";
+import { MIGRATIONS } from "./migrations.js";
+import { stepsFor } from "./plan.js";
+import type { Migration, SchemaSettings } from "./schema.js";
+import { block, LOCK_WAITS, MIGRATION_LOCK, undone, type LockWaits, type Standing, type Step } from "./steps.js";
+import { refuseUsers } from "./users.js";
 
-// Any number will do as long as nobody else locks it.
-const LOCK = 4_836_502_117;
-
-/** Everything that makes a new database one of this version, as SQL to be run by hand, once. */
-export function migrationScript(settings: SchemaSettings): string {
-  const parts = MIGRATIONS.map(({ version, name, up }) => `-- ${version}: ${name}\n${up(settings).trim()}`);
-  return `${preamble(settings)}\n\n${parts.join("\n\n")}\n${MIGRATIONS.map(({ version, name }) => record(settings, version, name)).join("\n")}\n`;
+/** How stubborn a migration is where others hold the locks it needs. */
+export interface Patience {
+  waits: LockWaits;
+  tries: number;
+  /** Gives the workers that waited behind us their turn. */
+  pause(attempt: number): Promise<void>;
 }
 
-function preamble({ schema: s }: SchemaSettings): string {
-  return `CREATE SCHEMA IF NOT EXISTS ${s};
-CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());`;
+const PATIENCE: Patience = {
+  waits: LOCK_WAITS,
+  tries: 5,
+  pause: (attempt) => new Promise((resolve) => setTimeout(resolve, attempt * 500)),
+};
+
+export interface MigrateOptions {
+  migrations?: readonly Migration[];
+  patience?: Patience;
 }
 
-function record({ schema: s }: SchemaSettings, version: number, name: string): string {
-  return `INSERT INTO ${s}.migrations (version, name) VALUES (${version}, '${name}') ON CONFLICT DO NOTHING;`;
+/** Applies what is missing, one step a transaction, one process at a time. */
+export async function migrate(db: Db, settings: SchemaSettings, options: MigrateOptions = {}): Promise<void> {
+  const { migrations = MIGRATIONS, patience = PATIENCE } = options;
+  const before = await standingOf(db, settings);
+  refuse(before, settings, migrations.length);
+  // Looking first spares a start on an up-to-date database the locks, and the rights to create anything.
+  const missing = stepsFor(settings, migrations).filter(({ isDone }) => !isDone(before));
+  if (missing.length === 0) return;
+  await refuseUsers(db, settings);
+  await refuseAccess(db, settings);
+  for (const step of missing) await patiently(db, settings, step, patience);
+  // Others may have gone further while we waited for our turn.
+  refuse(await standingOf(db, settings), settings, migrations.length);
 }
 
-/** Applies what is missing, all or nothing, one process at a time. */
-export async function migrate(db: Db, settings: SchemaSettings): Promise<void> {
-  const latest = MIGRATIONS.length;
-  const before = await versionOf(db, settings);
-  refuseNewer(before, latest);
-  // Looking first spares a start on an up-to-date database the lock, and the rights to create anything.
-  if (before === latest) return;
-  await db.transaction(async (runner) => {
-    await runner.script("SET LOCAL lock_timeout = '30s'");
-    await runner.script(`SELECT pg_advisory_xact_lock(${LOCK})`);
-    await runner.script(preamble(settings));
-    const from = await readVersion(runner, settings);
-    refuseNewer(from, latest);
-    for (const { version, name, up } of MIGRATIONS.slice(from)) {
-      await runner.script(up(settings));
-      await runner.script(record(settings, version, name));
-    }
-  });
+/** What `undoMigrations` is told. */
+export interface UndoOptions {
+  /** The version to go back to; 0 takes every table away. */
+  to: number;
+  /** That it is meant: what the versions in between have stored is lost. */
+  loseData: true;
 }
+const UNDO_FIELDS: ReadonlySet<string> = new Set(["to", "loseData"]);
 
-function refuseNewer(version: number, latest: number): void {
-  if (version <= latest) return;
-  throw new SchemaTooNew(
-    `the database is at schema version ${version}, this version of Holdfast knows ${latest}; upgrade the holdfast package`,
-  );
-}
-
-async function versionOf(db: Db, settings: SchemaSettings): Promise<number> {
-  try {
-    return await readVersion(db, settings);
-  } catch (error) {
-    if (["42P01", "3F000"].includes(sqlState((error as { cause?: unknown }).cause))) return 0;
-    throw error;
+export async function undoMigrations(
+  db: Db,
+  settings: SchemaSettings,
+  given: UndoOptions,
+  options: MigrateOptions = {},
+): Promise<void> {
+  const { migrations = MIGRATIONS, patience = PATIENCE } = options;
+  refuseUnknown(given, UNDO_FIELDS, "undoMigrations");
+  const to = readCount(given.to, "to", 0, migrations.length);
+  if (given.loseData !== true) {
+    throw new InvalidOption("loseData", "must be true: undoing migrations deletes what they stored, jobs included");
+  }
+  const standing = await standingOf(db, settings);
+  refuse(standing, settings, migrations.length);
+  for (const migration of migrations.slice(to, standing.version).toReversed()) {
+    await patiently(db, settings, undone(settings, migration), patience);
   }
 }
 
-async function readVersion(runner: Runner, { schema }: SchemaSettings): Promise<number> {
-  const text = `SELECT coalesce(max(version), 0) FROM ${schema}.migrations`;
-  const [row] = await runner.run({ name: "", text }, []);
-  return (row?.[0] as number | undefined) ?? 0;
+/**
+ * Runs a step, and gives way where it waits too long for a lock: whoever asks for a table behind us waits as long as we
+ * do, and workers must not stand still because someone left a transaction open.
+ */
+async function patiently(db: Db, settings: SchemaSettings, step: Step, patience: Patience): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await db.transaction((runner) => runner.script(block(step, patience.waits)));
+      return;
+    } catch (error) {
+      if (sqlState((error as Error).cause) !== "55P03") throw error;
+      if (attempt >= patience.tries) {
+        const holder = await holderOf(db, settings).catch(() => null);
+        throw new StoreUnavailable(
+          `${step.title}: others held the locks it needs, in each of ${attempt} tries${holder ?? ""}; nothing was changed by it, try again later`,
+          error,
+        );
+      }
+      await patience.pause(attempt);
+    }
+  }
+}
+
+/** The session with the oldest transaction among those that hold a lock a migration may need. */
+async function holderOf(db: Db, { schema: s, users }: SchemaSettings): Promise<string | null> {
+  const theirs = users === null ? "" : `OR l.relation = to_regclass('${users.table}')`;
+  const text = `SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename::text, '?'), coalesce(a.state, '?'),
+      extract(epoch FROM clock_timestamp() - a.xact_start)::integer
+    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.granted AND a.pid <> pg_backend_pid() AND a.datname = current_database() AND (
+      l.relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('${s}')) ${theirs}
+      OR (l.locktype = 'advisory' AND (l.classid::bigint << 32 | l.objid::bigint) = ${MIGRATION_LOCK}))
+    ORDER BY a.xact_start NULLS LAST LIMIT 1`;
+  const [row] = await db.run({ name: "", text }, []);
+  if (row === undefined) return null;
+  const [pid, name, state, seconds] = row as [number, string, string, number | null];
+  const since = seconds === null ? "" : `, its transaction ${seconds} s old`;
+  return `. Session ${pid} (${name}, ${state}${since}) holds some; SELECT pg_terminate_backend(${pid}) would end it`;
+}
+
+function refuse({ version, settings }: Standing, { schema, userType }: SchemaSettings, latest: number): void {
+  if (version > latest) {
+    throw new SchemaTooNew(
+      `the database is at schema version ${version}, this version of Holdfast knows ${latest}; upgrade the holdfast package`,
+    );
+  }
+  const made = settings.get("userType") ?? userType;
+  if (made !== userType) {
+    throw new InvalidOption(
+      "userType",
+      `is "${userType}", but the tables in schema ${schema} were made with "${made}"`,
+    );
+  }
+}
+
+async function standingOf(db: Db, { schema: s }: SchemaSettings): Promise<Standing> {
+  const text = `SELECT (SELECT max(version) FROM ${s}.migrations), name, value FROM ${s}.settings`;
+  try {
+    const rows = (await db.run({ name: "", text }, [])) as unknown as [number, string, string][];
+    return { version: rows[0]?.[0] ?? 0, settings: new Map(rows.map(([, name, value]) => [name, value])) };
+  } catch (error) {
+    if (["42P01", "3F000"].includes(sqlState((error as Error).cause))) return { version: 0, settings: new Map() };
+    throw error;
+  }
 }

@@ -4,6 +4,7 @@ import { systemClock } from "../../clock.js";
 import { Closed, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import { readAccess, type AccessOptions } from "./access.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connections.js";
@@ -16,13 +17,16 @@ import { leaseOperations } from "./leases.js";
 import { importOperation } from "./legacy/import.js";
 import type { LegacyImport, LegacyImportOptions } from "./legacy/options.js";
 import { Listener } from "./listener.js";
-import { migrate, migrationScript } from "./migrate.js";
+import { migrate, undoMigrations, type UndoOptions } from "./migrate.js";
 import { Notifier } from "./notifier.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
+import type { SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
+import { migrationScript, type ScriptOptions } from "./plan.js";
 import { TypesIndex } from "./types-index.js";
 import { upkeepOperations } from "./upkeep.js";
+import { readUsers, type UsersOptions } from "./users.js";
 
 export interface PostgresOptions {
   /** Your own `pg` pool. Left out: a pool of our own for the URL. */
@@ -40,6 +44,13 @@ export interface PostgresOptions {
   listenUrl?: string;
   /** Type of your users' key, if jobs shall refer to users. Default `text`. */
   userType?: "text" | "uuid" | "bigint";
+  /**
+   * The table of your users, if jobs shall refer to it: jobs and schedules of a user who is deleted go with the user, and
+   * none can be made for a user who is not there. The column's type must be `userType`.
+   */
+  users?: UsersOptions;
+  /** Roles for programs, and row-level security by which users see only their own jobs. Left out: as the database is. */
+  access?: AccessOptions;
   clock?: Clock;
 }
 
@@ -50,13 +61,20 @@ const POSTGRES_FIELDS: ReadonlySet<string> = new Set([
   "notify",
   "listenUrl",
   "userType",
+  "users",
+  "access",
   "clock",
 ]);
 
 /** The PostgreSQL store, and what only it can do. */
 export interface PostgresStore extends Store {
-  /** The SQL of `migrate`, for those who run it by other means. */
-  migrations(): string;
+  /**
+   * The SQL of `migrate`, for those who run it by other means: `psql`, or a migration tool. Run again, it changes
+   * nothing.
+   */
+  migrations(options?: ScriptOptions): string;
+  /** For development: takes migrations back, and with them what they stored. */
+  undoMigrations(options: UndoOptions): Promise<void>;
   /**
    * Makes jobs of the rows of an old table, and drops tables that are no longer needed: all of it or nothing, in one
    * transaction, with the old table locked. Ids, times and errors are kept. What was running is due at once and counts
@@ -90,8 +108,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const { url, schema: schemaInUrl } = readUrl(given);
   const clock = options.clock ?? systemClock;
   const schemaName = options.schema ?? schemaInUrl ?? "holdfast";
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schemaName)) {
-    throw new InvalidOption("schema", `${show(schemaName)} is not a plain name: small letters, digits and _`);
+  if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schemaName)) {
+    throw new InvalidOption(
+      "schema",
+      `${show(schemaName)} is not a plain name: small letters, digits and _, at most 50`,
+    );
   }
   const userType = options.userType ?? "text";
   if (!["text", "uuid", "bigint"].includes(userType)) {
@@ -105,8 +126,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   }
   const connections = readCount(options.connections ?? 4, "connections", 1, 1_000);
   const where = url === null ? "your pool" : hideSecrets(url);
-  const settings = { schema: `"${schemaName}"`, userType };
   const channel = `holdfast_${schemaName}`;
+  const settings: SchemaSettings = {
+    schema: `"${schemaName}"`,
+    channel,
+    userType,
+    users: readUsers(options.users),
+    access: readAccess(options.access, schemaName),
+  };
   const self = randomUUID().slice(0, 8);
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
   const db = new Db(pool, where, { owned: options.pool === undefined });
@@ -181,8 +208,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
 
   return {
     capabilities: { transactions: true, strictOrder: true, push: listens, together: false },
-    migrations: () => migrationScript(settings),
+    migrations: (script) => migrationScript(settings, script),
     migrate: () => under(() => migrate(db, settings)),
+    undoMigrations: (undo) => under(() => undoMigrations(db, settings, undo)),
     importLegacy: (given) =>
       under(async () => {
         const answer = await importLegacy(db, given, time());

@@ -1,5 +1,5 @@
 import { LIMITS } from "../../defaults.js";
-import { isFinished, STATE_NAMES, type FinishedState, type State } from "../../state.js";
+import type { FinishedState, State } from "../../state.js";
 import type {
   AttemptRecord,
   JobFilter,
@@ -12,7 +12,8 @@ import type {
   WorkerRecord,
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
-import { Conditions, NOW, WAITING, type Sql } from "./sql.js";
+import { listParts } from "./listing.js";
+import { NOW, WAITING, type Sql } from "./sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
@@ -98,18 +99,11 @@ export function queryOperations(sql: Sql): QueryOperations {
       return readRecord(row, { attempts: history, log: lines });
     },
     async list(runner, filter, { limit, cursor }) {
-      const states = filter.states ?? STATE_NAMES;
-      const { where, values } = conditions(sql, filter, cursor);
-      const part = (live: boolean): string =>
-        `(SELECT ${columns(live)} FROM ${s}.${live ? "live" : "archive"} j ${where} ORDER BY j.seq DESC LIMIT ${limit + 1})`;
-      const parts = [
-        ...(states.some((state) => !isFinished(state)) ? [part(true)] : []),
-        ...(states.some((state) => isFinished(state)) ? [part(false)] : []),
-      ];
+      const values: unknown[] = [];
+      const parts = listParts(sql, columns, { filter, limit: limit + 1, cursor }, values);
       if (parts.length === 0) return { jobs: [], cursor: null };
       const text = `SELECT * FROM (${parts.join(" UNION ALL ")}) AS j ORDER BY ${SEQ + 1} DESC LIMIT ${limit + 1}`;
-      const statement = sql.statement("list", text);
-      const rows = await runner.run(statement, values);
+      const rows = await runner.run(sql.statement("list", text), values);
       const jobs = rows.slice(0, limit).map((row) => readRecord(row, { attempts: [], log: [] }));
       return { jobs, cursor: rows.length > limit ? String(rows[limit - 1]?.[SEQ]) : null };
     },
@@ -151,21 +145,6 @@ export function queryOperations(sql: Sql): QueryOperations {
 }
 
 const SEQ = 32;
-
-/** The filter as SQL: only column names from here and bound values from the caller. */
-function conditions({ s }: Sql, filter: JobFilter, cursor: string | null): Conditions {
-  const terms = new Conditions();
-  terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);
-  terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
-  terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
-  terms.add((v) => `j.user_id::text = ${v}`, filter.user);
-  terms.add((v) => `j.seq IN (SELECT g.seq FROM ${s}.tags g WHERE g.tag = ${v})`, filter.tag);
-  terms.add((v) => `j.schedule = ${v}`, filter.schedule);
-  terms.add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
-  terms.add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
-  terms.add((v) => `j.seq < ${v}::bigint`, cursor);
-  return terms;
-}
 
 function readRecord(row: Row, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {
   const [id, type, queue, state, priority, user, input, output, error, errorCode, errorAt, attempt, maxAttempts] = row;

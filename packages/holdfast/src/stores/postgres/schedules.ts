@@ -14,7 +14,7 @@ import type {
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import type { InsertOperations, InsertRunner } from "./insert.js";
-import { Conditions, NOW, type Sql } from "./sql.js";
+import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;
@@ -165,7 +165,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
         terms.always(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
       terms.add((v) => `enabled = ${v}`, filter.enabled);
       terms.add((v) => `type = ${v}`, filter.type);
-      terms.add((v) => `user_id::text = ${v}`, filter.user);
+      terms.add((v) => ofUser(sql, "user_id", v), filter.user);
       terms.add((v) => `name COLLATE "C" > ${v}`, cursor);
       const text = `SELECT ${row} FROM ${s}.schedules ${terms.where} ORDER BY name COLLATE "C" LIMIT ${limit + 1}`;
       const rows = await runner.run(sql.statement("schedules_list", text), terms.values);

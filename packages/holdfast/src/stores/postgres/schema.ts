@@ -4,8 +4,31 @@ import { STATE_NAMES, isFinished } from "../../state.js";
 export interface SchemaSettings {
   /** Quoted. */
   schema: string;
+  /** What processes listen on. */
+  channel: string;
   /** Type of the column with a job's user; the type of your users' key if it shall refer to them. */
   userType: "text" | "uuid" | "bigint";
+  /** The table that users are in, where jobs refer to it. */
+  users: UsersTable | null;
+  /** Roles and row-level security, where they are wanted. */
+  access: Access | null;
+}
+
+export interface UsersTable {
+  /** Quoted, with its schema. */
+  table: string;
+  /** Quoted. */
+  column: string;
+}
+
+/** Names are quoted. */
+export interface Access {
+  enqueue: string;
+  work: string;
+  admin: string;
+  userRoles: readonly string[];
+  /** What names the user who asks; `null` where Supabase's `auth.uid()` does. */
+  setting: string | null;
 }
 
 export interface Migration {
@@ -92,21 +115,44 @@ const common = ({ userType }: SchemaSettings): string => `
   progress_note text`;
 
 /**
- * Numbered and only ever appended to: workers of the version before may be running. Live jobs are in `live`, which is
- * kept small and hot; finished ones move to `archive` by the statement that settles them.
+ * Live jobs are in `live`, which is kept small and hot; finished ones move to `archive` by the statement that settles
+ * them.
  */
-export const MIGRATIONS: readonly Migration[] = [
-  {
-    version: 1,
-    name: "jobs and schedules",
-    up: (settings) => up1(settings),
-    down: ({ schema }) => `DROP SCHEMA ${schema} CASCADE;`,
-  },
+export const TABLES: Migration = {
+  version: 1,
+  name: "jobs and schedules",
+  up: (settings) => create(settings),
+  // By name and without CASCADE: the schema may be one that others use, and views of theirs may read ours.
+  down: ({ schema: s }) => `DROP VIEW ${s}.jobs;
+DROP TABLE ${TABLE_NAMES.map((name) => `${s}.${name}`).join(", ")};
+DROP FUNCTION IF EXISTS ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() CASCADE;`,
+};
+
+/** All but the one that records migrations. */
+export const TABLE_NAMES: readonly string[] = [
+  "settings",
+  "live",
+  "archive",
+  "inputs",
+  "tags",
+  "keys",
+  "attempts",
+  "log",
+  "lanes",
+  "deltas",
+  "counts",
+  "workers",
+  "turns",
+  "schedules",
+  "slots",
 ];
 
-function up1(settings: SchemaSettings): string {
+function create(settings: SchemaSettings): string {
   const { schema: s, userType } = settings;
   return `
+-- What this installation was made with.
+CREATE TABLE ${s}.settings (name text PRIMARY KEY, value text NOT NULL);
+INSERT INTO ${s}.settings (name, value) VALUES ('userType', '${userType}');
 CREATE SEQUENCE ${s}.job_seq AS bigint CACHE 1;
 CREATE TABLE ${s}.live (${common(settings)},
   -- When it may be claimed; the end of the lease while leased.
@@ -128,9 +174,10 @@ ALTER TABLE ${s}.live ALTER COLUMN seq SET DEFAULT nextval('${s}.job_seq');
 ALTER SEQUENCE ${s}.job_seq OWNED BY ${s}.live.seq;
 CREATE INDEX live_due ON ${s}.live (queue, priority, due_at, seq);
 CREATE INDEX live_seq ON ${s}.live (seq) WITH (fillfactor = 50);
-CREATE INDEX live_user ON ${s}.live (user_id, seq) WHERE user_id IS NOT NULL;
+-- Indexes that lists of some jobs need have an order of their own: see listing.ts.
+CREATE INDEX live_user ON ${s}.live (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
 CREATE INDEX live_expiry ON ${s}.live (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX live_schedule ON ${s}.live (schedule, seq) WHERE schedule IS NOT NULL;
+CREATE INDEX live_schedule ON ${s}.live (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
 
 CREATE TABLE ${s}.archive (${common(settings)},
   output json,
@@ -140,9 +187,9 @@ CREATE TABLE ${s}.archive (${common(settings)},
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.1);
 CREATE INDEX archive_seq ON ${s}.archive (seq);
 CREATE INDEX archive_ended ON ${s}.archive (state, finished_at);
-CREATE INDEX archive_type ON ${s}.archive (type, state, seq);
-CREATE INDEX archive_user ON ${s}.archive (user_id, seq) WHERE user_id IS NOT NULL;
-CREATE INDEX archive_schedule ON ${s}.archive (schedule, seq) WHERE schedule IS NOT NULL;
+CREATE INDEX archive_type ON ${s}.archive (type, state, seq DESC NULLS LAST);
+CREATE INDEX archive_user ON ${s}.archive (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
+CREATE INDEX archive_schedule ON ${s}.archive (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
 
 CREATE TABLE ${s}.inputs (job uuid PRIMARY KEY, input json NOT NULL);
 ALTER TABLE ${s}.inputs ALTER COLUMN input SET STORAGE EXTERNAL;
@@ -207,14 +254,14 @@ ${view(settings)}`;
 
 /** All jobs, live and finished, as people and other programs read them. */
 function view({ schema: s }: SchemaSettings): string {
-  const time = (column: string): string => `to_timestamp(j.${column} / 1000.0) AS ${column}`;
+  const time = (column: string, as = column): string => `to_timestamp(j.${column} / 1000.0) AS ${as}`;
   const jobs = (table: string, own: { output: string; completed: string; due: string; worker: string }): string => `
 SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
   coalesce(j.input, (SELECT i.input FROM ${s}.inputs i WHERE i.job = j.id)) AS input, ${own.output} AS output,
-  j.error, j.error_code, j.priority, j.attempt, greatest(j.attempt - 1, 0) AS retry_count,
+  j.error, j.error_code, j.priority::integer AS priority, j.attempt, greatest(j.attempt - 1, 0) AS retry_count,
   j.max_attempts, j.max_attempts - 1 AS max_retries,
-  ${["run_at", "expires_at", "claimed_at", "started_at"].map(time).join(", ")}, ${own.completed} AS completed_at,
-  ${["created_at", "updated_at"].map(time).join(", ")}, ${own.due} AS due_at,
+  ${time("run_at", "scheduled_for")}, ${time("expires_at")}, ${time("claimed_at")}, ${time("started_at")}, ${own.completed} AS completed_at,
+  ${time("created_at")}, ${time("updated_at")}, ${own.due} AS due_at,
   ${own.worker} AS worker, j.key, j.tags, j.schedule, j.progress, j.progress_note, j.fence
 FROM ${s}.${table} j`;
   const live = {

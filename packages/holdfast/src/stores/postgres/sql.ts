@@ -44,10 +44,25 @@ export function lostAttempt(row: string): string {
     'startedAt', ${row}.started_at, 'endedAt', (SELECT now FROM t), 'error', ${error})`;
 }
 
+/**
+ * Whether a column with a user holds the one in `place`: in the column's own type, so that an index serves it. A text that
+ * is none of that type is nobody's.
+ */
+export function ofUser({ user }: Sql, column: string, place: string): string {
+  if (user === "text") return `${column} = ${place}::text`;
+  const form = user === "uuid" ? "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" : "^-?[0-9]{1,18}$";
+  return `${column} = CASE WHEN ${place}::text ~ '${form}' THEN ${place}::text::${user} END`;
+}
+
 /** Conditions with bound values; those whose value is missing are left out. */
 export class Conditions {
-  readonly values: unknown[] = [];
+  readonly values: unknown[];
   readonly #terms: string[] = [];
+
+  /** Parts of one statement share its values. */
+  constructor(values: unknown[] = []) {
+    this.values = values;
+  }
 
   /** `term` gets the place of the value. */
   add(term: (place: string) => string, value: unknown): void {
@@ -64,4 +79,15 @@ export class Conditions {
   get where(): string {
     return this.#terms.length === 0 ? "" : `WHERE ${this.#terms.join(" AND ")}`;
   }
+}
+
+/** A column in which nothing stands costs nothing: `unnest` fills it up with NULL. */
+export function orNull<Value>(column: (Value | null)[]): (Value | null)[] | null {
+  return column.every((value) => value === null) ? null : column;
+}
+
+/** A column in which the same stands throughout has it once; the statement takes the first for those that are missing. */
+export function once<Value>(column: Value[]): Value[] {
+  const [first] = column;
+  return column.every((value) => value === first) ? column.slice(0, 1) : column;
 }

@@ -8,6 +8,9 @@ const AGAIN_MS = 60_000;
 // Not the bare column: the planner would find the index of all types as good as this one, and walk over the others.
 const QUEUE = "(queue || '')";
 
+/** The index's name. */
+export const TYPES_INDEX = "live_types";
+
 /** Rows of a lane `l` with a type, as SQL that only this index serves. */
 export const MATCH_TYPE: string = `j.type = l.type AND (j.queue || '') = l.queue`;
 
@@ -49,17 +52,17 @@ export class TypesIndex {
     const s = this.#schema;
     return {
       name: "",
-      text: `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass('${s}.live_types')),
+      text: `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass('${s}.${TYPES_INDEX}')),
         (SELECT count(*) FROM (SELECT 1 FROM ${s}.live LIMIT ${SMALL}) AS few) < ${SMALL}`,
     };
   }
 
   async #make(broken: boolean, how: "" | "CONCURRENTLY"): Promise<void> {
     const s = this.#schema;
-    const create = `CREATE INDEX ${how} IF NOT EXISTS live_types ON ${s}.live (type, ${QUEUE}, priority, due_at, seq)`;
+    const create = `CREATE INDEX ${how} IF NOT EXISTS ${TYPES_INDEX} ON ${s}.live (type, ${QUEUE}, priority, due_at, seq)`;
     try {
       // What was left half made by a process that died. One that is being made this moment is locked, and left alone.
-      if (broken) await this.#db.transaction((tx) => tx.script(`${brief} DROP INDEX ${s}.live_types`));
+      if (broken) await this.#db.transaction((tx) => tx.script(`${brief} DROP INDEX ${s}.${TYPES_INDEX}`));
       if (how === "") await this.#db.transaction((tx) => tx.script(`${brief} ${create}`));
       else await this.#db.runLong(create);
       this.isThere = true;

@@ -1,8 +1,9 @@
-import { EXPIRED_ERROR, STALE_ERROR, type State } from "../../state.js";
+import { EXPIRED_ERROR, type State } from "../../state.js";
 import type { LaidDown, PurgeRequest } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
-import { LEASED, lostAttempt, NOW, usedAttempts, WAITING, type Sql } from "./sql.js";
+import { NOW, WAITING, type Sql } from "./sql.js";
+import { staleParts } from "./stale.js";
 
 export interface UpkeepOperations {
   expireStale(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
@@ -12,46 +13,16 @@ export interface UpkeepOperations {
   tidy(runner: Runner, now: number | null): Promise<void>;
 }
 
-const USED = usedAttempts("g");
 // Counts are folded once they no longer tell what ended in the last minute.
 const FOLD_AFTER_MS = 90_000;
-const LANE_UNUSED_MS = 86_400_000;
+export const LANE_UNUSED_MS = 86_400_000;
 
 export function upkeepOperations(sql: Sql): UpkeepOperations {
   const { s } = sql;
   const moves = movesFor(sql);
   const stale = sql.statement(
     "expire_stale",
-    `WITH ${NOW}, g AS MATERIALIZED (
-       SELECT d.* FROM ${s}.lanes l CROSS JOIN LATERAL (
-         SELECT ctid AS place, * FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
-           AND j.due_at <= (SELECT now FROM t) AND j.state IN ${LEASED} ORDER BY j.due_at, j.seq LIMIT $2 FOR UPDATE SKIP LOCKED
-       ) d LIMIT $2
-     ), fate AS MATERIALIZED (
-       SELECT g.*, ${USED} AS used, CASE WHEN cancel_at IS NOT NULL THEN 'cancelled' WHEN ${USED} >= max_attempts THEN 'dead' ELSE 'pending' END AS goal FROM g
-     ), back AS (
-       UPDATE ${s}.live g SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
-         attempt = ${USED}, losses = losses + 1, worker = NULL,
-         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t)
-       WHERE ctid = ANY (ARRAY(SELECT place FROM fate WHERE goal = 'pending')) RETURNING id
-     ), gone AS (
-       DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT place FROM fate WHERE goal <> 'pending')) RETURNING *
-     ), kept AS (${moves.archive("gone g JOIN fate f ON f.id = g.id", {
-       state: "f.goal",
-       attempt: "f.used",
-       losses: "g.losses + 1",
-       updated_at: "(SELECT now FROM t)",
-       error: `'${STALE_ERROR.message}'`,
-       error_code: `'${STALE_ERROR.code}'`,
-       error_at: "(SELECT now FROM t)",
-     })}), done AS (SELECT id FROM back UNION ALL SELECT id FROM kept),
-     history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${lostAttempt("g")} FROM fate g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
-     freed AS (${moves.free}), counted AS (
-       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, queue, type, state, -count(*), false FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
-       UNION ALL SELECT now, queue, type, goal, count(*), goal <> 'pending' FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, goal
-     )
-     SELECT id::text, type, queue, used, goal FROM fate WHERE id = ANY (ARRAY(SELECT id FROM done))`,
+    `${staleParts(sql)} SELECT id::text, type, queue, used, goal FROM laid_down`,
   );
   const expired = sql.statement(
     "expire_waiting",

@@ -1,3 +1,4 @@
+import { TYPES_INDEX } from "../types-index.js";
 import { problem, warning, type Finding, type Patient } from "./finding.js";
 import type { Part } from "./shape.js";
 
@@ -74,7 +75,8 @@ function inExcess({ kind, name, definition }: Part, { schema }: Patient): Findin
           "Keep your own columns in a table of your own: a coming version may use the name, and moved jobs lose the value.",
         );
   }
-  if (kind === "index") {
+  // Made when a worker first asks for types.
+  if (kind === "index" && name !== `live.${TYPES_INDEX}`) {
     return warning(
       "schema shape",
       `the index ${name} is not Holdfast's: every claim and every settled job has to keep it up`,

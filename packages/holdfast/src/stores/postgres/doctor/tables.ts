@@ -7,11 +7,12 @@ const BUSY = ["live", "archive", "deltas", "keys", "attempts"];
 
 export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Promise<Finding[]> {
   const text = `SELECT current_setting('autovacuum') = 'off' OR current_setting('track_counts') = 'off',
-    ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    array_to_json(ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_options_to_table(c.reloptions)
-        WHERE option_name = 'autovacuum_enabled' AND NOT option_value::boolean) ORDER BY 1)`;
+        WHERE option_name = 'autovacuum_enabled' AND NOT option_value::boolean) ORDER BY 1))::text`;
   const [row] = await runner.run({ name: "", text }, [schema, BUSY]);
-  const [offHere, tables] = row as [boolean, string[]];
+  const offHere = row?.[0] as boolean;
+  const tables = JSON.parse((row?.[1] ?? "[]") as string) as string[];
   if (offHere) {
     return [
       problem(

@@ -1,0 +1,123 @@
+import { signatures } from "./functions.js";
+import { TABLE_NAMES, type Access, type SchemaSettings } from "./schema.js";
+import { WAITING } from "./sql.js";
+import { part, type Step } from "./steps.js";
+
+/** Tables with rows that belong to users. On the others nothing is granted to those. */
+const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log", "schedules", "slots"] as const;
+
+/** All that workers, the scheduler and maintenance change; lanes have their own line. */
+const WORKED_ON = [...GUARDED, "deltas", "counts", "workers", "turns"];
+
+/** What `replace` rewrites of a job that waits. Whoever may not write a fence or a worker cannot claim. */
+const REWRITTEN = `type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, run_at,
+  due_at, expires_at, updated_at, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note`;
+
+/** Roles, what they may do, and who sees which rows. */
+export function accessSteps(settings: SchemaSettings): Step[] {
+  const { access } = settings;
+  if (access === null) return [];
+  const body = [roles(access), grants(settings, access), security(settings), policies(settings, access)].join("\n");
+  return part(settings, "access", [{ title: "roles and row-level security", body }]);
+}
+
+function roles({ enqueue, work, admin }: Access): string {
+  // Roles belong to all databases of a server; somebody may make the same at this moment.
+  const make = (
+    role: string,
+  ): string => `IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '${role.slice(1, -1)}') THEN
+  BEGIN CREATE ROLE ${role} NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
+END IF;`;
+  return [enqueue, work, admin].map(make).join("\n");
+}
+
+function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: Access): string {
+  const { schema: s } = settings;
+  const tables = (names: readonly string[]): string => names.map((name) => `${s}.${name}`).join(", ");
+  const programs = `${enqueue}, ${work}, ${admin}`;
+  const everyone = [programs, ...userRoles].join(", ");
+  const functions = signatures(settings);
+  const lines = [
+    `REVOKE ALL ON ${tables(["jobs", "migrations", ...TABLE_NAMES])} FROM PUBLIC, ${everyone}`,
+    `REVOKE ALL ON SEQUENCE ${s}.job_seq FROM PUBLIC, ${everyone}`,
+    `REVOKE ALL ON FUNCTION ${Object.values(functions).join(", ")} FROM PUBLIC, ${everyone}`,
+    `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
+    `GRANT SELECT ON ${tables(["migrations", "settings", "lanes"])} TO ${programs}`,
+    `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${programs}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue} TO ${programs}`,
+    `GRANT INSERT, UPDATE (used_at) ON ${s}.lanes TO ${programs}`,
+
+    `GRANT INSERT, SELECT (id, seq, queue, type, state, tags), UPDATE (${REWRITTEN}) ON ${s}.live TO ${enqueue}`,
+    `GRANT SELECT (id) ON ${s}.archive TO ${enqueue}`,
+    `GRANT INSERT, SELECT (job), UPDATE (input), DELETE ON ${s}.inputs TO ${enqueue}`,
+    `GRANT INSERT, SELECT (job), DELETE ON ${s}.tags TO ${enqueue}`,
+    `GRANT INSERT, SELECT, UPDATE (job, scope, until) ON ${s}.keys TO ${enqueue}`,
+    `GRANT INSERT ON ${s}.deltas TO ${enqueue}`,
+
+    `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORKED_ON)} TO ${work}, ${admin}`,
+    `GRANT SELECT ON ${s}.jobs TO ${work}, ${admin}`,
+    `GRANT DELETE ON ${s}.lanes TO ${work}, ${admin}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.expireStale} TO ${work}, ${admin}`,
+    `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
+    // The view reads with its reader's rights.
+    ...userRoles.map((role) => `GRANT SELECT ON ${tables(["jobs", "live", "archive", "inputs"])} TO ${role}`),
+  ];
+  return lines.map((line) => `${line};`).join("\n");
+}
+
+function security({ schema: s }: SchemaSettings): string {
+  const lines = GUARDED.map(
+    (table) => `IF NOT (SELECT relrowsecurity FROM pg_catalog.pg_class WHERE oid = '${s}.${table}'::regclass) THEN
+  ALTER TABLE ${s}.${table} ENABLE ROW LEVEL SECURITY;
+END IF;`,
+  );
+  return lines.join("\n");
+}
+
+function policies(settings: SchemaSettings, access: Access): string {
+  const { schema: s } = settings;
+  const { enqueue, work, admin, userRoles } = access;
+  const policy = (table: string, name: string, rule: string): string =>
+    `DROP POLICY IF EXISTS holdfast_${name} ON ${s}.${table};\n${rule === "" ? "" : `CREATE POLICY holdfast_${name} ON ${s}.${table} ${rule};`}`;
+  const toUsers = userRoles.length === 0 ? null : `FOR SELECT TO ${userRoles.join(", ")}`;
+  const own = (condition: string): string => (toUsers === null ? "" : `${toUsers} USING (${condition})`);
+  // Asked as the same user, to whom other users' jobs are not there.
+  const ofOwnJob = (table: string): string =>
+    own(
+      `EXISTS (SELECT FROM ${s}.live l WHERE l.id = ${table}.job) OR EXISTS (SELECT FROM ${s}.archive a WHERE a.id = ${table}.job)`,
+    );
+  const mine = own(`user_id = ${userNow(settings, access)}`);
+  const ofWaiting = (table: string): string =>
+    `TO ${enqueue} USING (EXISTS (SELECT FROM ${s}.live l WHERE l.id = ${table}.job AND l.state IN ${WAITING}))`;
+  const adds = (table: string, check = "true"): string[] => [
+    policy(table, "enqueue_reads", `FOR SELECT TO ${enqueue} USING (true)`),
+    policy(table, "enqueue_adds", `FOR INSERT TO ${enqueue} WITH CHECK (${check})`),
+  ];
+  return [
+    ...GUARDED.map((table) => policy(table, "works", `TO ${work}, ${admin} USING (true) WITH CHECK (true)`)),
+    ...adds("live", "state = 'pending'"),
+    policy(
+      "live",
+      "enqueue_replaces",
+      `FOR UPDATE TO ${enqueue} USING (state IN ${WAITING}) WITH CHECK (state = 'pending')`,
+    ),
+    policy("archive", "enqueue_reads", `FOR SELECT TO ${enqueue} USING (true)`),
+    ...adds("inputs"),
+    policy("inputs", "enqueue_replaces", `FOR UPDATE ${ofWaiting("inputs")}`),
+    policy("inputs", "enqueue_removes", `FOR DELETE ${ofWaiting("inputs")}`),
+    ...adds("tags"),
+    policy("tags", "enqueue_removes", `FOR DELETE ${ofWaiting("tags")}`),
+    ...adds("keys"),
+    policy("keys", "enqueue_replaces", `FOR UPDATE TO ${enqueue} USING (true) WITH CHECK (true)`),
+    ...["live", "archive", "schedules"].map((table) => policy(table, "own", mine)),
+    // Of these three only inputs are granted; the others are ready for whoever grants them.
+    ...["inputs", "attempts", "log"].map((table) => policy(table, "own", ofOwnJob(table))),
+  ].join("\n");
+}
+
+/** Who asks. In a query of its own, so that it is found out once and not for each row. */
+function userNow({ userType }: SchemaSettings, { setting }: Access): string {
+  return setting === null
+    ? `(SELECT auth.uid()::${userType})`
+    : `(SELECT nullif(pg_catalog.current_setting('${setting}', true), '')::${userType})`;
+}

@@ -1,0 +1,172 @@
+import { DEFAULTS, LIMITS } from "../../defaults.js";
+import { OF_USER } from "../../unique-key.js";
+import { insertTexts } from "./insert-sql.js";
+import type { Migration, SchemaSettings } from "./schema.js";
+import { sqlFor } from "./sql.js";
+import { staleParts } from "./stale.js";
+import { LANE_UNUSED_MS } from "./upkeep.js";
+
+/**
+ * What programs in other languages, triggers and people at a prompt call. They run with the caller's rights, find
+ * nothing by search path, and are nobody's to call unless granted.
+ *
+ * Their statements are the store's own. So a change to those needs a further migration that makes the functions again.
+ */
+export const FUNCTIONS: Migration = {
+  version: 2,
+  name: "functions for SQL",
+  up: (settings) => `${enqueue(settings)}
+${expireStale(settings)}
+REVOKE ALL ON FUNCTION ${Object.values(signatures(settings)).join(", ")} FROM PUBLIC;`,
+  down: (settings) => `DROP FUNCTION ${Object.values(signatures(settings)).join(", ")};`,
+};
+
+export function signatures({ schema: s, userType }: SchemaSettings): { enqueue: string; expireStale: string } {
+  return {
+    enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid)`,
+    expireStale: `${s}.expire_stale_jobs(integer)`,
+  };
+}
+
+const FIXED = "LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp";
+const ms = (time: string): string => `round(extract(epoch FROM ${time}) * 1000)::bigint`;
+
+/** A statement with SQL in the places of its values. */
+function bind(text: string, values: readonly string[]): string {
+  return text.replaceAll(/\$(\d+)/g, (_, place: string) => values[Number(place) - 1] as string);
+}
+
+function enqueue(settings: SchemaSettings): string {
+  const { schema: s, channel, userType } = settings;
+  const texts = insertTexts(sqlFor(s, userType));
+  const one = (value: string): string => `ARRAY[${value}]`;
+  const values = [
+    "NULL",
+    one("the_id"),
+    one("enqueue.type"),
+    one("the_queue"),
+    one("the_priority"),
+    one("enqueue.user_id::text"),
+    one("enqueue.input::text"),
+    one("the_bytes"),
+    one("the_attempts"),
+    one("the_run_at"),
+    one("0"),
+    one("the_expiry"),
+    one("the_tags"),
+    one("NULL"),
+    one("NULL"),
+    one("the_key"),
+    one("CASE WHEN the_key IS NOT NULL THEN 'live' END"),
+    one("0"),
+  ];
+  // Where a name means a column as well as a parameter, statements mean the column; parameters are told by enqueue.…
+  return `CREATE OR REPLACE FUNCTION ${s}.enqueue(
+  type text, input json DEFAULT '{}', queue text DEFAULT '${DEFAULTS.queue}', priority integer DEFAULT ${DEFAULTS.priority},
+  run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, user_id ${userType} DEFAULT NULL,
+  max_attempts integer DEFAULT ${DEFAULTS.maxAttempts}, expires_at timestamptz DEFAULT NULL, tags text[] DEFAULT NULL, id uuid DEFAULT NULL
+) RETURNS uuid ${FIXED} AS $function$
+#variable_conflict use_column
+DECLARE
+  the_now bigint := ${ms("clock_timestamp()")};
+  the_queue text := coalesce(enqueue.queue, '${DEFAULTS.queue}');
+  the_priority integer := coalesce(enqueue.priority, ${DEFAULTS.priority});
+  the_attempts integer := coalesce(enqueue.max_attempts, ${DEFAULTS.maxAttempts});
+  the_bytes integer := octet_length(convert_to(enqueue.input::text, 'UTF8'));
+  the_id uuid := enqueue.id;
+  the_run_at bigint; the_expiry bigint; the_tags text; the_key text; the_holder uuid;
+  field text; given text; longest integer;
+  is_new boolean; is_known boolean;
+BEGIN
+${checks}
+  -- The time in front, as in every id: index pages fill in order.
+  the_id := coalesce(the_id, encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    PLACING substring(int8send(the_now) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid);
+  the_key := CASE WHEN enqueue.user_id IS NULL THEN enqueue.unique_key
+    ELSE enqueue.user_id::text || chr(${OF_USER.charCodeAt(0)}) || enqueue.unique_key END;
+  SELECT array_to_json(array_agg(d.tag ORDER BY d.place))::text FROM (
+    SELECT g.tag, min(g.place) AS place FROM unnest(enqueue.tags) WITH ORDINALITY AS g (tag, place) GROUP BY g.tag) d INTO the_tags;
+${lane(settings)}
+  IF the_key IS NULL THEN
+    ${bind(texts.plain, values)} INTO given;
+    is_new := given IS NOT NULL;
+  ELSE
+    FOR trial IN 1..20 LOOP
+      ${bind(texts.keyed(null), values)} INTO given, is_new, is_known;
+      EXIT WHEN is_new OR is_known;
+      SELECT k.job FROM ${s}.keys k WHERE k.key = the_key INTO the_holder;
+      IF the_holder IS NOT NULL THEN RETURN the_holder; END IF;
+      -- Freed in between: another try takes it.
+    END LOOP;
+    IF NOT (is_new OR is_known) THEN
+      RAISE EXCEPTION 'enqueue: unique_key % is taken and freed all the time; try again', enqueue.unique_key USING ERRCODE = '40001';
+    END IF;
+  END IF;
+  -- Heard when the transaction commits.
+  IF is_new AND coalesce(the_run_at, 0) <= the_now THEN PERFORM pg_notify('${channel}', 'sql work'); END IF;
+  RETURN the_id;
+END $function$;`;
+}
+
+/** As the client checks them, so that a worker never meets a job that no client could have made. */
+const checks = `  FOR field, given, longest IN
+    VALUES ('type', coalesce(enqueue.type, ''), ${LIMITS.typeLength}), ('queue', the_queue, ${LIMITS.queueLength}),
+      ('unique_key', enqueue.unique_key, ${LIMITS.keyLength}), ('user_id', enqueue.user_id::text, ${LIMITS.userLength})
+    UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength} FROM unnest(enqueue.tags) AS g (tag)
+  LOOP
+    IF given = '' THEN
+      RAISE EXCEPTION 'enqueue: % must not be empty', field USING ERRCODE = '22023';
+    ELSIF length(given) > longest THEN
+      RAISE EXCEPTION 'enqueue: % is % characters long; at most %', field, length(given), longest USING ERRCODE = '22023';
+    ELSIF given ~ '[\\u0001-\\u001f\\u007f]' THEN
+      RAISE EXCEPTION 'enqueue: % contains control characters', field USING ERRCODE = '22023';
+    END IF;
+  END LOOP;
+  IF cardinality(enqueue.tags) > ${LIMITS.tags} THEN
+    RAISE EXCEPTION 'enqueue: % tags; at most ${LIMITS.tags}', cardinality(enqueue.tags) USING ERRCODE = '22023';
+  ELSIF the_priority NOT BETWEEN -${LIMITS.priority} AND ${LIMITS.priority} THEN
+    RAISE EXCEPTION 'enqueue: priority % is not from -${LIMITS.priority} to ${LIMITS.priority}', the_priority USING ERRCODE = '22023';
+  ELSIF the_attempts NOT BETWEEN 1 AND ${LIMITS.maxAttempts} THEN
+    RAISE EXCEPTION 'enqueue: max_attempts % is not from 1 to ${LIMITS.maxAttempts}', the_attempts USING ERRCODE = '22023';
+  ELSIF enqueue.input IS NULL THEN
+    RAISE EXCEPTION 'enqueue: input must not be NULL' USING ERRCODE = '22023';
+  ELSIF the_bytes > ${LIMITS.payloadBytes} THEN
+    RAISE EXCEPTION 'enqueue: input is % bytes of JSON; the limit is ${LIMITS.payloadBytes}', the_bytes
+      USING ERRCODE = '22023', HINT = 'Store it elsewhere and pass a reference.';
+  ELSIF enqueue.input::text ~ '(^|[^\\\\])(\\\\\\\\)*\\\\u0000' THEN
+    RAISE EXCEPTION 'enqueue: input contains \\u0000, which PostgreSQL has no text for' USING ERRCODE = '22023';
+  ELSIF NOT (coalesce(isfinite(enqueue.run_at), true) AND coalesce(isfinite(enqueue.expires_at), true)) THEN
+    RAISE EXCEPTION 'enqueue: run_at and expires_at must be points in time' USING ERRCODE = '22023';
+  END IF;
+  the_run_at := ${ms("enqueue.run_at")};
+  the_expiry := ${ms("enqueue.expires_at")};
+  IF the_expiry <= greatest(the_now, the_run_at) THEN
+    RAISE EXCEPTION 'enqueue: expires_at is before the job may run; it could never do so' USING ERRCODE = '22023';
+  END IF;`;
+
+/**
+ * The lane is the caller's to write, and so is locked until the caller commits. So one that is there is left alone,
+ * unless it is half way to being forgotten.
+ */
+function lane({ schema: s }: SchemaSettings): string {
+  return `  IF NOT EXISTS (SELECT FROM ${s}.lanes l WHERE l.queue = the_queue AND l.priority = the_priority
+    AND l.used_at > the_now - ${LANE_UNUSED_MS / 2}) THEN
+    INSERT INTO ${s}.lanes (queue, priority, paused, used_at) VALUES (the_queue, the_priority,
+      coalesce((SELECT bool_or(l.paused) FROM ${s}.lanes l WHERE l.queue = the_queue), false), the_now)
+    ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at;
+  END IF;`;
+}
+
+function expireStale({ schema: s, channel, userType }: SchemaSettings): string {
+  return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${FIXED} AS $function$
+#variable_conflict use_column
+DECLARE
+  laid integer; retried integer;
+BEGIN
+  ${bind(staleParts(sqlFor(s, userType)), ["NULL", "expire_stale_jobs.at_most"])}
+  SELECT count(*), count(*) FILTER (WHERE goal = 'pending') FROM laid_down INTO laid, retried;
+  IF retried > 0 THEN PERFORM pg_notify('${channel}', 'sql work'); END IF;
+  IF laid > retried THEN PERFORM pg_notify('${channel}', 'sql finished'); END IF;
+  RETURN laid;
+END $function$;`;
+}

@@ -1,0 +1,79 @@
+import { LIMITS } from "../../defaults.js";
+import { NOW, type Sql } from "./sql.js";
+
+/** The SQL of an insert, for the store and for the function that other programs call. */
+export interface InsertTexts {
+  /** The values of a batch as rows. */
+  given: string;
+  /** Jobs without keys; answers the ids that are new. */
+  plain: string;
+  /**
+   * Jobs with keys; answers of each whether it is new, and whether its id was known. `impatient` is a part that says how
+   * long locks are waited for, and `before` what was said before that; null: as long as it takes.
+   */
+  keyed(impatient: string | null): string;
+}
+
+export function insertTexts(sql: Sql): InsertTexts {
+  const { s, user } = sql;
+  // A column whose value is the same for all is given once.
+  const first = (place: number, type: string): string => `($${place}::${type}[])[1]`;
+  const given = `given AS MATERIALIZED (
+    SELECT u.id, coalesce(u.type, ${first(3, "text")}) AS type, coalesce(u.queue, ${first(4, "text")}) AS queue,
+      coalesce(u.priority, ${first(5, "smallint")}) AS priority, u.user_id, u.input,
+      coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
+      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.place,
+      t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
+    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[],
+      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[])
+      WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, place), t)`;
+  // Not `excluded.input`: to read that takes the right to read all inputs, which those who only enqueue need not have.
+  const rows = (from: string): string => `inserted AS (
+    INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
+      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot)
+    SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
+      CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
+      0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
+      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot
+    FROM ${from} g ORDER BY g.place
+    ON CONFLICT (id) DO NOTHING RETURNING id, seq, queue, type, tags
+  ), large AS (
+    INSERT INTO ${s}.inputs (job, input)
+    SELECT g.id, g.input::json FROM given g
+    WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
+    ON CONFLICT (job) DO UPDATE SET input = (SELECT g.input::json FROM given g WHERE g.id = inputs.job)
+  ), tagged AS (
+    INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
+  ), counted AS (
+    INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+    SELECT t.now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY t.now, queue, type
+  )`;
+  // By their ids, and not joined: a plan made while the tables are small would read all of them when they no longer are.
+  const known = `known AS MATERIALIZED (SELECT id FROM ${s}.archive WHERE id = ANY ($2::uuid[]))`;
+  const isNew = "NOT g.id = ANY (ARRAY(SELECT id FROM known))";
+  return {
+    given,
+    plain: `WITH ${NOW}, ${given}, ${known}, fresh AS (SELECT * FROM given g WHERE ${isNew}),
+     ${rows("fresh")} SELECT id::text AS id FROM inserted`,
+    // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
+    keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
+     there AS MATERIALIZED (SELECT id FROM ${s}.live WHERE id = ANY ($2::uuid[])),
+     fresh AS MATERIALIZED (
+       SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g ${impatient === null ? "" : ", impatient"}
+       WHERE ${isNew} AND NOT g.id = ANY (ARRAY(SELECT id FROM there))
+     ),
+     over AS (
+       UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f
+       WHERE k.key = f.key AND k.until <= (SELECT now FROM t) RETURNING k.job
+     ), added AS (
+       INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
+       ON CONFLICT (key) DO NOTHING RETURNING job
+     ), taken AS (SELECT job FROM over UNION ALL SELECT job FROM added),
+     mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
+     ${rows("mine")}
+     SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted,
+       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known ${impatient === null ? "" : ", before"}
+     FROM given g ${impatient === null ? "" : ", impatient"}`,
+  };
+}

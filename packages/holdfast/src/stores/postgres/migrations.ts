@@ -1,0 +1,5 @@
+import { FUNCTIONS } from "./functions.js";
+import { TABLES, type Migration } from "./schema.js";
+
+/** Numbered from 1 and only ever appended to: workers of the version before may be running. */
+export const MIGRATIONS: readonly Migration[] = [TABLES, FUNCTIONS];

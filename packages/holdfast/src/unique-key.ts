@@ -1,0 +1,5 @@
+/**
+ * Stands between user and key in a stored unique key, so that nobody can hold, or replace, what another user has. Names
+ * hold no control characters, so this cannot be part of a user's name or of a key.
+ */
+export const OF_USER = "\u001f";

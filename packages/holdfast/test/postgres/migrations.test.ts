@@ -1,0 +1,237 @@
+import { holdfast, job, type HoldfastError } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { Db } from "#src/stores/postgres/db.js";
+import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/migrate.js";
+import { MIGRATIONS } from "#src/stores/postgres/migrations.js";
+import type { Migration, SchemaSettings } from "#src/stores/postgres/schema.js";
+import { insertAll, newJob } from "#src/testing/exercise-store/builders.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+const LATEST = MIGRATIONS.length;
+
+interface Scene {
+  schema: string;
+  address: string;
+  settings: SchemaSettings;
+  db: Db;
+}
+
+/** A schema of its own, with nothing in it yet. */
+function scene(): Scene {
+  const schema = server.newSchema();
+  const pool = new pg.Pool({ connectionString: server.url(), max: 2, application_name: "migrator" });
+  onTestFinished(async () => {
+    await pool.end();
+    await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+  });
+  const settings: SchemaSettings = {
+    schema: `"${schema}"`,
+    channel: `holdfast_${schema}`,
+    userType: "text",
+    users: null,
+    access: null,
+  };
+  return { schema, address: `${server.url()}?schema=${schema}`, settings, db: new Db(pool, "the test") };
+}
+
+/** A migration as a next version may bring it: a column, and an index on it. */
+const next: Migration = {
+  version: LATEST + 1,
+  name: "a region for each job",
+  up: ({ schema: s }) => `ALTER TABLE ${s}.live ADD COLUMN region text NOT NULL DEFAULT 'eu';
+    ALTER TABLE ${s}.archive ADD COLUMN region text NOT NULL DEFAULT 'eu';
+    CREATE INDEX live_region ON ${s}.live (region);`,
+  down: ({ schema: s }) => `ALTER TABLE ${s}.live DROP COLUMN region; ALTER TABLE ${s}.archive DROP COLUMN region;`,
+};
+const withNext = { migrations: [...MIGRATIONS, next] };
+
+async function versionsIn(schema: string): Promise<number[]> {
+  const { rows } = await server.query(`SELECT version FROM ${schema}.migrations ORDER BY version`);
+  return rows.map(({ version }: { version: number }) => version);
+}
+const ALL = MIGRATIONS.map(({ version }) => version);
+
+describe("the printed SQL", () => {
+  it("run twice as a whole, or by its statements, is the schema that migrate makes", async () => {
+    const { schema, address } = scene();
+    const store = postgres(address);
+    await server.query(store.migrations());
+    const statements = store.migrations().split(/(?<=END \$holdfast\$;)/);
+    for (const statement of statements) await server.query(statement);
+    expect(await versionsIn(schema)).toEqual(ALL);
+    await store.migrate();
+    expect(await insertAll(store, [newJob()])).toEqual([{ status: "inserted" }]);
+    await store.close();
+  });
+
+  it("from a version holds only what comes after it", async () => {
+    const store = postgres("postgres://localhost/x");
+    expect(store.migrations({ from: 1 })).not.toContain("CREATE TABLE");
+    expect(store.migrations({ from: LATEST })).not.toContain("migration");
+    expect(() => store.migrations({ from: LATEST + 1 })).toThrow(expect.objectContaining({ field: "from" }));
+  });
+});
+
+describe("migrate", () => {
+  it("by ten processes at once applies each version once", async () => {
+    const { schema, address } = scene();
+    const stores = Array.from({ length: 10 }, () => postgres(address));
+    await Promise.all(stores.map((store) => store.migrate()));
+    expect(await versionsIn(schema)).toEqual(ALL);
+    await Promise.all(stores.map((store) => store.close()));
+  });
+
+  it("adds what a next version needs while a worker of this one drains: nothing fails, nothing is lost", async () => {
+    const { address, settings, db } = scene();
+    const migrations: Promise<void>[] = [];
+    const ran: number[] = [];
+    const type = job({
+      type: "counted",
+      input: z.object({ n: z.number() }),
+      async run({ input }) {
+        ran.push(input.n);
+        // Some jobs are over, some run, some wait, when the tables change under them.
+        if (ran.length === 100) migrations.push(migrate(db, settings, withNext));
+      },
+    });
+    const logged: unknown[] = [];
+    const log = (...line: unknown[]): void => void logged.push(line);
+    const hf = await holdfast({ store: address, jobs: [type], logger: { info() {}, warn: log, error: log } });
+    await hf.enqueueMany(
+      type,
+      Array.from({ length: 2_000 }, (_, n) => ({ n })),
+    );
+    const worker = hf.work({ concurrency: 20 });
+    const { id } = await hf.enqueue(type, { n: 2_000 }, { priority: -100 });
+    await hf.result(id, { timeout: "20s" });
+    expect(await Promise.all(migrations)).toHaveLength(1);
+    // What was prepared before the change still works after it.
+    const after = await hf.enqueue(type, { n: 2_001 });
+    await hf.result(after.id, { timeout: "10s" });
+    expect(ran.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 2_002 }, (_, n) => n));
+    expect((await hf.stats()).states).toMatchObject({ completed: 2_002, pending: 0, claimed: 0, running: 0, dead: 0 });
+    await worker.stop();
+    await hf.close();
+    expect(logged).toEqual([]);
+  });
+
+  it("refuses a schema that is newer, and says what to do", async () => {
+    const { address, settings, db } = scene();
+    await migrate(db, settings, withNext);
+    const failed = await holdfast({ store: address }).catch((error: unknown) => error);
+    expect(failed).toMatchObject({ code: "SCHEMA_TOO_NEW", message: expect.stringMatching(/upgrade/) });
+  });
+
+  it("refuses another type of users than the tables have", async () => {
+    const { address } = scene();
+    await using(address, {});
+    await expect(using(address, { userType: "uuid" })).rejects.toMatchObject({
+      field: "userType",
+      message: expect.stringMatching(/made with "text"/),
+    });
+  });
+
+  it("leaves nothing of a version that fails, and all of those before it", async () => {
+    const { schema, settings, db } = scene();
+    const broken = { ...next, up: () => `CREATE TABLE "${schema}".half (n integer); PERFORM 1 / 0;` };
+    await expect(migrate(db, settings, { migrations: [...MIGRATIONS, broken] })).rejects.toThrow(/division/);
+    expect(await versionsIn(schema)).toEqual(ALL);
+    await migrate(db, settings, withNext);
+    expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
+  });
+});
+
+async function using(address: string, options: { userType?: "uuid" }): Promise<void> {
+  const store = postgres(address, options);
+  try {
+    await store.migrate();
+  } finally {
+    await store.close();
+  }
+}
+
+describe("a transaction that somebody left open", () => {
+  /** A session that has read the table of live jobs and not ended its transaction. */
+  async function readerOf(schema: string): Promise<{ pid: number; end(): Promise<void> }> {
+    const client = await server.client();
+    await client.query("SET application_name = 'left open'");
+    await client.query("BEGIN");
+    await client.query(`SELECT 1 FROM ${schema}.live LIMIT 1`);
+    const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
+    return { pid: (rows[0] as { pid: number }).pid, end: () => client.end() };
+  }
+  const waits = { table: 100, turn: 10_000 };
+
+  it("does not hold up workers behind a migration, which gives up and names the session", async () => {
+    const { schema, settings, address, db } = scene();
+    await migrate(db, settings);
+    const reader = await readerOf(schema);
+    const store = postgres(address);
+    const inserted: string[] = [];
+    const patience: Patience = {
+      waits,
+      tries: 3,
+      pause: async () => void inserted.push(...(await insertAll(store, [newJob()])).map(({ status }) => status)),
+    };
+    const failed = await migrate(db, settings, { ...withNext, patience }).catch((error: unknown) => error);
+    expect(failed).toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect((failed as HoldfastError).message).toMatch(new RegExp(`migration ${next.version}.*3 tries.*${reader.pid}`));
+    expect((failed as HoldfastError).message).toContain("left open, idle in transaction");
+    expect(inserted).toEqual(["inserted", "inserted"]);
+    expect(await versionsIn(schema)).toEqual(ALL);
+    await reader.end();
+    await store.close();
+  });
+
+  it("is waited for, try after try", async () => {
+    const { schema, settings, db } = scene();
+    await migrate(db, settings);
+    const reader = await readerOf(schema);
+    const patience: Patience = { waits, tries: 2, pause: () => reader.end() };
+    await migrate(db, settings, { ...withNext, patience });
+    expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
+  });
+});
+
+describe("undoMigrations", () => {
+  it("takes the newest versions back, and migrate brings them again", async () => {
+    const { schema, settings, db } = scene();
+    await migrate(db, settings, withNext);
+    await undoMigrations(db, settings, { to: LATEST, loseData: true }, withNext);
+    expect(await versionsIn(schema)).toEqual(ALL);
+    await migrate(db, settings, withNext);
+    expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
+  });
+
+  it("to 0 leaves nothing of ours, and nothing of others is touched", async () => {
+    const { schema, address } = scene();
+    const store = postgres(address);
+    await store.migrate();
+    await store.insert([newJob()]);
+    await server.query(`CREATE TABLE ${schema}.theirs (n integer)`);
+    await store.undoMigrations({ to: 0, loseData: true });
+    const { rows } = await server.query(
+      "SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'v', 'S') ORDER BY 1",
+      [schema],
+    );
+    expect(rows.map(({ relname }: { relname: string }) => relname)).toEqual(["migrations", "theirs"]);
+    await store.migrate();
+    expect(await store.insert([newJob()])).toEqual([{ status: "inserted" }]);
+    await store.close();
+  });
+
+  it("is refused unless told that data may be lost", async () => {
+    const { address } = scene();
+    const store = postgres(address);
+    await store.migrate();
+    await store.insert([newJob()]);
+    const unsure = { to: 0 } as unknown as { to: number; loseData: true };
+    await expect(store.undoMigrations(unsure)).rejects.toMatchObject({ field: "loseData" });
+    expect((await store.list({}, { limit: 10, cursor: null })).jobs).toHaveLength(1);
+    await store.close();
+  });
+});

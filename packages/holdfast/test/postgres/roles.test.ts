@@ -1,0 +1,228 @@
+import { holdfast, job, type Holdfast } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { add, claim } from "#src/testing/exercise-store/builders.js";
+import { forgetRolesOf, memberOf, newRole, login, type Login } from "./roles.js";
+import { openScene, type Scene } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+async function sceneWithRoles(): Promise<Scene> {
+  const scene = await openScene(server, { access: {} });
+  forgetRolesOf(server, scene.schema);
+  return scene;
+}
+
+const copy = job({
+  type: "copy",
+  input: z.object({ text: z.string(), fail: z.boolean().optional() }),
+  retry: { maxAttempts: 2, backoff: { base: 0 } },
+  run({ input, log }) {
+    log("copying");
+    if (input.fail === true) throw new Error("asked to");
+    return { text: input.text };
+  },
+});
+
+async function clientOf({ address }: Login, schema: string): Promise<Holdfast> {
+  // As a program would, which has one set of options for all its processes.
+  const store = postgres(address, { schema, access: {} });
+  const hf = await holdfast({ store, jobs: [copy], logger: false });
+  onTestFinished(() => hf.close());
+  return hf;
+}
+
+const noRights = { code: "STORE_UNREADABLE", message: expect.stringMatching(/rights/) as string };
+const notAltered = [
+  "ALTER TABLE $s.live ADD COLUMN n integer",
+  "DROP TABLE $s.counts",
+  "TRUNCATE $s.live",
+  "CREATE TABLE $s.mine (n integer)",
+  "CREATE OR REPLACE FUNCTION $s.expire_stale_jobs(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+  "UPDATE $s.migrations SET name = ''",
+  "UPDATE $s.settings SET value = ''",
+];
+
+describe("a login with the role work", () => {
+  it("A-01 lives through the whole life of jobs and schedules of every user", async () => {
+    const scene = await sceneWithRoles();
+    const worker = await memberOf(server, scene, "work");
+    const hf = await clientOf(worker, scene.schema);
+    hf.work({ poll: "100ms" });
+    const text = "x".repeat(600);
+    const { id } = await hf.enqueue(copy, { text }, { user: "ada", tags: ["t"], unique: "k" });
+    expect(await hf.result(copy, id, { timeout: "10s" })).toEqual({ text });
+    expect(await hf.get(id)).toMatchObject({ user: "ada", log: [{ line: expect.stringContaining("copying") }] });
+
+    const failed = await hf.enqueue(copy, { text, fail: true }, { user: "bob" });
+    await expect(hf.result(failed.id, { timeout: "10s" })).rejects.toMatchObject({ code: "JOB_NOT_COMPLETED" });
+    expect(await hf.retry(failed.id)).toBe("retried");
+    await expect(hf.result(failed.id, { timeout: "10s" })).rejects.toMatchObject({ code: "JOB_NOT_COMPLETED" });
+
+    const later = await hf.enqueue(copy, { text }, { delay: "1h", unique: "later", priority: 5 });
+    const options = { unique: { key: "later", onConflict: "replace" }, delay: "2h" } as const;
+    expect(await hf.enqueue(copy, { text }, options)).toMatchObject({ id: later.id, replaced: true });
+    expect(await hf.cancel(later.id)).toBe("cancelled");
+    expect(await hf.remove(later.id)).toBe("removed");
+
+    const fired = new Promise((resolve) => hf.on("completed", resolve));
+    await hf.schedule("each", { job: copy, input: { text: "s" }, every: "1s" });
+    await fired;
+    expect(await hf.schedules.get("each")).toMatchObject({ name: "each" });
+    expect(await hf.unschedule("each")).toBe(true);
+    expect(await hf.maintain()).toMatchObject({ stale: 0 });
+    expect(await hf.purge({ state: "dead", olderThan: 0 })).toBe(1);
+    expect((await hf.stats()).states.completed).toBeGreaterThan(1);
+    expect(await hf.workers()).toHaveLength(1);
+    expect(await worker.sql("SELECT 1 FROM $s.jobs WHERE user_id = 'ada'")).toHaveLength(1);
+    expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
+  });
+
+  it("may not pause queues, nor alter anything", async () => {
+    const scene = await sceneWithRoles();
+    const worker = await memberOf(server, scene, "work");
+    const hf = await clientOf(worker, scene.schema);
+    await expect(hf.pause("default")).rejects.toMatchObject(noRights);
+    for (const text of notAltered) await expect(worker.sql(text)).rejects.toMatchObject({ code: "42501" });
+  });
+});
+
+describe("a login with the role enqueue", () => {
+  it("A-01 adds jobs in every way there is, for any user", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    const hf = await clientOf(web, scene.schema);
+    const large = "x".repeat(600);
+    await hf.enqueue(copy, { text: "plain" });
+    await hf.enqueueMany(copy, [{ text: "a" }, { text: large }], { user: "ada", tags: ["t", "u"], priority: 3 });
+    const first = await hf.enqueue(copy, { text: large }, { unique: "k", tags: ["t"], delay: "1h" });
+    expect(await hf.enqueue(copy, { text: "b" }, { unique: "k" })).toMatchObject({ id: first.id, duplicate: true });
+    const reject = { unique: { key: "k", onConflict: "reject" } } as const;
+    await expect(hf.enqueue(copy, { text: "b" }, reject)).rejects.toMatchObject({ code: "DUPLICATE_JOB" });
+    for (const text of ["small", large]) {
+      const replace = { unique: { key: "k", onConflict: "replace" }, tags: ["v"] } as const;
+      expect(await hf.enqueue(copy, { text }, replace)).toMatchObject({ id: first.id, replaced: true });
+    }
+    expect(await web.sql("SELECT $s.enqueue('copy', unique_key => 'k') AS id")).toEqual([{ id: first.id }]);
+    await web.sql("BEGIN");
+    await hf.enqueue(copy, { text: "in" }, { tx: { query: txQuery(web) }, unique: "tx" });
+    await web.sql("SELECT $s.enqueue('copy', tags => '{t}', queue => 'sql')");
+    await web.sql("COMMIT");
+
+    const inputs = (await claim(scene.store)).map(({ input }) => (JSON.parse(input) as { text?: string }).text);
+    const expected = ["plain", "a", large, large, "in", undefined];
+    expect(inputs).toHaveLength(expected.length);
+    expect(new Set(inputs)).toEqual(new Set(expected));
+    expect((await scene.store.stats()).counts.reduce((sum, { count }) => sum + count, 0)).toBe(6);
+  });
+
+  it("A-01 neither claims, ends nor deletes jobs, nor reads what is in them", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    const hf = await clientOf(web, scene.schema);
+    const { id } = await hf.enqueue(copy, { text: "x".repeat(600) }, { unique: "k" });
+    for (const call of [
+      () => hf.claim(),
+      () => hf.get(id),
+      () => hf.list(),
+      () => hf.cancel(id),
+      () => hf.remove(id),
+      () => hf.expireStale(),
+      () => hf.purge(),
+      () => hf.pause("default"),
+    ]) {
+      await expect(call()).rejects.toMatchObject(noRights);
+    }
+    const refused = [
+      ...notAltered,
+      "SELECT $s.expire_stale_jobs()",
+      "SELECT input FROM $s.live",
+      "SELECT input FROM $s.inputs",
+      "SELECT * FROM $s.jobs",
+      "DELETE FROM $s.live",
+      "UPDATE $s.live SET fence = fence + 1, worker = 'me'",
+      "UPDATE $s.live SET state = 'running'",
+    ];
+    for (const text of refused) await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
+  });
+
+  it("cannot touch a job that a worker has", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    const hf = await clientOf(web, scene.schema);
+    const { id } = await hf.enqueue(copy, { text: "x".repeat(600) }, { unique: "k", tags: ["t"] });
+    await claim(scene.store);
+    const replace = { unique: { key: "k", onConflict: "replace" } } as const;
+    expect(await hf.enqueue(copy, { text: "b" }, replace)).toMatchObject({ id, duplicate: true, replaced: false });
+    await web.sql("UPDATE $s.live SET state = 'pending'");
+    await web.sql("DELETE FROM $s.inputs");
+    await web.sql("DELETE FROM $s.tags");
+    expect(await scene.store.get(id)).toMatchObject({
+      state: "claimed",
+      input: expect.stringContaining("xxx") as string,
+    });
+    expect(await scene.sql("SELECT tag FROM $s.tags")).toEqual([{ tag: "t" }]);
+  });
+});
+
+describe("a login with the role admin", () => {
+  it("A-01 pauses, cancels, retries and removes, and alters nothing", async () => {
+    const scene = await sceneWithRoles();
+    const admin = await memberOf(server, scene, "admin");
+    const hf = await clientOf(admin, scene.schema);
+    const id = await add(scene.store, { user: "ada" });
+    await hf.pause("default");
+    expect(await hf.claim()).toEqual([]);
+    await hf.resume("default");
+    expect(await hf.cancel(id)).toBe("cancelled");
+    expect(await hf.retry(id)).toBe("retried");
+    expect(await hf.remove(id)).toBe("removed");
+    for (const text of notAltered) await expect(admin.sql(text)).rejects.toMatchObject({ code: "42501" });
+  });
+});
+
+describe("a login without any of the roles", () => {
+  it("has nothing, whatever it planted for others to find", async () => {
+    const scene = await sceneWithRoles();
+    const stranger = await login(server, scene, await newRole(server, "stranger"));
+    await expect(stranger.sql("SELECT $s.enqueue('a')")).rejects.toMatchObject({ code: "42501" });
+    await expect(stranger.sql("SELECT 1 FROM $s.jobs")).rejects.toMatchObject({ code: "42501" });
+
+    // A schema that others have in front of their path, full of names that functions call.
+    await scene.sql(`CREATE SCHEMA trap_$s AUTHORIZATION ${stranger.role}`);
+    const traps = [
+      "pg_notify(text, text)",
+      "gen_random_uuid()",
+      "octet_length(bytea)",
+      "clock_timestamp()",
+      "chr(integer)",
+      "greatest_(int)",
+    ];
+    for (const signature of traps) {
+      await stranger.sql(
+        `CREATE FUNCTION trap_$s.${signature} RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$`,
+      );
+    }
+    await stranger.sql(`CREATE FUNCTION trap_$s.same(text, text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
+      CREATE OPERATOR trap_$s.= (LEFTARG = text, RIGHTARG = text, FUNCTION = trap_$s.same);
+      CREATE TABLE trap_$s.live (id uuid); CREATE TABLE trap_$s.lanes (queue text, priority integer);
+      GRANT ALL ON ALL TABLES IN SCHEMA trap_$s TO PUBLIC; GRANT USAGE ON SCHEMA trap_$s TO PUBLIC`);
+    const { sql } = await scene.session();
+    await sql("SET search_path = trap_$s, pg_catalog");
+    await sql("CREATE TEMP TABLE keys (key text); CREATE TEMP TABLE t (now bigint)");
+    await expect(sql("SELECT clock_timestamp()")).rejects.toThrow("trapped");
+    const [row] = await sql<{ id: string }>(
+      "SELECT $s.enqueue('a', unique_key => 'k', user_id => 'u', tags => '{t}') AS id",
+    );
+    await sql("SELECT $s.expire_stale_jobs()");
+    expect(await scene.store.get(row?.id ?? "")).toMatchObject({ state: "pending" });
+    await scene.sql("DROP SCHEMA trap_$s CASCADE");
+  });
+});
+
+/** A session as a transaction that jobs are enqueued in. */
+function txQuery(web: Login): (text: string, values: unknown[]) => Promise<{ rows: object[] }> {
+  return async (text, values) => ({ rows: await web.sql(text, values) });
+}
