@@ -1,3 +1,4 @@
+import { makeRoom } from "./room.js";
 import { STATE_NAMES, isFinished } from "../../state.js";
 
 /** What the SQL of one installation depends on. */
@@ -249,7 +250,8 @@ CREATE TABLE ${s}.slots (
   slot bigint NOT NULL, through bigint, job text, reason text, at bigint NOT NULL,
   PRIMARY KEY (schedule, fired, n)
 );
-${view(settings)}`;
+${view(settings)}
+${makeRoom(settings)}`;
 }
 
 /** All jobs, live and finished, as people and other programs read them. */

@@ -1,0 +1,49 @@
+import type { SchemaSettings } from "./schema.js";
+
+/**
+ * PostgreSQL reads a table of a few pages from end to end, and a prepared statement keeps to that plan when the table has
+ * grown, until it is next analysed: a worker that began on an empty queue would read a million jobs for each claim. So
+ * none of these tables ever looks small. They are made with pages in them, and vacuum does not give those back (nor take
+ * the lock that this needs, for which all would wait).
+ */
+const PAGES = 64;
+const ROWS_A_PAGE = 4;
+// With the rest of a row a quarter of a page, and not so much that it would be stored elsewhere.
+const FILLER = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 56) AS i)";
+
+const JOB =
+  "id, seq, type, queue, priority, state, input_bytes, attempt, max_attempts, losses, releases, fence, run_at";
+const A_JOB = "gen_random_uuid(), 0, '', '', 0, 'STATE', 0, 0, 1, 0, 0, 0, 0";
+const GROWN: readonly [table: string, columns: string, values: string][] = [
+  [
+    "live",
+    `${JOB}, created_at, updated_at, due_at, progress_note`,
+    `${A_JOB.replace("STATE", "pending")}, 0, 0, 0, filler`,
+  ],
+  [
+    "archive",
+    `${JOB}, created_at, updated_at, finished_at, progress_note`,
+    `${A_JOB.replace("STATE", "dead")}, 0, 0, 0, filler`,
+  ],
+  ["inputs", "job, input", "gen_random_uuid(), to_json(filler)"],
+  ["tags", "tag, seq, job", "filler, n, gen_random_uuid()"],
+  ["keys", "key, job, scope", "n || filler, gen_random_uuid(), ''"],
+  ["attempts", "job, record", "gen_random_uuid(), to_json(filler)"],
+  ["log", "job, at, line", "gen_random_uuid(), 0, filler"],
+  [
+    "schedules",
+    "name, version, origin, type, queue, priority, input, max_attempts, every_ms, jitter_ms, catch_up, overlap, enabled, defined, created_at, updated_at",
+    "n::text, '', 'runtime', '', '', 0, '{}', 1, 1000, 0, '', 'allow', false, filler, 0, 0",
+  ],
+  ["slots", "schedule, fired, slot, reason, at", "'', false, 0, filler, 0"],
+];
+
+/** SQL that gives the tables their pages. */
+export function makeRoom({ schema: s }: SchemaSettings): string {
+  const rows = `generate_series(1, ${PAGES * ROWS_A_PAGE}) AS n, ${FILLER} AS f (filler)`;
+  return GROWN.map(
+    ([table, columns, values]) => `ALTER TABLE ${s}.${table} SET (vacuum_truncate = off);
+INSERT INTO ${s}.${table} (${columns}) SELECT ${values} FROM ${rows};
+DELETE FROM ${s}.${table};`,
+  ).join("\n");
+}

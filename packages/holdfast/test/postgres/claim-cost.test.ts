@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { claim, claimIds, newJob, newJobs, outcomeOf, settleAll } from "#src/testing/exercise-store/builders.js";
+import { explained, nodesOf, pagesOf } from "./explained.js";
+import { openStore } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+/** Jobs written at once, all due. */
+async function fill(schema: string, count: number, type = "mail"): Promise<void> {
+  await server.query(
+    `INSERT INTO ${schema}.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
+       fence, run_at, created_at, updated_at, due_at)
+     SELECT gen_random_uuid(), $2, 'default', 0, 'pending', '{}', 2, 0, 4, 0, 0, 0, 1, 1, 1, 1 FROM generate_series(1, $1::integer)`,
+    [count, type],
+  );
+}
+
+describe("what a claim costs", () => {
+  it.each([50, 500])("stays within 3 pages a job to find %i of them, and 12 to claim them", async (limit) => {
+    const { store, schema, plansOf } = await explained(server);
+    await store.insert([newJob()]);
+    await fill(schema, 20_000);
+    // Prepared statements keep a plan of their own from the sixth time on.
+    for (let warmUp = 0; warmUp < 8; warmUp++) await claim(store, { limit });
+    const [plan] = await plansOf(() => claim(store, { limit }));
+    const nodes = plan === undefined ? [] : nodesOf(plan);
+    const found = nodes.find((node) => node["Subplan Name"] === "CTE picked");
+    expect(pagesOf(found)).toBeGreaterThan(0);
+    expect(pagesOf(found)).toBeLessThanOrEqual(3 * limit + 100);
+    expect(pagesOf(plan)).toBeLessThanOrEqual(12 * limit + 100);
+  });
+
+  it("is not decided by how small the queue was when the worker began", async () => {
+    const { store, schema, plansOf } = await explained(server);
+    const live = async (): Promise<void> => {
+      await store.insert(newJobs(2));
+      const jobs = await claim(store, { limit: 2 });
+      await store.start(jobs.map(({ id, fence }) => ({ id, fence, startedAt: 1 })));
+      await store.extend(jobs, 30_000);
+      await settleAll(
+        store,
+        jobs.map((job) => outcomeOf(job, "completed")),
+      );
+      await store.get(jobs[0]?.id ?? "");
+    };
+    for (let warmUp = 0; warmUp < 10; warmUp++) await live();
+    await fill(schema, 20_000);
+    await server.query(
+      `INSERT INTO ${schema}.keys SELECT 'k' || n, gen_random_uuid(), 'ever' FROM generate_series(1, 20000) AS n`,
+    );
+    const plans = await plansOf(live);
+    expect(plans.length).toBeGreaterThanOrEqual(6);
+    const read = plans.flatMap(nodesOf).filter((node) => node["Node Type"] === "Seq Scan");
+    expect([...new Set(read.map((node) => node["Relation Name"]))].filter((name) => name !== "lanes")).toEqual([]);
+  });
+});
+
+describe("claims that come back full begin where the last one ended", () => {
+  const FULL = 1_000;
+  const ROUNDS = 15;
+
+  it("and walk over nothing that was claimed, beside a transaction that keeps it from being cleared away", async () => {
+    const { store, schema, plansOf } = await explained(server);
+    await store.insert([newJob()]);
+    await fill(schema, (ROUNDS + 5) * FULL);
+    const reader = await server.client();
+    await reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    await reader.query(`SELECT count(*) FROM ${schema}.live`);
+    for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
+    const pages: number[] = [];
+    for (let round = 0; round < 3; round++) {
+      const plans = await plansOf(() => claim(store, { limit: 20 }));
+      pages.push(pagesOf(plans.flatMap(nodesOf).find((node) => node["Subplan Name"] === "CTE picked")));
+    }
+    await reader.end();
+    // One in so many looks from the very start, and may fall on any of them.
+    expect(pages.toSorted((one, other) => one - other)[1]).toBeLessThanOrEqual(3 * 20 + 100);
+  });
+
+  it("but find what was committed late, however long the queue behind it", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob()]);
+    await fill(schema, 60_000);
+    for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
+    const late = newJob({ runAt: 0 });
+    await store.insert([late]);
+    let claims = 0;
+    while (!(await claimIds(store, { limit: 10 })).includes(late.id)) expect(++claims).toBeLessThan(4_000);
+  });
+
+  it("and what lies below is claimed when nothing else is left", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob()]);
+    await fill(schema, ROUNDS * FULL - 1);
+    for (let round = 0; round < ROUNDS; round++) expect(await claim(store, { limit: FULL })).toHaveLength(FULL);
+    const late = newJob({ runAt: 0 });
+    await store.insert([late]);
+    expect(await claimIds(store, { limit: FULL })).toEqual([late.id]);
+  });
+});

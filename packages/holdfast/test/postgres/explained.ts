@@ -1,0 +1,65 @@
+import { postgres, type PostgresStore } from "holdfast/postgres";
+import pg from "pg";
+import { onTestFinished } from "vitest";
+import type { Server } from "./server.js";
+import { ownSchema } from "./scene.js";
+
+/** A part of a plan, as PostgreSQL tells it. */
+export interface PlanNode {
+  "Node Type": string;
+  "Relation Name"?: string;
+  "Subplan Name"?: string;
+  "Shared Hit Blocks"?: number;
+  "Shared Read Blocks"?: number;
+  Plans?: PlanNode[];
+}
+
+export interface Explained {
+  store: PostgresStore;
+  schema: string;
+  /** The plans of all statements that `work` has the store run, as they were carried out. */
+  plansOf(work: () => Promise<unknown>): Promise<PlanNode[]>;
+}
+
+/** A store on one connection whose plans are told by the server, those of prepared statements as they are kept. */
+export async function explained(server: Server): Promise<Explained> {
+  const schema = ownSchema(server);
+  const pool = new pg.Pool({ connectionString: server.url(), max: 1 });
+  const store = postgres({ pool, schema, notify: false });
+  onTestFinished(async () => {
+    await store.close();
+    await pool.end();
+  });
+  await store.migrate();
+  const told: string[] = [];
+  const client = await pool.connect();
+  client.on("notice", ({ message }) => void told.push(message ?? ""));
+  await client.query("LOAD 'auto_explain'");
+  for (const setting of ["log_min_duration = 0", "log_analyze = on", "log_buffers = on", "log_timing = off"]) {
+    await client.query(`SET auto_explain.${setting}`);
+  }
+  await client.query("SET auto_explain.log_format = json; SET auto_explain.log_parameter_max_length = 0");
+  client.release();
+  return {
+    store,
+    schema,
+    async plansOf(work) {
+      await pool.query("SET client_min_messages = log");
+      told.length = 0;
+      await work();
+      await pool.query("SET client_min_messages = notice");
+      return told
+        .filter((message) => message.includes("plan:\n") && !message.includes("client_min_messages"))
+        .map((message) => (JSON.parse(message.slice(message.indexOf("{"))) as { Plan: PlanNode }).Plan);
+    },
+  };
+}
+
+export function nodesOf(plan: PlanNode): PlanNode[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+}
+
+/** Pages that a part of a plan looked at, everything below it included. */
+export function pagesOf(node: PlanNode | undefined): number {
+  return (node?.["Shared Hit Blocks"] ?? 0) + (node?.["Shared Read Blocks"] ?? 0);
+}
