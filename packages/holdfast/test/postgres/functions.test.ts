@@ -191,7 +191,9 @@ describe("enqueue, called in SQL twice", () => {
       const first = await enqueue(a.sql, "'a', unique_key => $1", [end]);
       const second = enqueue(b.sql, "'a', unique_key => $1", [end]);
       await expect
-        .poll(() => sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%enqueue%'"))
+        .poll(() =>
+          sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT $s.enqueue%'"),
+        )
         .toHaveLength(1);
       await a.sql(end);
       expect((await second) === first).toBe(same);

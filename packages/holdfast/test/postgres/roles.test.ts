@@ -80,6 +80,15 @@ describe("a login with the role work", () => {
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
+  it("has rights on every table there is, so that none is forgotten when one is added", async () => {
+    const scene = await sceneWithRoles();
+    const forgotten = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace
+      AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
+      AND NOT CASE relkind WHEN 'S' THEN has_sequence_privilege('$s_work', oid, 'USAGE') OR relname LIKE '%_n_seq'
+        ELSE has_table_privilege('$s_work', oid, 'SELECT') END`);
+    expect(forgotten).toEqual([]);
+  });
+
   it("may not pause queues, nor alter anything", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
