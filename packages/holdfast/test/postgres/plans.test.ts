@@ -26,6 +26,8 @@ let schema: string;
 
 beforeAll(async () => {
   pool = new pg.Pool({ connectionString: server.url(), max: 1 });
+  // The server may stop before the last connection is quite closed.
+  pool.on("error", () => {});
   schema = server.newSchema();
   store = postgres({ pool: recording(pool), schema, userType: "uuid", notify: false });
   await store.migrate();
