@@ -112,9 +112,9 @@ describe("migrate", () => {
     // What was prepared before the change still works after it.
     const after = await hf.enqueue(type, { n: 2_001 });
     await hf.result(after.id, { timeout: "10s" });
+    await worker.stop();
     expect(ran.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 2_002 }, (_, n) => n));
     expect((await hf.stats()).states).toMatchObject({ completed: 2_002, pending: 0, claimed: 0, running: 0, dead: 0 });
-    await worker.stop();
     await hf.close();
     expect(logged).toEqual([]);
   });
