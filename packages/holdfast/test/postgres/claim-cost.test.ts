@@ -18,12 +18,13 @@ async function fill(schema: string, count: number, type = "mail"): Promise<void>
 
 describe("what a claim costs", () => {
   it.each([50, 500])("stays within 3 pages a job to find %i of them, and 12 to claim them", async (limit) => {
-    const { store, schema, plansOf } = await explained(server);
+    const seen = await explained(server);
+    const { store, schema } = seen;
     await store.insert([newJob()]);
     await fill(schema, 20_000);
     // Prepared statements keep a plan of their own from the sixth time on.
     for (let warmUp = 0; warmUp < 8; warmUp++) await claim(store, { limit });
-    const [plan] = await plansOf(() => claim(store, { limit }));
+    const [plan] = await seen.plansOf(() => claim(store, { limit }));
     const nodes = plan === undefined ? [] : nodesOf(plan);
     const found = nodes.find((node) => node["Subplan Name"] === "CTE picked");
     expect(pagesOf(found)).toBeGreaterThan(0);
@@ -32,7 +33,8 @@ describe("what a claim costs", () => {
   });
 
   it("is not decided by how small the queue was when the worker began", async () => {
-    const { store, schema, plansOf } = await explained(server);
+    const seen = await explained(server);
+    const { store, schema } = seen;
     const live = async (): Promise<void> => {
       await store.insert(newJobs(2));
       const jobs = await claim(store, { limit: 2 });
@@ -49,7 +51,7 @@ describe("what a claim costs", () => {
     await server.query(
       `INSERT INTO ${schema}.keys SELECT 'k' || n, gen_random_uuid(), 'ever' FROM generate_series(1, 20000) AS n`,
     );
-    const plans = await plansOf(live);
+    const plans = await seen.plansOf(live);
     expect(plans.length).toBeGreaterThanOrEqual(6);
     const read = plans.flatMap(nodesOf).filter((node) => node["Node Type"] === "Seq Scan");
     expect([...new Set(read.map((node) => node["Relation Name"]))].filter((name) => name !== "lanes")).toEqual([]);
@@ -61,7 +63,8 @@ describe("claims that come back full begin where the last one ended", () => {
   const ROUNDS = 15;
 
   it("and walk over nothing that was claimed, beside a transaction that keeps it from being cleared away", async () => {
-    const { store, schema, plansOf } = await explained(server);
+    const seen = await explained(server);
+    const { store, schema } = seen;
     await store.insert([newJob()]);
     await fill(schema, (ROUNDS + 5) * FULL);
     const reader = await server.client();
@@ -70,7 +73,7 @@ describe("claims that come back full begin where the last one ended", () => {
     for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
     const pages: number[] = [];
     for (let round = 0; round < 3; round++) {
-      const plans = await plansOf(() => claim(store, { limit: 20 }));
+      const plans = await seen.plansOf(() => claim(store, { limit: 20 }));
       pages.push(pagesOf(plans.flatMap(nodesOf).find((node) => node["Subplan Name"] === "CTE picked")));
     }
     await reader.end();

@@ -268,7 +268,7 @@ describe("doctor tells of dead rows", () => {
       SELECT gen_random_uuid(), 'mail', 'default', 0, 'pending', '{}', 2, 0, 4, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 21000);
       DELETE FROM S.live; SELECT pg_stat_force_next_flush()`);
     expect(await findings("dead rows")).toMatchObject([
-      { level: "warning", found: expect.stringMatching(/21,000 dead rows beside 0 live ones/) },
+      { level: "warning", found: expect.stringMatching(/21,\d{3} dead rows beside 0 live ones/) },
     ]);
   });
 

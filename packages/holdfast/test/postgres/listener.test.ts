@@ -26,8 +26,14 @@ function listening(connect: () => Promise<PgListener>) {
   const waits: number[] = [];
   const channel = server.newSchema();
   let deaf = 0;
+  const said: string[] = [];
+  const say = async (payload: string): Promise<void> => {
+    await server.query("SELECT pg_notify($1, $2)", [channel, payload]);
+    said.push(payload);
+  };
   const listener = new Listener({
     connect,
+    say,
     channel,
     self: "us",
     clock: {
@@ -46,13 +52,14 @@ function listening(connect: () => Promise<PgListener>) {
     listener,
     clock,
     heard,
+    said,
     deaf: () => deaf,
     /** Until the connection has proved that it hears, and is left alone for a while. */
     content: () => until("the listener to hear itself", () => waits.at(-1) === CHECK_MS),
     /** Says something, as another process would, and waits until it is heard. */
     hears: async (kind: string): Promise<void> => {
       const from = heard.length;
-      await server.query("SELECT pg_notify($1, $2)", [channel, `them ${kind}`]);
+      await say(`them ${kind}`);
       await until(`"${kind}" to be heard`, () => heard.slice(from).includes(kind as Hint["kind"]));
     },
   };
@@ -104,15 +111,17 @@ describe("a listener", () => {
   it("that is answered and yet hears nothing says so once, and tries again only now and then", async () => {
     let connections = 0;
     let ended = 0;
-    const { clock, deaf } = listening(async () => {
+    const { clock, deaf, said } = listening(async () => {
       connections++;
       return { query: async () => {}, on: () => {}, end: () => void ended++ };
     });
+    await until("it to have said something", () => said.length === 1);
     await clock.advance(ANSWER_MS);
     expect([deaf(), connections, ended]).toEqual([1, 1, 1]);
     await clock.advance(CHECK_MS - 1);
     expect(connections).toBe(1);
     await clock.advance(1);
+    await until("it to have said something again", () => said.length === 2);
     await clock.advance(ANSWER_MS);
     expect([deaf(), connections, ended]).toEqual([1, 2, 2]);
   });

@@ -3,7 +3,7 @@ import type { Hint } from "../../store.js";
 
 /** A connection that hears notifications, as far as it is used here. */
 export interface PgListener {
-  query(config: { text: string; values?: unknown[] }): Promise<unknown>;
+  query(config: { text: string }): Promise<unknown>;
   on(event: "notification", listener: (message: { payload?: string | undefined }) => void): unknown;
   on(event: "error" | "end", listener: (error?: Error) => void): unknown;
   end(): Promise<void> | void;
@@ -11,6 +11,8 @@ export interface PgListener {
 
 export interface ListenerSettings {
   connect(): Promise<PgListener>;
+  /** Says something on the channel, by another connection. */
+  say(payload: string): Promise<unknown>;
   channel: string;
   /** Who we are: what we said ourselves is no news. */
   self: string;
@@ -81,7 +83,7 @@ class Listening {
     connection.on("notification", ({ payload = "" }) => this.#hear(connection, payload));
     if (!this.#active) return goodbye(connection);
     this.#connection = connection;
-    const listens = await this.#ask(connection, `LISTEN "${this.#settings.channel}"`, []);
+    const listens = await this.#ask(connection, () => connection.query({ text: `LISTEN "${this.#settings.channel}"` }));
     if (!listens) return;
     // Whatever was said while nobody listened.
     this.#settings.onHints([{ kind: "work", inMs: 0 }, { kind: "finished" }, { kind: "schedules" }]);
@@ -89,19 +91,22 @@ class Listening {
   }
 
   /**
-   * Says something to ourselves: an answer proves that the connection was not cut without a word, and hearing it that
-   * there is no pooler in between that listens in our place.
+   * An answer proves that the connection was not cut without a word. Hearing what we say elsewhere proves that there is
+   * no pooler in between which hears in our place: what is said on the same connection would come back even so.
    */
   async #check(connection: PgListener): Promise<void> {
-    await this.#ask(connection, "SELECT pg_notify($1, $2)", [this.#settings.channel, this.#echo]);
+    await this.#ask(connection, async () => {
+      await connection.query({ text: "SELECT 1" });
+      await this.#settings.say(this.#echo);
+    });
   }
 
   /** Asks, and gives the connection up if that comes to nothing in time. False: it is given up. */
-  async #ask(connection: PgListener, text: string, values: unknown[]): Promise<boolean> {
+  async #ask(connection: PgListener, question: () => Promise<unknown>): Promise<boolean> {
     this.#answered = false;
     this.#after(ANSWER_MS, () => (this.#answered ? this.#deaf(connection) : this.#lost(connection)));
     try {
-      await connection.query({ text, values });
+      await question();
     } catch {
       this.#lost(connection);
     }

@@ -5,7 +5,7 @@ import type { Db, Runner, Statement } from "./db.js";
 const WORK_MS = 10;
 const OTHER_MS = 50;
 
-const NOTIFY: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
+export const NOTIFY: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
 
 /** Tells other processes what may interest them, now and then and never twice the same. */
 export class Notifier {

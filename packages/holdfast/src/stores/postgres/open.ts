@@ -18,7 +18,7 @@ import { importOperation } from "./legacy/import.js";
 import type { LegacyImport, LegacyImportOptions } from "./legacy/options.js";
 import { Listener } from "./listener.js";
 import { migrate, undoMigrations, type UndoOptions } from "./migrate.js";
-import { Notifier } from "./notifier.js";
+import { Notifier, NOTIFY } from "./notifier.js";
 import { migrationScript, type ScriptOptions } from "./plan.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
@@ -160,6 +160,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const listens = notifies && (listenUrl !== null || canSpareOne(pool));
   const listener = new Listener({
     connect: () => (listenUrl === null ? listenOn(pool) : listenAt(listenUrl)),
+    say: (payload) => db.run(NOTIFY, [channel, payload]),
     channel,
     self,
     clock: systemClock,
