@@ -1,12 +1,10 @@
-import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { holdfast } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
 
 async function refusal(store: string): Promise<{ name: string; code: string; message: string }> {
@@ -120,11 +118,10 @@ describe("opening", () => {
 
 describe("without its driver", () => {
   it("the store says what to install", async ({ skip }) => {
-    // Somewhere above the system's temporary folder there may be a node_modules with the driver in it.
-    const base = [tmpdir(), "/var/tmp", "/dev/shm"].find((folder) => !driverResolvesIn(folder));
+    const base = folderWithout("better-sqlite3");
     if (base === undefined) return skip("every temporary folder here sees a better-sqlite3");
-    const { name, code, message } = openIn(copyOfThePackage(base));
-    expect({ name, code, message }).toEqual({
+    const folder = copyOfThePackage(base);
+    expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toEqual({
       name: "DriverMissing",
       code: "DRIVER_MISSING",
       message: "the better-sqlite3 package could not be loaded; install it with: npm install better-sqlite3",
@@ -145,42 +142,6 @@ describe("without its driver", () => {
         }
       };`,
     );
-    expect(openIn(folder).code).toBe("DRIVER_MISSING");
+    expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`).code).toBe("DRIVER_MISSING");
   });
 });
-
-function driverResolvesIn(folder: string): boolean {
-  try {
-    createRequire(join(folder, "x", "y.js")).resolve("better-sqlite3");
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The built package with what it depends on, as a fresh install without optional peers leaves it. */
-function copyOfThePackage(base: string): string {
-  const folder = mkdtempSync(join(base, "holdfast-driver-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  cpSync(dirname(fileURLToPath(import.meta.resolve("holdfast"))), join(folder, "dist"), { recursive: true });
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
-  const croner = dirname(createRequire(import.meta.url).resolve("croner/package.json"));
-  cpSync(croner, join(folder, "node_modules", "croner"), { recursive: true });
-  return folder;
-}
-
-/** What a program that only opens the store is told. */
-function openIn(folder: string): { name: string; code: string; message: string } {
-  writeFileSync(
-    join(folder, "main.js"),
-    `import { holdfast } from "./dist/index.js";
-    try {
-      await holdfast({ store: "sqlite:" + ${JSON.stringify(join(folder, "jobs.db"))} });
-    } catch ({ name, code, message }) {
-      console.log(JSON.stringify({ name, code, message }));
-    }`,
-  );
-  const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "main.js")], { encoding: "utf8" });
-  if (stdout === "") throw new Error(`no answer: ${stderr}`);
-  return JSON.parse(stdout) as ReturnType<typeof openIn>;
-}

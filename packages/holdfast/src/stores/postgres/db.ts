@@ -54,9 +54,12 @@ export interface DbOptions {
 const DEADLOCK = "40P01";
 // Never met where each statement sees what is committed, which is what every statement here is written for.
 const NOT_SERIALIZABLE = "40001";
+const TOO_MANY_CONNECTIONS = "53300";
 // A pooler in transaction mode hands each statement to whichever connection is free, which has other statements prepared.
 const NOT_PREPARED = new Set(["26000", "42P05"]);
 const TRIES = 5;
+// A server that takes no more connections is asked again this much later, and then twice that, and so on.
+const FULL_MS = 50;
 // A connection whose other end is gone without a word would otherwise be waited on for a quarter of an hour.
 const ANSWER_MS = 30_000;
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -154,7 +157,10 @@ export class Db implements Runner {
         // By the mode that it was sent in: others may have learnt the same meanwhile.
         if (mode.prepare && NOT_PREPARED.has(code)) this.#mode = { ...this.#mode, prepare: false };
         else if (!mode.begin && code === NOT_SERIALIZABLE) this.#mode = { ...this.#mode, begin: true };
-        else if (code !== DEADLOCK || attempt >= TRIES) throw fault(error, this.#where);
+        else if (attempt >= TRIES) throw fault(error, this.#where);
+        // By then one of our own may be free, or somebody else's.
+        else if (code === TOO_MANY_CONNECTIONS) await passing(FULL_MS * 2 ** attempt);
+        else if (code !== DEADLOCK) throw fault(error, this.#where);
       }
     }
   }
@@ -185,6 +191,10 @@ async function using<Answer>(client: PgClient, work: () => Promise<Answer>): Pro
     client.release(broken);
     client.off?.("error", ignore);
   }
+}
+
+function passing(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 /** The connection, or null if it comes too late; then it goes back unused. */

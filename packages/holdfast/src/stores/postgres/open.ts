@@ -25,6 +25,7 @@ import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
 import { TypesIndex } from "./types-index.js";
+import { refuseUnfit } from "./unfit.js";
 import { upkeepOperations } from "./upkeep.js";
 import { readUsers, type UsersOptions } from "./users.js";
 
@@ -210,7 +211,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   return {
     capabilities: { transactions: true, strictOrder: true, push: listens, together: false },
     migrations: (script) => migrationScript(settings, script),
-    migrate: () => under(() => migrate(db, settings)),
+    migrate: () =>
+      under(async () => {
+        await refuseUnfit(db, where);
+        await migrate(db, settings);
+      }),
     undoMigrations: (undo) => under(() => undoMigrations(db, settings, undo)),
     importLegacy: (given) =>
       under(async () => {

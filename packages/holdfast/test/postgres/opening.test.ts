@@ -1,0 +1,42 @@
+import { describe, expect, it } from "vitest";
+import { refuseUnfit } from "#src/stores/postgres/unfit.js";
+import { startChild } from "../sqlite/child.js";
+import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
+import { openStore } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+it("without its driver the store says what to install", ({ skip }) => {
+  const base = folderWithout("pg");
+  if (base === undefined) return skip("every temporary folder here sees a pg");
+  expect(refusalIn(copyOfThePackage(base), "postgres://127.0.0.1/x")).toEqual({
+    name: "DriverMissing",
+    code: "DRIVER_MISSING",
+    message: "the pg package could not be loaded; install it with: npm install pg",
+  });
+});
+
+it("B-13 a process that only enqueues ends by itself, without closing, and its job is there", async () => {
+  const { store, address } = await openStore(server);
+  const child = startChild("enqueue-at.mjs", [address]);
+  const { id } = await child.next("enqueued");
+  // An idle connection is kept for ten seconds; nobody waits for that.
+  expect(await child.ended(5_000)).toBe(0);
+  expect(await store.get(id)).toMatchObject({ state: "pending", type: "hello" });
+});
+
+describe("a server that Holdfast cannot work on is refused in one sentence", () => {
+  const answering = (version: number, encoding: string) => ({ run: async () => [[version, encoding]] });
+  it.each([
+    ["an old version", 140_012, "UTF8", /is version 14; Holdfast needs 15 or later/],
+    ["an encoding that cannot hold every text", 180_000, "LATIN1", /LATIN1, .*ENCODING 'UTF8'/],
+  ])("%s", async (_what, version, encoding, message) => {
+    const refusal = { code: "STORE_UNREADABLE", message: expect.stringMatching(message) };
+    await expect(refuseUnfit(answering(version, encoding), "there")).rejects.toMatchObject(refusal);
+  });
+
+  it.each(["UTF8", "SQL_ASCII"])("%s will do", async (encoding) => {
+    await refuseUnfit(answering(150_000, encoding), "there");
+  });
+});
