@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { holdfast } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
 

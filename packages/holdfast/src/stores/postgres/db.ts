@@ -1,4 +1,5 @@
-import { fault, isConnectionLost, sqlState } from "./faults.js";
+import { fault, isConnectionLost, isServerFull, sqlState } from "./faults.js";
+import { Lending } from "./lending.js";
 
 /** A statement with the name under which connections keep it prepared; one without a name is not kept. */
 export interface Statement {
@@ -54,11 +55,10 @@ export interface DbOptions {
 const DEADLOCK = "40P01";
 // Never met where each statement sees what is committed, which is what every statement here is written for.
 const NOT_SERIALIZABLE = "40001";
-const TOO_MANY_CONNECTIONS = "53300";
 // A pooler in transaction mode hands each statement to whichever connection is free, which has other statements prepared.
 const NOT_PREPARED = new Set(["26000", "42P05"]);
 const TRIES = 5;
-// A server that takes no more connections is asked again this much later, and then twice that, and so on.
+// A server that has not one connection for us is asked again this much later, and then twice that, and so on.
 const FULL_MS = 50;
 // A connection whose other end is gone without a word would otherwise be waited on for a quarter of an hour.
 const ANSWER_MS = 30_000;
@@ -72,9 +72,11 @@ export class Db implements Runner {
   readonly #answerMs: number;
   /** How statements are sent; both change for good when the first statement shows that it must be otherwise. */
   #mode: Mode = { prepare: true, begin: false };
+  readonly #lending: Lending;
 
   constructor(pool: PgPool, where: string, { owned = true, answerMs = ANSWER_MS }: DbOptions = {}) {
     this.#pool = pool;
+    this.#lending = new Lending(pool);
     this.#where = where;
     this.#owned = owned;
     this.#answerMs = answerMs;
@@ -82,28 +84,24 @@ export class Db implements Runner {
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    return this.#retrying(async (mode) => this.#runOn(await this.#pool.connect(), mode, statement, values));
+    return this.#retrying((mode) => this.#lending.using((client) => this.#runOn(client, mode, statement, values)));
   }
 
   /** Like `run`, but gives up if no connection is free for so long: null, and nothing was done. */
   async runIfFree(waitMs: number, statement: Statement, values: readonly unknown[]): Promise<Row[] | null> {
-    return this.#retrying(async (mode) => {
-      const client = await within(waitMs, this.#pool.connect());
-      return client === null ? null : this.#runOn(client, mode, statement, values);
-    });
+    return this.#retrying((mode) =>
+      this.#lending.usingIfFree(waitMs, (client) => this.#runOn(client, mode, statement, values)),
+    );
   }
 
   /** A single statement that may take as long as it needs, outside of any transaction. */
   async runLong(text: string): Promise<void> {
-    await this.#retrying(async () => {
-      const client = await this.#pool.connect();
-      await using(client, () => client.query({ text }));
-    });
+    await this.#retrying(() => this.#lending.using((client) => client.query({ text })));
   }
 
   /** All or nothing. Repeated from the start if it met a deadlock. */
   async transaction<Answer>(work: (runner: Transaction) => Promise<Answer>): Promise<Answer> {
-    return this.#retrying(async (mode) => this.#transact(await this.#pool.connect(), mode, work));
+    return this.#retrying((mode) => this.#lending.using((client) => this.#transact(client, mode, work)));
   }
 
   async end(): Promise<void> {
@@ -113,7 +111,7 @@ export class Db implements Runner {
 
   async #runOn(client: PgClient, mode: Mode, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     if (mode.begin) return this.#transact(client, mode, (runner) => runner.run(statement, values));
-    return using(client, () => this.#query(client, mode, statement, values));
+    return this.#query(client, mode, statement, values);
   }
 
   async #transact<Answer>(
@@ -121,24 +119,22 @@ export class Db implements Runner {
     mode: Mode,
     work: (runner: Transaction) => Promise<Answer>,
   ): Promise<Answer> {
-    return using(client, async () => {
-      const say = async (text: string): Promise<void> =>
-        void (await client.query({ text, query_timeout: this.#answerMs }));
-      await say(BEGIN);
-      try {
-        const answer = await work({
-          run: (statement, values) => this.#query(client, mode, statement, values),
-          // What changes the schema may take its time.
-          script: async (text) => void (await client.query({ text })),
-        });
-        await say("COMMIT");
-        return answer;
-      } catch (error) {
-        // What went wrong first is what counts, not that a connection which is gone cannot roll back.
-        if (!isConnectionLost(error)) await say("ROLLBACK");
-        throw error;
-      }
-    });
+    const say = async (text: string): Promise<void> =>
+      void (await client.query({ text, query_timeout: this.#answerMs }));
+    await say(BEGIN);
+    try {
+      const answer = await work({
+        run: (statement, values) => this.#query(client, mode, statement, values),
+        // What changes the schema may take its time.
+        script: async (text) => void (await client.query({ text })),
+      });
+      await say("COMMIT");
+      return answer;
+    } catch (error) {
+      // What went wrong first is what counts, not that a connection which is gone cannot roll back.
+      if (!isConnectionLost(error)) await say("ROLLBACK");
+      throw error;
+    }
   }
 
   async #query(client: PgClient, mode: Mode, { name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -158,8 +154,7 @@ export class Db implements Runner {
         if (mode.prepare && NOT_PREPARED.has(code)) this.#mode = { ...this.#mode, prepare: false };
         else if (!mode.begin && code === NOT_SERIALIZABLE) this.#mode = { ...this.#mode, begin: true };
         else if (attempt >= TRIES) throw fault(error, this.#where);
-        // By then one of our own may be free, or somebody else's.
-        else if (code === TOO_MANY_CONNECTIONS) await passing(FULL_MS * 2 ** attempt);
+        else if (isServerFull(error)) await passing(FULL_MS * 2 ** attempt);
         else if (code !== DEADLOCK) throw fault(error, this.#where);
       }
     }
@@ -176,36 +171,8 @@ interface Mode {
 // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
 function ignore(): void {}
 
-async function using<Answer>(client: PgClient, work: () => Promise<Answer>): Promise<Answer> {
-  let broken = true;
-  // The pool listens on idle connections only. What breaks in use also fails the statement, and is told by that.
-  client.on?.("error", ignore);
-  try {
-    const answer = await work();
-    broken = false;
-    return answer;
-  } catch (error) {
-    broken = isConnectionLost(error);
-    throw error;
-  } finally {
-    client.release(broken);
-    client.off?.("error", ignore);
-  }
-}
-
 function passing(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));
-}
-
-/** The connection, or null if it comes too late; then it goes back unused. */
-async function within(waitMs: number, connecting: Promise<PgClient>): Promise<PgClient | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), waitMs);
-  });
-  const first = await Promise.race([connecting, late]).finally(() => clearTimeout(timer));
-  if (first === null) connecting.then((client) => client.release(), ignore);
-  return first;
 }
 
 const READERS = new Map<number, (text: string) => unknown>([

@@ -50,6 +50,11 @@ export function isConnectionLost(error: unknown): boolean {
   return !isSqlState(code) || /^(?:08|57P|25P03|25006)/.test(code);
 }
 
+/** The server takes no more connections, of this user or at all. */
+export function isServerFull(error: unknown): boolean {
+  return sqlState(error) === "53300";
+}
+
 /** Somebody's transaction holds a lock for longer than was waited. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "55P03";

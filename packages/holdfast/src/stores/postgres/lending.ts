@@ -1,0 +1,87 @@
+import type { PgClient, PgPool } from "./db.js";
+import { isConnectionLost, isServerFull } from "./faults.js";
+
+// A server that was full is asked for more connections again after this.
+const FULL_MS = 5_000;
+
+/**
+ * Lends connections of the pool, each for one piece of work.
+ *
+ * A server that refuses one more is not asked again for a while: whoever comes waits for one of those that it gave. Each
+ * refusal costs the server a process, and the caller an error.
+ */
+export class Lending {
+  readonly #pool: PgPool;
+  #asked = 0;
+  #lent = 0;
+  #limit = Number.POSITIVE_INFINITY;
+  #limitUntil = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(pool: PgPool) {
+    this.#pool = pool;
+  }
+
+  async using<Answer>(work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
+    return this.#lend(await this.#connect(), work);
+  }
+
+  /** Like `using`, but null if no connection is free for so long. */
+  async usingIfFree<Answer>(waitMs: number, work: (client: PgClient) => Promise<Answer>): Promise<Answer | null> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(() => resolve(null), waitMs);
+    });
+    const connecting = this.#connect();
+    const client = await Promise.race([connecting, late]).finally(() => clearTimeout(timer));
+    if (client !== null) return this.#lend(client, work);
+    // It comes too late, and goes back unused.
+    connecting.then((unused) => this.#giveBack(unused, false), ignore);
+    return null;
+  }
+
+  async #connect(): Promise<PgClient> {
+    while (this.#asked >= this.#limit && performance.now() < this.#limitUntil) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    this.#asked++;
+    try {
+      const client = await this.#pool.connect();
+      this.#lent++;
+      return client;
+    } catch (error) {
+      this.#asked--;
+      this.#waiting.shift()?.();
+      if (!isServerFull(error) || this.#lent === 0) throw error;
+      this.#limit = this.#lent;
+      this.#limitUntil = performance.now() + FULL_MS;
+      return this.#connect();
+    }
+  }
+
+  async #lend<Answer>(client: PgClient, work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
+    let broken = true;
+    // The pool listens on idle connections only. What breaks in use also fails the statement, and is told by that.
+    client.on?.("error", ignore);
+    try {
+      const answer = await work(client);
+      broken = false;
+      return answer;
+    } catch (error) {
+      broken = isConnectionLost(error);
+      throw error;
+    } finally {
+      this.#giveBack(client, broken);
+      client.off?.("error", ignore);
+    }
+  }
+
+  #giveBack(client: PgClient, broken: boolean): void {
+    this.#asked--;
+    this.#lent--;
+    client.release(broken);
+    this.#waiting.shift()?.();
+  }
+}
+
+function ignore(): void {}
