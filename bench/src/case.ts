@@ -21,7 +21,8 @@ export interface Bench {
   bed: Bed;
   scale: Scale;
 }
-export type MakeCase = (bench: Bench) => Case;
+/** Null: the case makes no sense for the store. */
+export type MakeCase = (bench: Bench) => Case | null;
 
 /** How much each case does; all of it follows from the number of jobs of a drain. */
 export interface Scale {

@@ -10,6 +10,14 @@ export interface Limits {
   enqueueMany: number | null;
   /** Enqueue to start over the two commits it cannot do without: so many milliseconds more, or so many times as long. */
   latency: { moreMs: number } | { times: number };
+  /** A claim of a few jobs of one type behind many of another. */
+  claimTypesMs: number | null;
+  /** Queries a second of a worker and a scheduler without work; null where the store answers no queries over a wire. */
+  idleQueries: number | null;
+  /** From the commit of a caller's transaction to the handler of a job enqueued in it. */
+  afterCommitMs: number | null;
+  /** From nothing to the first answer. */
+  startupMs: number;
   /** Jobs beside which a drain must stay as fast, in multiples of the jobs drained. */
   beside: { ready: number; future: number; finished: number; expired: number; other: number };
 }
@@ -20,6 +28,10 @@ export const SQLITE: Limits = {
   atOnce: null,
   enqueueMany: null,
   latency: { moreMs: 0.3 },
+  claimTypesMs: null,
+  idleQueries: null,
+  afterCommitMs: null,
+  startupMs: 150,
   beside: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
 };
 
@@ -29,5 +41,9 @@ export const POSTGRES: Limits = {
   atOnce: 20,
   enqueueMany: 0.7,
   latency: { times: 1.5 },
+  claimTypesMs: 5,
+  idleQueries: 4,
+  afterCommitMs: 5,
+  startupMs: 500,
   beside: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
 };

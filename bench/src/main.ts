@@ -31,7 +31,8 @@ async function run(options: Options): Promise<void> {
   const bed = await BEDS[options.store](makeFolder());
   try {
     const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.beside) };
-    const cases = options.only.map((name) => (CASES[name] as MakeCase)(bench));
+    const made = options.only.map((name) => (CASES[name] as MakeCase)(bench));
+    const cases = made.filter((each) => each !== null);
     const samples = await runRounds(cases, options.rounds, stderrProgress());
     const result = await report(bench, cases, samples, (performance.now() - begun) / 1_000);
     console.log(options.json ? JSON.stringify(result, null, 2) : table(result));

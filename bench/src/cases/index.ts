@@ -1,4 +1,6 @@
 import type { MakeCase } from "../case.js";
+import { afterCommit } from "./after-commit.js";
+import { claimTypes } from "./claim-types.js";
 import { drainExpired } from "./drain-expired.js";
 import { drainFinished } from "./drain-finished.js";
 import { drainFuture } from "./drain-future.js";
@@ -11,6 +13,7 @@ import { enqueueAtOnce } from "./enqueue-at-once.js";
 import { enqueueMany } from "./enqueue-many.js";
 import { enqueue } from "./enqueue.js";
 import { eventLoop } from "./event-loop.js";
+import { idle } from "./idle.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
 import { memory } from "./memory.js";
@@ -26,6 +29,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "drain-held": drainHeld,
   "drain-expired": drainExpired,
   "drain-types": drainTypes,
+  "claim-types": claimTypes,
   "drain-processes": drainProcesses,
   "drain-large": drainLarge,
   "event-loop": eventLoop,
@@ -34,6 +38,8 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "enqueue-many": enqueueMany,
   latency,
   "latency-across": latencyAcross,
+  "after-commit": afterCommit,
+  idle,
   "schedules-due": schedulesDue,
   "schedules-idle": schedulesIdle,
   startup,

@@ -3,8 +3,6 @@ import type { Bench, Case, Trial } from "../case.js";
 import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 
-const MOST_MS = 150;
-
 /** From nothing to the first answer of the store. The package itself is loaded already. */
 export function startup({ bed, scale: { jobs, starts } }: Bench): Case {
   const trial = (name: string, about: string, place: () => Promise<Place>): Trial<number[]> => ({
@@ -31,7 +29,7 @@ export function startup({ bed, scale: { jobs, starts } }: Bench): Case {
         { name: "new", label: "start-up on a new store", trial: fresh },
         { name: "existing", label: "start-up on a store with jobs", trial: known },
       ].map(({ name, label, trial: each }) =>
-        plainRow({ name, label, figure: figure("ms", samples.of(each).flat()) }, { below: MOST_MS }),
+        plainRow({ name, label, figure: figure("ms", samples.of(each).flat()) }, { below: bed.limits.startupMs }),
       ),
   };
 }

@@ -1,5 +1,8 @@
+import { afterCommit } from "./after-commit.js";
+import { claimTypes } from "./claim-types.js";
 import { drain } from "./drain.js";
 import { enqueue } from "./enqueue.js";
+import { idle } from "./idle.js";
 import { latency, listen } from "./latency.js";
 import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
 import { fireSchedules, lookForDue } from "./schedules.js";
@@ -12,6 +15,9 @@ export const roles: Roles = {
   latency,
   listen,
   startup,
+  claimTypes,
+  idle,
+  afterCommit,
   fireSchedules,
   lookForDue,
   rawDrain,
@@ -25,6 +31,9 @@ export interface Roles {
   latency: typeof latency;
   listen: typeof listen;
   startup: typeof startup;
+  claimTypes: typeof claimTypes;
+  idle: typeof idle;
+  afterCommit: typeof afterCommit;
   fireSchedules: typeof fireSchedules;
   lookForDue: typeof lookForDue;
   rawDrain: typeof rawDrain;

@@ -147,61 +147,94 @@ export class Enqueuer {
     const give = onAnswer ?? ((answer: EnqueueManyAnswer, index: number): void => void (answers[index] = answer));
     let chunk: Slot[] = [];
     let bytes = 0;
-    let writing: Promise<void> = Promise.resolve();
+    const nothing: Promise<Written> = Promise.resolve({ chunk: [], answers: [] });
+    let writing = nothing;
     let index = 0;
+    /** Keeps a job for the next write. True: it is time for that. */
+    const add = (slot: Slot): boolean => {
+      chunk.push(slot);
+      if ("job" in slot) bytes += slot.job.input.length;
+      return chunk.length >= LIMITS.batchJobs || bytes >= LIMITS.batchBytes;
+    };
+    // The next chunk is encoded, and the answers to the one before are given, while a chunk is written; more than three
+    // are never in memory.
+    const write = async (): Promise<void> => {
+      const written = await writing;
+      writing = this.#write(chunk);
+      writing.catch(() => {});
+      chunk = [];
+      bytes = 0;
+      await this.#give(written, give);
+    };
+    const finish = async (): Promise<void> => {
+      const written = writing;
+      writing = nothing;
+      await this.#give(await written, give);
+    };
+    const slotOf = (input: Input): Slot | Promise<Slot> =>
+      this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
     try {
-      for await (const input of inputs) {
-        const slot = await this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
-        chunk.push(slot);
-        if ("job" in slot) bytes += slot.job.input.length;
-        if (chunk.length >= LIMITS.batchJobs || bytes >= LIMITS.batchBytes) {
-          // The next chunk is encoded while this one is written; more than two are never in memory.
-          await writing;
-          writing = this.#write(chunk, give);
-          writing.catch(() => {});
-          chunk = [];
-          bytes = 0;
+      // What can be taken without waiting is: a promise for each job would cost more than the rest of it.
+      if (Symbol.iterator in inputs) {
+        for (const input of inputs) {
+          const slot = slotOf(input);
+          if (add(slot instanceof Promise ? await slot : slot)) await write();
         }
+      } else {
+        for await (const input of inputs) if (add(await slotOf(input))) await write();
       }
-      await writing;
-      await this.#write(chunk, give);
+      await write();
+      await finish();
       return answers;
-    } finally {
-      // After an error of the stream's own nothing may still be under way behind the caller's back.
-      await writing.catch(() => {});
-    }
-  }
-
-  async #slot(type: JobType, input: unknown, options: EnqueueOptions, index: number): Promise<Slot> {
-    try {
-      if (options.tx !== undefined) throw new InvalidOption("tx", "concerns all jobs; give it beside each");
-      return { index, job: this.#newJob(type, await encodeInput(type, input), options) };
     } catch (error) {
-      if (error instanceof HoldfastError) return { index, error };
+      // After an error of the stream's own nothing may still be under way behind the caller's back.
+      await finish().catch(() => {});
       throw error;
     }
   }
 
-  async #write(chunk: Slot[], give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
-    const jobs = chunk.filter((slot) => "job" in slot).map((slot) => slot.job);
-    const inserted = jobs.length === 0 ? [] : await this.#core.store.insert(jobs);
-    const again = new Map<NewJob, Promise<InsertAnswer>>();
-    for (const [at, job] of jobs.entries()) if (inserted[at] === "busy") again.set(job, this.#askAgain(job));
-    await Promise.allSettled(again.values());
-    let next = 0;
-    for (const slot of chunk) {
-      if ("error" in slot) {
-        give({ id: null, error: slot.error }, slot.index);
-        continue;
-      }
-      const answer = inserted[next++];
-      give(await this.#caught(slot.job, answer === "busy" ? again.get(slot.job) : answer), slot.index);
+  #slot(type: JobType, input: unknown, options: EnqueueOptions, index: number): Slot | Promise<Slot> {
+    const made = (encoded: string): Slot => ({ index, job: this.#newJob(type, encoded, options) });
+    const failed = (error: unknown): Slot => {
+      if (error instanceof HoldfastError) return { index, error };
+      throw error;
+    };
+    try {
+      if (options.tx !== undefined) throw new InvalidOption("tx", "concerns all jobs; give it beside each");
+      const encoded = encodeInput(type, input);
+      return typeof encoded === "string" ? made(encoded) : encoded.then(made).catch(failed);
+    } catch (error) {
+      return failed(error);
     }
   }
 
-  async #caught(job: NewJob, inserted: InsertAnswer | Promise<InsertAnswer> | undefined): Promise<EnqueueManyAnswer> {
+  async #write(chunk: Slot[]): Promise<Written> {
+    const jobs = chunk.filter((slot) => "job" in slot).map((slot) => slot.job);
+    return { chunk, answers: jobs.length === 0 ? [] : await this.#core.store.insert(jobs) };
+  }
+
+  async #give({ chunk, answers }: Written, give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
+    let next = 0;
+    const busy = new Map<Slot, Promise<InsertAnswer>>();
+    const inserted = chunk.map((slot) => ("error" in slot ? undefined : answers[next++]));
+    for (const [at, slot] of chunk.entries()) {
+      if (inserted[at] === "busy" && "job" in slot) busy.set(slot, this.#askAgain(slot.job));
+    }
+    await Promise.allSettled(busy.values());
+    for (const [at, slot] of chunk.entries()) {
+      if ("error" in slot) give({ id: null, error: slot.error }, slot.index);
+      else {
+        const answer = inserted[at];
+        const known = answer === "busy" ? await busy.get(slot)?.catch((error: unknown) => error) : answer;
+        give(this.#told(slot.job, known as InsertAnswer | Error | undefined), slot.index);
+      }
+    }
+  }
+
+  #told(job: NewJob, inserted: InsertAnswer | Error | undefined): EnqueueManyAnswer {
     try {
-      return { ...this.#answer(job, await inserted), error: null };
+      if (inserted instanceof Error) throw inserted;
+      return { ...this.#answer(job, inserted), error: null };
     } catch (error) {
       if (error instanceof HoldfastError) return { id: null, error };
       throw error;
@@ -244,6 +277,12 @@ function refuseInMany(inputs: unknown, common: EnqueueOptions): void {
     throw new InvalidOption("inputs", "must be a list or a stream (anything for await can walk)");
   }
   if (common.id !== undefined) throw new InvalidOption("id", "belongs to one job; give it in each");
+}
+
+/** A chunk, and what the store answered to its jobs. */
+interface Written {
+  chunk: readonly Slot[];
+  answers: readonly (InsertAnswer | "busy")[];
 }
 
 type Slot = { index: number; job: NewJob } | { index: number; error: HoldfastError };

@@ -63,8 +63,10 @@ export class Notifier {
   }
 
   #say(hint: Hint): void {
-    // Only a hint is lost if it fails; polling finds out.
-    const sent = this.#db.run(NOTIFY, this.#values(hint, this.#self)).catch(() => {});
+    // Only a hint is lost if it fails; polling finds out. A claim of our own that the same hint leads to goes first.
+    const sent = new Promise((resolve) => setImmediate(resolve))
+      .then(() => this.#db.run(NOTIFY, this.#values(hint, this.#self)))
+      .catch(() => {});
     this.#sending.add(sent);
     void sent.finally(() => this.#sending.delete(sent));
   }

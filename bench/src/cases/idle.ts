@@ -1,0 +1,34 @@
+import type { Bench, Case, Trial } from "../case.js";
+import { figure, plainRow } from "../figures.js";
+import { playRole } from "../process.js";
+
+/** What a worker and a scheduler without work ask of the server. */
+export function idle({ bed }: Bench): Case | null {
+  const { idleQueries } = bed.limits;
+  if (idleQueries === null) return null;
+  const trial: Trial<number> = {
+    name: "idle",
+    about: "an idle worker and scheduler",
+    rounds: 1,
+    async run() {
+      const place = await bed.place([]);
+      const taken = await playRole("idle", { url: place.url });
+      await place.remove();
+      return taken;
+    },
+  };
+  return {
+    name: "idle",
+    trials: [trial],
+    read: (samples) => [
+      plainRow(
+        {
+          name: "queries",
+          label: "idle worker and scheduler together",
+          figure: figure("queries/s", samples.of(trial)),
+        },
+        { atMost: idleQueries },
+      ),
+    ],
+  };
+}
