@@ -41,6 +41,8 @@ export interface Scale {
   /** Latency samples of one round. */
   samples: number;
   starts: number;
+  /** How long an idle process is watched. */
+  watchedMs: number;
   /** Schedules that fall due together, and those that rest. */
   schedules: number;
   idleSchedules: number;
@@ -67,6 +69,7 @@ export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]):
     callers: 50,
     samples: Math.ceil(within(30, jobs / 200, 500) / rounds),
     starts: within(5, jobs / 1_000, 10),
+    watchedMs: within(2_000, jobs / 5, 20_000),
     schedules: Math.round(jobs / 10),
     idleSchedules: jobs,
   };

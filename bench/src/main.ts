@@ -51,3 +51,5 @@ try {
   console.error(usage ? error.message : error);
   process.exitCode = usage ? 2 : 1;
 }
+// What stops a server of our own at the end would have the last word on the code.
+process.exit();

@@ -31,8 +31,13 @@ export async function postgresServer(folder: string): Promise<PostgresServer> {
     onLog: () => {},
     onError: () => {},
   });
-  await server.initialise();
-  await server.start();
+  try {
+    await server.initialise();
+    await server.start();
+  } catch (error) {
+    const hint = "As root it runs as another user, who must get there; HOLDFAST_BENCH_DIR names another folder.";
+    throw new Error(`PostgreSQL could not be started in ${folder}. ${hint}`, { cause: error });
+  }
   const own = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
   return { url: (database) => withDatabase(own, database), stop: () => server.stop() };
 }

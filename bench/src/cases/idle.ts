@@ -3,7 +3,7 @@ import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 
 /** What a worker and a scheduler without work ask of the server. */
-export function idle({ bed }: Bench): Case | null {
+export function idle({ bed, scale: { watchedMs } }: Bench): Case | null {
   const { idleQueries } = bed.limits;
   if (idleQueries === null) return null;
   const trial: Trial<number> = {
@@ -12,7 +12,7 @@ export function idle({ bed }: Bench): Case | null {
     rounds: 1,
     async run() {
       const place = await bed.place([]);
-      const taken = await playRole("idle", { url: place.url });
+      const taken = await playRole("idle", { url: place.url, watchedMs });
       await place.remove();
       return taken;
     },

@@ -6,10 +6,9 @@ import type { Stage } from "./role.js";
 
 // Until everything that comes with a start is over.
 const SETTLE_MS = 3_000;
-const WATCHED_MS = 15_000;
 
 /** A worker and a scheduler with nothing to do. Answers how many queries a second they send. */
-export async function idle({ url }: { url: string }, stage: Stage): Promise<number> {
+export async function idle({ url, watchedMs }: { url: string; watchedMs: number }, stage: Stage): Promise<number> {
   let queries = 0;
   const client = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
   const { query } = client;
@@ -25,7 +24,7 @@ export async function idle({ url }: { url: string }, stage: Stage): Promise<numb
   await stage.ready();
   const before = queries;
   const begun = performance.now();
-  await sleep(WATCHED_MS);
+  await sleep(watchedMs);
   const perSecond = ((queries - before) * 1_000) / (performance.now() - begun);
   await hf.close();
   return perSecond;
