@@ -69,6 +69,7 @@ describe("a job that PostgreSQL cannot hold", () => {
   it.each([
     ["no attempt at all", { maxAttempts: 0 }, /max_attempts/],
     ["an input that is no JSON", { input: "{oops" }, /json/],
+    ["a NUL in its input", { input: `{"a":"x\\u0000"}` }, /contains \\u0000/],
   ])("for %s is refused with the reason, and the rest of its batch is stored", async (_what, bad, reason) => {
     const { store } = await open();
     const answers = await insertAll(store, [newJob(), newJob(bad), newJob()]);

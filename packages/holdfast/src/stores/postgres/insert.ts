@@ -182,7 +182,8 @@ export function insertOperations(sql: Sql): InsertOperations {
     const place = (at: readonly number[], part: readonly (InsertAnswer | "busy")[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
-    for (const round of roundsOf(jobs)) {
+    for (const [at, job] of jobs.entries()) if (holdsNul(job.input)) answers[at] = NUL_REFUSED;
+    for (const round of roundsOf(jobs, answers)) {
       const part = round.map((at) => jobs[at] as NewJob);
       const isKeyed = part[0]?.unique !== null;
       place(
@@ -195,6 +196,17 @@ export function insertOperations(sql: Sql): InsertOperations {
     return answers;
   };
   return { insert, insertInside: insert as Write<InsertAnswer> };
+}
+
+const NUL_REFUSED: InsertAnswer = {
+  status: "refused",
+  reason: "not stored",
+  error: "the input contains \\u0000, which PostgreSQL has no text for; encode it otherwise, in base64 for example",
+};
+
+/** An escaped NUL could be stored as JSON, but everyone who takes it out by SQL would meet an error. */
+function holdsNul(json: string): boolean {
+  return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
 }
 
 function keyWaitMs({ inside }: InsertRunner): number {
@@ -216,11 +228,12 @@ const MOST = 1_000;
  * Parts that one statement can write: with keys or without, and of those with the same key one. In their order, or jobs
  * would be listed in another than they were enqueued.
  */
-function roundsOf(jobs: readonly NewJob[]): number[][] {
+function roundsOf(jobs: readonly NewJob[], answered: readonly unknown[]): number[][] {
   const rounds: number[][] = [];
   let keys = new Set<string>();
   let keyed: boolean | null = null;
   for (const [at, { unique }] of jobs.entries()) {
+    if (answered[at] !== undefined) continue;
     const fits = keyed === (unique !== null) && (rounds.at(-1)?.length ?? MOST) < MOST;
     if (!fits || (unique !== null && keys.has(unique.key))) {
       rounds.push([]);

@@ -30,12 +30,21 @@ const ODD_INPUTS: readonly string[] = [
   `{"b":1,"a":2,"a":3}`,
   `{"big":123456789012345678901234567890,"small":-0.0}`,
   `"it's \\"quoted\\", \\\\ escaped, $1 ? :name %s --"`,
-  `"escaped \\u0000 \\ud800 \\u2028"`,
+  `"escaped \\ud800 \\u2028, and what looks like a NUL: \\\\u0000"`,
   `"naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} e\u0301 \u202eright to left\u202c"`,
   `"separators \u2028\u2029, byte order mark \ufeff, noncharacter \uffff"`,
 ];
 
 export function insertCases(test: DefineCase): void {
+  test("an input with an escaped NUL is kept as it is, or refused with a reason", async ({ store }) => {
+    const nul = newJob({ input: `{"a":"\\\\\\u0000"}` });
+    const beside = newJob();
+    const [answer, other] = await insertAll(store, [nul, beside]);
+    assert.deepEqual(other, { status: "inserted" });
+    if (answer?.status === "inserted") assert.equal((await recordOf(store, nul.id)).input, nul.input);
+    else assert.match(answer?.status === "refused" && answer.reason === "not stored" ? answer.error : "", /u0000/);
+  });
+
   test("A-01 C-03 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
     const now = clock.now();
     const job = newJob({
