@@ -151,7 +151,6 @@ it("an application that reads PostgreSQL's types in its own way gets the same st
   });
   for (const type of types) pg.types.setTypeParser(type, (text) => ({ odd: text }));
   const pool = new pg.Pool({ connectionString: await newDatabase() });
-  pool.on("error", () => {});
   onTestFinished(() => pool.end());
   await liveThrough(opened(postgres({ pool })));
 });

@@ -3,6 +3,8 @@ import { postgres } from "holdfast/postgres";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
+import type { PgClient } from "#src/stores/postgres/db.js";
+import { Lending } from "#src/stores/postgres/lending.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -103,4 +105,27 @@ describe("a transaction that has the last connection of the pool", () => {
     tx.release();
     expect((await others.stats()).states.pending).toBe(3);
   });
+});
+
+it("a server that refuses one more connection is not asked again for a while: whoever comes waits for those it gave", async () => {
+  const free: PgClient[] = [];
+  const connection = (): PgClient => {
+    const made: PgClient = { query: async () => ({ rows: [] }), release: () => void free.push(made) };
+    return made;
+  };
+  free.push(connection(), connection());
+  let refusals = 0;
+  const connect = async (): Promise<PgClient> => {
+    const found = free.pop();
+    if (found !== undefined) return found;
+    refusals++;
+    throw Object.assign(new Error("sorry, too many clients already"), { code: "53300" });
+  };
+  const lending = new Lending({ connect, end: async () => {}, query: async () => ({ rows: [] }) });
+  const work = (): Promise<void> => lending.using(() => new Promise((resolve) => void setImmediate(resolve)));
+  await Promise.all(Array.from({ length: 10 }, work));
+  expect(refusals).toBeLessThanOrEqual(8);
+  const before = refusals;
+  await Promise.all(Array.from({ length: 10 }, work));
+  expect(refusals).toBe(before);
 });

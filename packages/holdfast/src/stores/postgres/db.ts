@@ -42,7 +42,6 @@ export interface PgPool extends PgQueryable {
   connect(): Promise<PgClient>;
   end(): Promise<void>;
   on?(event: "error", listener: (error: Error) => void): unknown;
-  off?(event: "error", listener: (error: Error) => void): unknown;
 }
 
 export interface DbOptions {
@@ -80,7 +79,7 @@ export class Db implements Runner {
     this.#where = where;
     this.#owned = owned;
     this.#answerMs = answerMs;
-    pool.on?.("error", ignore);
+    guard(pool);
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -106,7 +105,6 @@ export class Db implements Runner {
 
   async end(): Promise<void> {
     if (this.#owned) await this.#pool.end();
-    this.#pool.off?.("error", ignore);
   }
 
   async #runOn(client: PgClient, mode: Mode, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -168,8 +166,16 @@ interface Mode {
   begin: boolean;
 }
 
-// An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-function ignore(): void {}
+const guarded = new WeakSet<PgPool>();
+/**
+ * An idle connection that breaks is replaced by the pool; without a listener it would end the process. Once for each pool,
+ * and for good: a connection that we gave back may still break after we are closed.
+ */
+function guard(pool: PgPool): void {
+  if (guarded.has(pool)) return;
+  guarded.add(pool);
+  pool.on?.("error", () => {});
+}
 
 function passing(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));

@@ -1,0 +1,110 @@
+import { holdfast, job } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { claimOne, failureOf, finish, newJob, settleOne } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
+import { startChild } from "../sqlite/child.js";
+import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+describe("A-07 a store on PostgreSQL", () => {
+  const where = job({ type: "where", run: () => ({ done: true }) });
+
+  it("A-07 takes the application's pool, or opens its own", async () => {
+    const pool = new pg.Pool({ connectionString: server.url() });
+    onTestFinished(() => pool.end());
+    const schema = ownSchema(server);
+    const theirs = await openClient(postgres({ pool, schema }), where);
+    const own = await openClient(addressOf(server.url(), schema), where);
+    own.work();
+    const { id } = await theirs.enqueue(where);
+    expect(await theirs.result(where, id, { timeout: "10s" })).toEqual({ done: true });
+    expect(pool.totalCount).toBeGreaterThan(0);
+  });
+
+  it("A-07 leaves the application's pool open, and what is open in it alone", async () => {
+    const pool = new pg.Pool({ connectionString: server.url(), max: 3 });
+    onTestFinished(() => pool.end());
+    const schema = ownSchema(server);
+    const hf = await holdfast({ store: postgres({ pool, schema }), jobs: [where], logger: false });
+    const tx = await pool.connect();
+    await tx.query("BEGIN");
+    const { id } = await hf.enqueue(where, {}, { tx });
+    await hf.close();
+    await tx.query("COMMIT");
+    tx.release();
+    expect((await pool.query(`SELECT id FROM ${schema}.jobs`)).rows).toEqual([{ id }]);
+  });
+});
+
+describe("A-35 C-02 a worker process that is killed while it runs a job", () => {
+  it("A-35 C-02 loses it when the lease is over: it is recovered, told, logged, and run again by others", async () => {
+    const { store, address } = await openStore(server);
+    const warnings: string[] = [];
+    const logger = {
+      debug() {},
+      info() {},
+      warn: (_fields: object, message: string) => void warnings.push(message),
+      error() {},
+    };
+    const endless = job({ type: "endless", run: ({ job: { attempt } }) => ({ attempt }) });
+    const hf = await holdfast({ store: address, jobs: [endless], logger });
+    onTestFinished(() => hf.close());
+    const recovered: string[] = [];
+    hf.on("recovered", ({ id }) => recovered.push(id));
+    const victim = startChild("endless-at.mjs", [address]);
+    await victim.next("up");
+    const { id } = await hf.enqueue(endless);
+    await victim.next("started");
+    await until("its start to be written", async () => (await hf.get(id))?.state === "running");
+    hf.work();
+    const leaseEnd = async (): Promise<number> => (await store.get(id))?.dueAt ?? 0;
+    const first = await leaseEnd();
+    await until("the lease to be renewed again and again", async () => (await leaseEnd()) > first + 500);
+
+    victim.kill();
+    expect(await victim.ended()).toBe("SIGKILL");
+    expect(await hf.result(endless, id, { timeout: "10s" })).toEqual({ attempt: 2 });
+    expect(recovered).toEqual([id]);
+    expect(warnings).toEqual(["Job timed out (stale claim)"]);
+    expect(await hf.get(id)).toMatchObject({
+      state: "completed",
+      attempt: 2,
+      worker: null,
+      attempts: [{ attempt: 1, error: { code: "STALE_CLAIM", message: "Job timed out (stale claim)" } }],
+    });
+  });
+});
+
+describe("C-01 the tables reject", () => {
+  it.each([
+    ["a state that does not exist", "live", "state = 'queued'", "23514"],
+    ["a state without a name", "live", "state = NULL", "23502"],
+    ["a finished state among the live", "live", "state = 'completed'", "23514"],
+    ["a live state among the finished", "archive", "state = 'running'", "23514"],
+    ["fewer attempts than one", "live", "max_attempts = 0", "23514"],
+    ["fewer than none used", "live", "attempt = -1", "23514"],
+    ["a priority out of range", "live", "priority = 101", "23514"],
+  ])("C-01 %s", async (_what, table, change, code) => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob(), newJob()]);
+    await finish(store, await claimOne(store));
+    await expect(server.query(`UPDATE ${schema}.${table} SET ${change}`)).rejects.toMatchObject({ code });
+  });
+});
+
+it("C-03 attempts grow with each claim; last error and last run are on the row", async () => {
+  const { store, schema } = await openStore(server);
+  await store.insert([newJob()]);
+  const row = async (): Promise<object> =>
+    (await server.query(`SELECT attempt, retry_count, error, claimed_at IS NOT NULL AS ran FROM ${schema}.jobs`))
+      .rows[0];
+  expect(await row()).toEqual({ attempt: 0, retry_count: 0, error: null, ran: false });
+  await settleOne(store, failureOf(await claimOne(store), "first"));
+  expect(await row()).toEqual({ attempt: 1, retry_count: 0, error: "first", ran: true });
+  await settleOne(store, failureOf(await claimOne(store), "second"));
+  expect(await row()).toEqual({ attempt: 2, retry_count: 1, error: "second", ran: true });
+});
