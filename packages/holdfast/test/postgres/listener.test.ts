@@ -193,7 +193,7 @@ describe("a connection of the pool that is swallowed without a word", () => {
     const pool = new pg.Pool({ connectionString: proxy.url, max: 1 });
     const db = new Db(pool, "the proxy", { answerMs: 200 });
     onTestFinished(() => db.end());
-    const ask = { name: "", text: "SELECT 1" };
+    const ask = { name: "one", text: "SELECT 1" };
     expect(await db.run(ask, [])).toEqual([[1]]);
     proxy.swallow();
     await expect(db.run(ask, [])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });

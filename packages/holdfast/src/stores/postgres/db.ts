@@ -1,7 +1,10 @@
 import { fault, isConnectionLost, isServerFull, sqlState } from "./faults.js";
 import { Lending } from "./lending.js";
 
-/** A statement with the name under which connections keep it prepared; one without a name is not kept. */
+/**
+ * A statement with the name under which connections keep it prepared. One without a name is not kept; it is of the kind
+ * that is run now and then, and may take as long as it needs.
+ */
 export interface Statement {
   name: string;
   text: string;
@@ -47,7 +50,7 @@ export interface PgPool extends PgQueryable {
 export interface DbOptions {
   /** False: the pool is the caller's, and stays open. */
   owned?: boolean;
-  /** How long a statement may go without an answer before its connection is given up. */
+  /** How long a statement with a name may go without an answer before its connection is given up. */
   answerMs?: number;
 }
 
@@ -136,8 +139,9 @@ export class Db implements Runner {
   }
 
   async #query(client: PgClient, mode: Mode, { name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
-    const config: PgQuery = { text, values, rowMode: "array", types: TYPES, query_timeout: this.#answerMs };
-    if (mode.prepare && name !== "") config.name = name;
+    const config: PgQuery = { text, values, rowMode: "array", types: TYPES };
+    if (name !== "") config.query_timeout = this.#answerMs;
+    if (name !== "" && mode.prepare) config.name = name;
     return (await client.query(config)).rows;
   }
 
