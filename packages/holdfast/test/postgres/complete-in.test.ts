@@ -1,5 +1,4 @@
 import { postgres } from "holdfast/postgres";
-import pg from "pg";
 import { onTestFinished } from "vitest";
 import { completingCases } from "../engine/completing.js";
 import { postgresServer } from "./server.js";
@@ -10,7 +9,7 @@ completingCases("PostgreSQL", async () => {
   const schema = server.newSchema();
   const address = `${server.url()}?schema=${schema}`;
   await server.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.effects (output json)`);
-  const pool = new pg.Pool({ connectionString: server.url() });
+  const pool = server.pool();
   onTestFinished(async () => {
     await pool.query(`DROP SCHEMA ${schema} CASCADE`);
     await pool.end();

@@ -1,5 +1,4 @@
 import { postgres, type PostgresStore } from "holdfast/postgres";
-import pg from "pg";
 import { onTestFinished } from "vitest";
 import type { Server } from "./server.js";
 import { ownSchema } from "./scene.js";
@@ -24,7 +23,7 @@ export interface Explained {
 /** A store on one connection whose plans are told by the server, those of prepared statements as they are kept. */
 export async function explained(server: Server): Promise<Explained> {
   const schema = ownSchema(server);
-  const pool = new pg.Pool({ connectionString: server.url(), max: 1 });
+  const pool = server.pool({ max: 1 });
   const store = postgres({ pool, schema, notify: false });
   onTestFinished(async () => {
     await store.close();

@@ -204,7 +204,7 @@ describe("a connection of the pool that is swallowed without a word", () => {
 });
 
 it("stores on the caller's pool leave no connection behind, and one guard against broken ones", async () => {
-  const pool = new pg.Pool({ connectionString: server.url(), max: 2 });
+  const pool = server.pool({ max: 2 });
   onTestFinished(() => pool.end());
   const schema = ownSchema(server);
   for (let n = 0; n < 3; n++) {

@@ -1,6 +1,5 @@
 import { holdfast, job, type HoldfastError } from "holdfast";
 import { postgres } from "holdfast/postgres";
-import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { Db } from "#src/stores/postgres/db.js";
@@ -23,7 +22,7 @@ interface Scene {
 /** A schema of its own, with nothing in it yet. */
 function scene(): Scene {
   const schema = server.newSchema();
-  const pool = new pg.Pool({ connectionString: server.url(), max: 2, application_name: "migrator" });
+  const pool = server.pool({ max: 2, application_name: "migrator" });
   onTestFinished(async () => {
     await pool.end();
     await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);

@@ -1,6 +1,6 @@
 import { postgres } from "holdfast/postgres";
 import type { JobFilter, Store } from "holdfast/store";
-import pg from "pg";
+import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newId } from "#src/id.js";
 import type { PgPool } from "#src/stores/postgres/db.js";
@@ -25,9 +25,8 @@ let store: Store;
 let schema: string;
 
 beforeAll(async () => {
-  pool = new pg.Pool({ connectionString: server.url(), max: 1 });
+  pool = server.pool({ max: 1 });
   // The server may stop before the last connection is quite closed.
-  pool.on("error", () => {});
   schema = server.newSchema();
   store = postgres({ pool: recording(pool), schema, userType: "uuid", notify: false });
   await store.migrate();

@@ -1,6 +1,5 @@
 import { holdfast, job } from "holdfast";
 import { postgres } from "holdfast/postgres";
-import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { claimOne, failureOf, finish, newJob, settleOne } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -14,7 +13,7 @@ describe("A-07 a store on PostgreSQL", () => {
   const where = job({ type: "where", run: () => ({ done: true }) });
 
   it("A-07 takes the application's pool, or opens its own", async () => {
-    const pool = new pg.Pool({ connectionString: server.url() });
+    const pool = server.pool();
     onTestFinished(() => pool.end());
     const schema = ownSchema(server);
     const theirs = await openClient(postgres({ pool, schema }), where);
@@ -26,7 +25,7 @@ describe("A-07 a store on PostgreSQL", () => {
   });
 
   it("A-07 leaves the application's pool open, and what is open in it alone", async () => {
-    const pool = new pg.Pool({ connectionString: server.url(), max: 3 });
+    const pool = server.pool({ max: 3 });
     onTestFinished(() => pool.end());
     const schema = ownSchema(server);
     const hf = await holdfast({ store: postgres({ pool, schema }), jobs: [where], logger: false });

@@ -132,8 +132,7 @@ describe("an option that makes no sense is refused by its name", () => {
 
 describe("the caller's own pool", () => {
   it("is used, and left open", async () => {
-    const { default: pg } = await import("pg");
-    const pool = new pg.Pool({ connectionString: server.url(), max: 2 });
+    const pool = server.pool({ max: 2 });
     const schema = server.newSchema();
     const type = job({ type: "pooled", run: () => ({ done: true }) });
     const hf = await holdfast({ store: postgres({ pool, schema }), jobs: [type], logger: false });

@@ -16,6 +16,8 @@ export interface Server {
   /** Runs SQL beside the store, as an operator would. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
   client(): Promise<pg.Client>;
+  /** A pool as an application would have it; whoever asks for it ends it. */
+  pool(options?: pg.PoolConfig): pg.Pool;
   /** Ends it as a crash would, every connection at once, and starts it again on the same data. */
   crash(): Promise<void>;
 }
@@ -46,6 +48,7 @@ export function postgresServer({ durable = false }: { durable?: boolean } = {}):
 
   async function client(): Promise<pg.Client> {
     const made = new pg.Client({ connectionString: url });
+    made.on("error", () => {});
     await made.connect();
     return made;
   }
@@ -53,6 +56,12 @@ export function postgresServer({ durable = false }: { durable?: boolean } = {}):
     url: () => url,
     newSchema: () => `t_${own}_${++schemas}`,
     client,
+    pool(options = {}) {
+      const made = new pg.Pool({ connectionString: url, ...options });
+      // A connection that is closing as the server stops fails nobody.
+      made.on("error", () => {});
+      return made;
+    },
     crash: () => crash(),
     async query(text, values = []) {
       const made = await client();

@@ -1,6 +1,6 @@
 import { job, type Holdfast, type JobType } from "holdfast";
 import { postgres } from "holdfast/postgres";
-import pg from "pg";
+import type pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import type { PgClient } from "#src/stores/postgres/db.js";
@@ -15,9 +15,8 @@ const tick = job({ type: "tick", run() {} });
 
 /** The caller's own pool. */
 function callersPool(max: number): pg.Pool {
-  const pool = new pg.Pool({ connectionString: server.url(), max });
+  const pool = server.pool({ max });
   // The server ends before the last of its connections has.
-  pool.on("error", () => {});
   onTestFinished(() => pool.end());
   return pool;
 }

@@ -4,6 +4,8 @@ import type { Db, Runner, Statement } from "./db.js";
 // NOTIFY takes a lock over the whole database at commit. So one notification stands for all of its kind until the next.
 const WORK_MS = 10;
 const OTHER_MS = 50;
+// How long a worker of our own has to take what was enqueued here before others hear of it.
+const OFFER_MS = 5;
 
 export const NOTIFY: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
 
@@ -15,11 +17,45 @@ export class Notifier {
   readonly #waiting = new Map<string, NodeJS.Timeout>();
   readonly #again = new Map<string, Hint>();
   readonly #sending = new Set<Promise<unknown>>();
+  #offer: NodeJS.Timeout | null = null;
+  #offeredAt = 0;
 
   constructor(db: Db, channel: string, self: string) {
     this.#db = db;
     this.#channel = channel;
     this.#self = self;
+  }
+
+  /**
+   * Work that a worker of this process is about to look for: others hear of it only if that one does not look, or leaves
+   * some of it.
+   */
+  offer(): void {
+    this.#offeredAt = performance.now();
+    this.#offer ??= setTimeout(() => this.#sendOffer(), OFFER_MS).unref();
+  }
+
+  /** A claim of this process. `takesAll` says of its answer whether it took everything that was due. */
+  async whileClaiming<Answer>(claim: () => Promise<Answer>, takesAll: (answer: Answer) => boolean): Promise<Answer> {
+    const begun = performance.now();
+    const isLooking = this.#offer !== null && begun > this.#offeredAt;
+    if (isLooking) clearTimeout(this.#offer ?? undefined);
+    let all = false;
+    try {
+      const answer = await claim();
+      all = takesAll(answer);
+      return answer;
+    } finally {
+      if (isLooking && all && begun > this.#offeredAt) this.#offer = null;
+      else if (isLooking) this.#sendOffer();
+    }
+  }
+
+  #sendOffer(): void {
+    if (this.#offer === null) return;
+    clearTimeout(this.#offer);
+    this.#offer = null;
+    this.send({ kind: "work", inMs: 0 });
   }
 
   send(hint: Hint): void {
@@ -72,6 +108,7 @@ export class Notifier {
   }
 
   async stop(): Promise<void> {
+    this.#sendOffer();
     for (const timer of this.#waiting.values()) clearTimeout(timer);
     this.#waiting.clear();
     // What gathered meanwhile is said now: nobody is left to say it later.

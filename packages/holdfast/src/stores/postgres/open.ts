@@ -171,6 +171,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const turns = new Turns();
   const pending = new Set<Promise<unknown>>();
   let closed = false;
+  let claimedAt = Number.NEGATIVE_INFINITY;
 
   /** A call under way: closing waits for it. */
   async function under<Answer>(work: () => Promise<Answer>): Promise<Answer> {
@@ -188,6 +189,15 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     if (hints.length === 0) return;
     queueMicrotask(() => tell(hints));
     if (notifies && !closed) for (const each of hints) notifier.send(each);
+  }
+
+  /** Hints of jobs that were enqueued here. Where a worker of this process looks first, others hear of what it leaves. */
+  function hintOfJobs(hints: readonly Hint[]): void {
+    const offers = notifies && !closed && performance.now() - claimedAt < WORKING_MS;
+    const isDue = hints.some((each) => each.kind === "work" && each.inMs === 0);
+    if (!offers || !isDue) return hint(...hints);
+    queueMicrotask(() => tell(hints));
+    notifier.offer();
   }
 
   const own: InsertRunner = {
@@ -244,7 +254,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         if (jobs.length === 0) return [];
         await lanes.ensure(jobs, time());
         const answers = await inserts.insert(own, jobs, time());
-        hint(...workHints(jobs, answers));
+        hintOfJobs(workHints(jobs, answers));
         return answers;
       }),
     insertIn: (tx, jobs) =>
@@ -264,7 +274,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     claim: (request) =>
       under(async () => {
         if (request.types !== null) await typesIndex.ensure();
-        return claim(db, request, time());
+        claimedAt = performance.now();
+        const everything = request.queues === null && request.types === null;
+        return notifier.whileClaiming(
+          () => claim(db, request, time()),
+          ({ jobs }) => everything && jobs.length < request.limit,
+        );
       }),
     start: (marks) => under(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
     extend: (refs, leaseMs) => under(async () => (refs.length === 0 ? [] : leases.extend(db, refs, leaseMs, time()))),
@@ -362,7 +377,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         for (const part of differentSchedules(firings)) {
           answers.push(...(await db.transaction((runner) => schedules.fire(insideOf(runner), part, time()))));
         }
-        hint(...workHints(jobs, []));
+        hintOfJobs(workHints(jobs, []));
         return answers;
       }),
 
@@ -380,6 +395,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   };
 }
 
+// A process that has claimed this lately runs a worker.
+const WORKING_MS = 2_000;
 const FIRED_TOGETHER = 100;
 
 /** In their order; of the same schedule one in each part. */

@@ -1,0 +1,176 @@
+import { holdfast, job, type Holdfast } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Db } from "#src/stores/postgres/db.js";
+import { Notifier } from "#src/stores/postgres/notifier.js";
+import { deferred } from "../engine/scene.js";
+import { addressOf, ownSchema } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+interface Scene {
+  address: string;
+  /** What was said on the store's channel since the last time. */
+  heard: () => string[];
+  /** Returns once everything said so far was heard. */
+  quiet: () => Promise<void>;
+}
+
+async function scene(): Promise<Scene> {
+  const schema = ownSchema(server);
+  const ear = await server.client();
+  onTestFinished(() => ear.end());
+  const said: string[] = [];
+  let heardMark = deferred<void>();
+  ear.on("notification", ({ payload = "" }) => {
+    if (payload === "mark") heardMark.resolve();
+    else said.push(payload.split(" ")[1] ?? "");
+  });
+  await ear.query(`LISTEN holdfast_${schema}`);
+  return {
+    address: addressOf(server.url(), schema),
+    heard: () => said.splice(0),
+    async quiet() {
+      heardMark = deferred<void>();
+      await server.query(`NOTIFY holdfast_${schema}, 'mark'`);
+      await heardMark.promise;
+    },
+  };
+}
+
+const nothing = job({ type: "nothing", run() {} });
+
+async function client(address: string, poll?: string): Promise<Holdfast> {
+  const hf = await holdfast({ store: address, jobs: [nothing], logger: false });
+  onTestFinished(() => hf.close());
+  if (poll !== undefined) hf.work({ poll });
+  return hf;
+}
+
+describe("other processes hear of work", () => {
+  it("at once from a process that runs no worker", async () => {
+    const { address, heard, quiet } = await scene();
+    const hf = await client(address);
+    await hf.enqueue(nothing);
+    await hf.close();
+    await quiet();
+    expect(heard()).toEqual(["work"]);
+  });
+
+  it("when the worker of the same process is busy, or does not work on that queue", async () => {
+    const { address } = await scene();
+    const gate = deferred<void>();
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const here = await holdfast({ store: address, jobs: [slow, nothing], logger: false });
+    onTestFinished(() => here.close());
+    const began = new Promise<void>((resolve) => here.on("claimed", () => resolve()));
+    here.work({ concurrency: 1, queues: ["default"], poll: "1h" });
+    await here.enqueue(slow);
+    await began;
+    // Another process that never polls: what it runs, it was told of.
+    const other = await client(address, "1h");
+    for (const queue of ["default", "other"]) {
+      const { id } = await here.enqueue(nothing, undefined, { queue });
+      await other.result(id, { timeout: "10s" });
+    }
+    gate.resolve();
+  });
+
+  it("from inside a transaction when that commits, the same process included", async () => {
+    const { address } = await scene();
+    const hf = await client(address, "1h");
+    const tx = await server.client();
+    onTestFinished(() => tx.end());
+    for (let n = 0; n < 3; n++) {
+      await tx.query("BEGIN");
+      const { id } = await hf.enqueue(nothing, undefined, { tx });
+      await tx.query("COMMIT");
+      await hf.result(id, { timeout: "10s" });
+    }
+  });
+
+  it("by nobody where it is switched off: then they poll", async () => {
+    const { address, heard, quiet } = await scene();
+    const silent = async (poll?: string): Promise<Holdfast> => {
+      const hf = await holdfast({ store: postgres(address, { notify: false }), jobs: [nothing], logger: false });
+      onTestFinished(() => hf.close());
+      if (poll !== undefined) hf.work({ poll });
+      return hf;
+    };
+    const [from, at] = [await silent(), await silent("50ms")];
+    await at.result((await from.enqueue(nothing)).id, { timeout: "10s" });
+    await quiet();
+    expect(heard()).toEqual([]);
+  });
+});
+
+describe("work that was enqueued beside a worker is offered to that worker first", () => {
+  function notifier(): { notifier: Notifier; said: () => Promise<unknown[]> } {
+    const said: unknown[] = [];
+    const db = { run: async (_: unknown, values: readonly unknown[]) => (said.push(values[1]), []) };
+    const made = new Notifier(db as unknown as Db, "channel", "me");
+    return {
+      notifier: made,
+      async said() {
+        await made.stop();
+        return said;
+      },
+    };
+  }
+  const claim = (): Promise<number> => Promise.resolve(1);
+
+  it("others hear nothing if its claim takes all of it", async () => {
+    const { notifier: to, said } = notifier();
+    to.offer();
+    await to.whileClaiming(claim, () => true);
+    expect(await said()).toEqual([]);
+  });
+
+  it("others hear of it if the claim leaves some, fails, or never comes", async () => {
+    const left = notifier();
+    left.notifier.offer();
+    await left.notifier.whileClaiming(claim, () => false);
+    expect(await left.said()).toEqual(["me work"]);
+
+    const failed = notifier();
+    failed.notifier.offer();
+    const failing = failed.notifier.whileClaiming(
+      () => Promise.reject(new Error("cut")),
+      () => true,
+    );
+    await expect(failing).rejects.toThrow("cut");
+    expect(await failed.said()).toEqual(["me work"]);
+
+    const alone = notifier();
+    alone.notifier.offer();
+    expect(await alone.said()).toEqual(["me work"]);
+  });
+
+  it("a claim that began before cannot have seen it", async () => {
+    const { notifier: to, said } = notifier();
+    const gate = deferred<number>();
+    const claiming = to.whileClaiming(
+      () => gate.promise,
+      () => true,
+    );
+    to.offer();
+    gate.resolve(1);
+    await claiming;
+    expect(await said()).toEqual(["me work"]);
+  });
+
+  it("nor can one that began before the next was enqueued", async () => {
+    const { notifier: to, said } = notifier();
+    const gate = deferred<number>();
+    to.offer();
+    const claiming = to.whileClaiming(
+      () => gate.promise,
+      () => true,
+    );
+    to.offer();
+    gate.resolve(1);
+    await claiming;
+    expect(await said()).toEqual(["me work"]);
+  });
+});
