@@ -3,6 +3,7 @@ import { postgres } from "holdfast/postgres";
 import type { Store } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { claim, insertAll, newJob, newJobs, outcomeOf } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -62,6 +63,29 @@ describe("a row that somebody else has locked", () => {
     await hf.result(type, id, { timeout: "10s" });
     await worker.stop();
     await hf.close();
+  });
+});
+
+describe("a row that somebody else changes", () => {
+  it("is waited for by whoever completes it in a transaction, and completed as it is then", async () => {
+    const { store, schema } = await open();
+    await store.insert([newJob()]);
+    const [job] = await claim(store);
+    if (job === undefined) throw new Error("nothing was claimed");
+    const [operator, caller] = [await server.client(), await server.client()];
+    onTestFinished(async () => void (await Promise.all([operator.end(), caller.end()])));
+    await operator.query("BEGIN");
+    await operator.query(`UPDATE ${schema}.live SET progress = 0.5 WHERE id = $1`, [job.id]);
+    await caller.query("BEGIN");
+    const settled = store.settleIn(caller, outcomeOf(job, "completed"), null);
+    await until("the caller to wait", async () => {
+      const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+      return (await server.query(waiting, [schema])).rows.length > 0;
+    });
+    await operator.query("COMMIT");
+    expect(await settled).toBe("applied");
+    await caller.query("COMMIT");
+    expect(await store.get(job.id)).toMatchObject({ state: "completed", progress: { fraction: 0.5 } });
   });
 });
 

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { isFinished, isLeased, settledBefore, type State } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
-import type { Row, Runner, Statement } from "./db.js";
+import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
 import { LEASED, NOW, orNull, type Sql } from "./sql.js";
 
@@ -63,12 +63,14 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     error_code: "CASE WHEN o.message IS NULL THEN g.error_code ELSE o.code END",
     error_at: "CASE WHEN o.message IS NULL THEN g.error_at ELSE (SELECT now FROM t) END",
   };
-  const gone = (lock: string, which: string): string => `gone AS (
+  const gone = (which: string): string => `gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which} ${lock}))
+         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which}
+         FOR UPDATE SKIP LOCKED))
        RETURNING *)`;
-  const archiving = (lock: string): string =>
-    `WITH ${NOW}, ${outcomes}, ${gone(lock, "(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${moves.archive(
+  const finish = sql.statement(
+    "finish",
+    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${moves.archive(
       "gone g JOIN o ON o.id = g.id",
       {
         state: "CASE WHEN g.cancel_at IS NOT NULL AND o.goal <> 'completed' THEN 'cancelled' ELSE o.goal END",
@@ -80,22 +82,25 @@ export function leaseOperations(sql: Sql): LeaseOperations {
         ...error,
       },
     )}), freed AS (${moves.free}), counted AS (${moves.count}), history AS (${history("kept")})
-     SELECT id::text, state FROM kept`;
+     SELECT id::text, state FROM kept`,
+  );
   // A requested cancellation does not change what these come to.
   const unmoved = "id = ANY (ARRAY(SELECT id FROM o WHERE goal IN ('completed', 'cancelled')))";
-  const dropping = (lock: string): string =>
-    `WITH ${NOW}, ${outcomes}, ${gone(lock, `(cancel_at IS NULL OR ${unmoved})`)}, kept AS (
+  const drop = sql.statement(
+    "drop",
+    `WITH ${NOW}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unmoved})`)}, kept AS (
        SELECT g.id, g.queue, g.type, o.goal AS state FROM gone g JOIN o ON o.id = g.id
      ), ${moves.deleteBeside("gone", "own keys")}, ended AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, v.sign * count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
        GROUP BY now, queue, type, state, v.sign, v.ended
      )
-     SELECT id::text, state FROM kept`;
-  const finish = sql.statement("finish", archiving("FOR UPDATE SKIP LOCKED"));
-  const drop = sql.statement("drop", dropping("FOR UPDATE SKIP LOCKED"));
-  const finishIn = sql.statement("finish_in", archiving("FOR UPDATE"));
-  const dropIn = sql.statement("drop_in", dropping("FOR UPDATE"));
+     SELECT id::text, state FROM kept`,
+  );
+  const lock = sql.statement(
+    "lock_lease",
+    `SELECT 1 FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
+  );
   const putBack = sql.statement(
     "put_back",
     `WITH ${NOW}, ${outcomes}, target AS MATERIALIZED (
@@ -119,12 +124,12 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     `DELETE FROM ${s}.attempts a WHERE job = ANY ($1::uuid[]) AND n <= (
        SELECT n FROM ${s}.attempts b WHERE b.job = a.job ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.attempts})`,
   );
-  const noting = (lock: string): string =>
-    `WITH ${NOW}, ${heldRows(lock)}, n AS (SELECT * FROM unnest($2::uuid[], $4::float8[], $5::text[]) AS n (id, fraction, note))
+  const noteProgress = sql.statement(
+    "note",
+    `WITH ${NOW}, ${held}, n AS (SELECT * FROM unnest($2::uuid[], $4::float8[], $5::text[]) AS n (id, fraction, note))
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
-     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`;
-  const noteProgress = sql.statement("note", noting("FOR UPDATE SKIP LOCKED"));
-  const noteProgressIn = sql.statement("note_in", noting("FOR UPDATE"));
+     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
+  );
   const noteLog = sql.statement(
     "log",
     `WITH ${NOW}, ${heldRows("")} INSERT INTO ${s}.log (job, at, line)
@@ -194,15 +199,10 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     return done;
   }
 
-  async function keepNotes(
-    runner: Runner,
-    notes: readonly Note[],
-    now: number | null,
-    statement: Statement,
-  ): Promise<void> {
+  async function keepNotes(runner: Runner, notes: readonly Note[], now: number | null): Promise<void> {
     const progress = notes.filter((note) => note.progress !== null);
     if (progress.length > 0) {
-      await runner.run(statement, [
+      await runner.run(noteProgress, [
         now,
         ...refColumns(progress),
         progress.map((note) => note.progress?.fraction ?? 0),
@@ -262,13 +262,15 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       return answers;
     },
     async settleIn(runner, outcome, note, now) {
-      if (note !== null) await keepNotes(runner, [note], now, noteProgressIn);
+      // In a statement of its own: those that follow see the row as it is once others are done with it.
+      if ((await runner.run(lock, [outcome.id, outcome.fence])).length === 0) return "lost";
+      if (note !== null) await keepNotes(runner, [note], now);
       const columns = outcomeColumns([outcome], outcome.fence, now);
-      const [row] = outcome.keep ? await runner.run(finishIn, [...columns, false]) : await runner.run(dropIn, columns);
+      const [row] = outcome.keep ? await runner.run(finish, [...columns, false]) : await runner.run(drop, columns);
       if (row === undefined) return "lost";
       return row[1] === outcome.to ? "applied" : "cancelled";
     },
-    note: (runner, notes, now) => keepNotes(runner, notes, now, noteProgress),
+    note: keepNotes,
   };
 }
 

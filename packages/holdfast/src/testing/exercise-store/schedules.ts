@@ -89,7 +89,7 @@ function putCases(test: DefineCase): void {
 
   test("C-11 text of any script comes back as it was written", async ({ store }) => {
     const odd = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ --`;
-    const texts = { user: odd, tags: [odd], input: JSON.stringify({ [odd]: `\0 ${odd} \ud800` }) };
+    const texts = { user: odd, tags: [odd], input: JSON.stringify({ [odd]: `\u0001 ${odd} \ud800` }) };
     const record = newSchedule({ name: odd, type: odd, queue: odd, defined: `"${odd}"`, ...texts });
     assert.equal(await store.putSchedule(record, null), "put");
     const stored = await scheduleOf(store, odd);
