@@ -1,15 +1,17 @@
 import { existsSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { problemOf } from "./commands.js";
+import type { Databases } from "./databases.js";
 import { readDocument, ROOT, type Block, type Link } from "./documents.js";
 import { runSql, type Programs } from "./programs.js";
 
 const PROGRAM_MS = 20_000;
 
-/** What a block is checked against. `next` is the block after it. */
+/** What a block is checked against. `next` is the block after it. Without `databases` there is no PostgreSQL. */
 interface Surroundings {
   programs: Programs;
   next: Block | undefined;
+  databases?: Databases;
   limitMs?: number;
 }
 
@@ -20,7 +22,7 @@ const CHECKS: Readonly<
   ts: { title: "ts compiles and runs", check: checkProgram },
   sh: { title: "sh has commands that exist", check: checkShell },
   json: { title: "json can be parsed", check: ({ text }) => void JSON.parse(text) },
-  sql: { title: "sql runs on a migrated database", check: runSql },
+  sql: { title: "sql runs on a migrated database", check: checkSql },
   text: { title: "text is free", check: () => {} },
 };
 
@@ -39,10 +41,13 @@ export async function checkBlock(block: Block, around: Surroundings): Promise<vo
   await known.check(block, around);
 }
 
-async function checkProgram(block: Block, { programs, next, limitMs }: Surroundings): Promise<void> {
+async function checkProgram(block: Block, { programs, next, databases, limitMs }: Surroundings): Promise<void> {
   const errors = programs.errorsOf(block);
   if (errors.length > 0) throw new Error(errors.join("\n"));
-  const output = await programs.run(block, limitMs ?? PROGRAM_MS);
+  // Whoever asks for a database gets one of its own.
+  const asks = databases !== undefined && block.text.includes("DATABASE_URL");
+  const variables = asks ? { DATABASE_URL: await databases.empty() } : {};
+  const output = await programs.run(block, limitMs ?? PROGRAM_MS, variables);
   if (!block.tellsOutput) return;
   if (next?.language !== "text") throw new Error("no text block with its output follows");
   let from = 0;
@@ -51,6 +56,13 @@ async function checkProgram(block: Block, { programs, next, limitMs }: Surroundi
     if (at < 0) throw new Error(`${next.document}:${next.line + index}: "${line}" is not printed; this is:\n${output}`);
     from = at + line.trim().length;
   }
+}
+
+/** SQL of a document about PostgreSQL runs there, any other on SQLite. */
+async function checkSql(block: Block, { databases }: Surroundings): Promise<void> {
+  if (!/(?:^|\/)postgres[^/]*$/.test(block.document)) return runSql(block);
+  if (databases === undefined) throw new Error("there is no PostgreSQL to run it on");
+  await databases.withJobs((client) => client.query(block.text));
 }
 
 function checkShell({ text }: Block): void {

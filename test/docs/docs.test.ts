@@ -1,25 +1,38 @@
-import { beforeAll, describe, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { checkBlock, checkLink, isRelative, titleOf } from "./checks.js";
-import { findDocuments } from "./documents.js";
+import { databases as makeDatabases } from "./databases.js";
+import { findDocuments, parseDocument } from "./documents.js";
 import { compile, type Programs } from "./programs.js";
 
 const documents = findDocuments();
+const databases = makeDatabases();
+// While the server starts.
+const compiling = compile(
+  "documents",
+  documents.flatMap(({ blocks }) => blocks.filter(({ language }) => language === "ts")),
+);
+compiling.catch(() => {});
 let programs: Programs;
 
 beforeAll(async () => {
-  const blocks = documents.flatMap((document) => document.blocks);
-  programs = await compile(
-    "documents",
-    blocks.filter(({ language }) => language === "ts"),
-  );
-});
+  programs = await compiling;
+}, 60_000);
 
 describe.concurrent("every block", () => {
   for (const { blocks } of documents) {
     for (const [index, block] of blocks.entries()) {
-      it(`${titleOf(block)}`, () => checkBlock(block, { programs, next: blocks[index + 1] }));
+      it(`${titleOf(block)}`, () => checkBlock(block, { programs, databases, next: blocks[index + 1] }));
     }
   }
+});
+
+// Here, and not among the other mistakes, for the sake of the server.
+it("SQL for PostgreSQL that names no table of ours is found", async () => {
+  const text = "~~~sql\nSELECT 1 FROM holdfast.jobs;\n~~~\n~~~sql\nSELECT 1 FROM holdfast_jobs;\n~~~";
+  const [good, bad] = parseDocument("docs/guides/postgres-made-up.md", text).blocks;
+  if (good === undefined || bad === undefined) throw new Error("there are no such blocks");
+  await checkBlock(good, { programs, databases, next: undefined });
+  await expect(checkBlock(bad, { programs, databases, next: undefined })).rejects.toThrow(/holdfast_jobs/);
 });
 
 describe("every relative link", () => {

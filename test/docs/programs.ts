@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -7,14 +7,19 @@ import { ROOT, type Block } from "./documents.js";
 
 // Inside the repository, so that imports find what is installed here. Ignored by git; left for those who debug a block.
 const FOLDER = join(import.meta.dirname, ".blocks");
+// Modules of the reader's own that blocks import.
+const STAND_INS = join(import.meta.dirname, "stand-ins");
 
 /** The compiled `ts` blocks of some documents. */
 export interface Programs {
   /** Type errors of a block, by document and line. */
   errorsOf(block: Block): readonly string[];
   /** Runs a block as a process of its own in an empty folder. It must end by itself, with 0. Answers what it prints. */
-  run(block: Block, limitMs: number): Promise<string>;
+  run(block: Block, limitMs: number, variables?: Variables): Promise<string>;
 }
+
+/** What a process finds in its environment besides what is there. */
+type Variables = Readonly<Record<string, string>>;
 
 /** `README-12` for the block that begins at line 12 of README.md. */
 function nameOf({ document, line }: Block): string {
@@ -31,16 +36,18 @@ export async function compile(name: string, blocks: readonly Block[]): Promise<P
     // Empty lines come first, so that lines of compiler and stack traces are those of the document.
     writeFileSync(join(folder, file), `${"\n".repeat(line - 1)}${text}\n`);
   }
-  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(configFor([...byFile.keys()])));
+  const standIns = readdirSync(STAND_INS);
+  for (const file of standIns) copyFileSync(join(STAND_INS, file), join(folder, file));
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(configFor([...byFile.keys(), ...standIns])));
   const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
   const { end, output } = await run([compiler, "-p", folder, "--pretty", "false"], ROOT, 60_000);
   const errors = placeErrors(output, byFile);
   if (end !== 0 && errors.size === 0) throw new Error(`the compiler: ${end}; it said:\n${output}`);
   return {
     errorsOf: (block) => errors.get(block) ?? [],
-    run: (block, limitMs) =>
+    run: (block, limitMs, variables) =>
       inEmptyFolder((cwd) =>
-        mustEnd(block, ["--enable-source-maps", join(folder, "out", `${nameOf(block)}.js`)], cwd, limitMs),
+        mustEnd(block, ["--enable-source-maps", join(folder, "out", `${nameOf(block)}.js`)], cwd, limitMs, variables),
       ),
   };
 }
@@ -78,8 +85,14 @@ export async function runSql(block: Block): Promise<void> {
   await inEmptyFolder((cwd) => mustEnd(block, [script, block.text], cwd, 20_000));
 }
 
-async function mustEnd(block: Block, args: string[], cwd: string, limitMs: number): Promise<string> {
-  const { end, output, stdout } = await run(args, cwd, limitMs);
+async function mustEnd(
+  block: Block,
+  args: string[],
+  cwd: string,
+  limitMs: number,
+  variables: Variables = {},
+): Promise<string> {
+  const { end, output, stdout } = await run(args, cwd, limitMs, variables);
   if (end !== 0) throw new Error(`${block.document}:${block.line}: ${end}; it said:\n${output}`);
   return stdout;
 }
@@ -98,10 +111,12 @@ function run(
   args: string[],
   cwd: string,
   limitMs: number,
+  variables: Variables = {},
 ): Promise<{ end: 0 | string; stdout: string; output: string }> {
   return new Promise((resolve, reject) => {
     // Not the test runner's own variables: a program behaves as it would in a reader's hands.
-    const { NODE_OPTIONS: _options, NODE_ENV: _env, VITEST: _vitest, ...env } = process.env;
+    const { NODE_OPTIONS: _options, NODE_ENV: _env, VITEST: _vitest, ...usual } = process.env;
+    const env = { ...usual, ...variables };
     const child = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
     let stdout = "";
     let output = "";
