@@ -221,8 +221,11 @@ export interface LeaseRef {
 export interface StartMark extends LeaseRef {
   startedAt: number;
 }
-/** `cancel`: the lease is kept, and someone asked for the job to be cancelled. */
-export type LeaseAnswer = "kept" | "lost" | "cancel";
+/**
+ * `cancel`: the lease is kept, and someone asked for the job to be cancelled. `busy`: somebody else has the job's row
+ * locked; the lease is held, but nothing was written, and it is to be asked again.
+ */
+export type LeaseAnswer = "kept" | "lost" | "cancel" | "busy";
 
 export interface StoredError {
   message: string;

@@ -1,6 +1,5 @@
 import { InvalidOption, LeaseLost } from "../errors.js";
 import { encodeOutput } from "../job.js";
-import { isLeased } from "../state.js";
 import type { Note, Outcome, SettleAnswer } from "../store.js";
 import type { Core, HeldLease } from "./core.js";
 import { completed } from "./outcome.js";
@@ -14,7 +13,7 @@ export function completedIn(
   lease: HeldLease,
   tx: unknown,
   output: unknown,
-  takeNote: () => Note | null = () => null,
+  note: Note | null = null,
 ): Outcome | Promise<Outcome> {
   const { store, settler } = core;
   if (!store.capabilities.transactions) {
@@ -26,7 +25,7 @@ export function completedIn(
     if (answer !== "applied") throw new LeaseLost(lease.job.id);
     return outcome;
   };
-  const answer = store.settleIn(tx, outcome, takeNote());
+  const answer = store.settleIn(tx, outcome, note);
   return answer instanceof Promise ? answer.then(check) : check(answer);
 }
 
@@ -35,7 +34,7 @@ export async function isCommitted({ store }: Core, { job: { id, fence } }: HeldL
   try {
     const found = await store.get(id);
     // A job that is not kept is gone once it is completed.
-    return found === null || (found.fence === fence && !isLeased(found.state));
+    return found === null || (found.fence === fence && found.state === "completed");
   } catch {
     return false;
   }

@@ -25,6 +25,7 @@ interface Holder {
 
 // Asking for the list of workers at every job of an unknown type would cost more than the jobs.
 const WORKERS_FRESH_MS = 5_000;
+const BUSY_MS = 1_000;
 const TELL_MS = 50;
 
 /**
@@ -85,6 +86,7 @@ export class LeaseKeeper {
     this.#core.defining.delete(this.#tellDefined);
     this.#tellTimer?.cancel();
     this.#beatTimer?.cancel();
+    this.#busyTimer?.cancel();
     this.#attentionTimer?.cancel();
     await this.#beating;
     if (!this.#listedHere) return;
@@ -177,6 +179,7 @@ export class LeaseKeeper {
     const running = [...this.#holder.runs()].filter((run) => run.reason === null || run.reason.code !== "LEASE_LOST");
     const ready = [...this.#holder.ready()];
     const leases = [...running.map((run) => run.lease), ...ready];
+    let isBusy = false;
     for (let from = 0; from < leases.length; from += LIMITS.batchJobs) {
       const chunk = leases.slice(from, from + LIMITS.batchJobs);
       const sentAt = clock.monotonic();
@@ -185,7 +188,8 @@ export class LeaseKeeper {
         const answers = await store.extend(refs, this.#settings.leaseMs);
         for (const [index, lease] of chunk.entries()) {
           const answer = answers[index];
-          if (answer !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
+          if (answer === "busy") isBusy = true;
+          else if (answer !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
           if (answer === "cancel") this.#holder.cancel(lease.job.id);
           if (answer !== "lost") continue;
           const run = running[from + index];
@@ -201,7 +205,22 @@ export class LeaseKeeper {
         this.#report("extend", error);
       }
     }
+    if (isBusy) this.#beatAgain();
   }
+
+  /** Somebody has a row locked: its lease runs on, and is asked for again before it is over. */
+  #beatAgain(): void {
+    const ms = Math.min(BUSY_MS, this.#settings.leaseMs / 10);
+    this.#busyTimer ??= this.#core.clock.after(
+      ms,
+      () => {
+        this.#busyTimer = null;
+        this.#beat();
+      },
+      { background: true },
+    );
+  }
+  #busyTimer: Timer | null = null;
 
   #report(doing: string, error: unknown): void {
     this.#core.events.emit("outage", { doing, error });

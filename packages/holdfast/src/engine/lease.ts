@@ -7,6 +7,7 @@ import type { Outcome, SettleAnswer } from "../store.js";
 import { announce } from "./announce.js";
 import { completedIn } from "./completion.js";
 import type { Core, HeldLease } from "./core.js";
+import { unlocked } from "./unlocked.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
 
 const defaultBackoff = readBackoff(undefined);
@@ -48,7 +49,9 @@ export class Lease {
   /** claimed → running. Answers whether someone asked for the job to be cancelled. */
   async start(): Promise<{ cancelRequested: boolean }> {
     const startedAt = (this.#held.startedAt ??= this.#core.clock.now());
-    const [answer] = await this.#core.store.start([{ id: this.id, fence: this.fence, startedAt }]);
+    const answer = await unlocked(this.#core, this.#held, () =>
+      this.#core.store.start([{ id: this.id, fence: this.fence, startedAt }]),
+    );
     if (answer === "lost") throw new LeaseLost(this.id);
     return { cancelRequested: answer === "cancel" };
   }
@@ -56,8 +59,11 @@ export class Lease {
   /** Holds the job for this long from now; by default as long as the claim did. */
   async extend(by: Duration = this.#leaseMs): Promise<{ cancelRequested: boolean }> {
     const leaseMs = durationMs(by, "extend");
-    const sentAt = this.#core.clock.monotonic();
-    const [answer] = await this.#core.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
+    let sentAt = 0;
+    const answer = await unlocked(this.#core, this.#held, () => {
+      sentAt = this.#core.clock.monotonic();
+      return this.#core.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
+    });
     if (answer === "lost") throw new LeaseLost(this.id);
     this.#held.deadline = sentAt + leaseMs;
     return { cancelRequested: answer === "cancel" };

@@ -29,6 +29,8 @@ export class Run implements RunContext<unknown> {
   #job: RunningJob | undefined;
   #progress: Note["progress"] = null;
   #lines: { at: number; line: string }[] = [];
+  /** What the handler's own transaction keeps. */
+  #noted: Note | null = null;
 
   constructor(core: Core, lease: HeldLease, type: JobType) {
     this.#core = core;
@@ -100,10 +102,23 @@ export class Run implements RunContext<unknown> {
   readonly completeIn = (tx: unknown, output?: unknown): Promise<void> => {
     const { id } = this.lease.job;
     if (this.over) throw new LeaseLost(id);
-    const outcome = completedIn(this.#core, this.lease, tx, output, () => this.takeNote());
-    if (outcome instanceof Promise) return outcome.then((settled) => void (this.completion = settled));
-    this.completion = outcome;
-    return Promise.resolve();
+    const note = this.takeNote();
+    const settled = (outcome: Outcome): void => {
+      this.completion = outcome;
+      this.#noted = note;
+    };
+    const failed = (error: unknown): never => {
+      if (note !== null) this.putBackNote(note);
+      throw error;
+    };
+    try {
+      const outcome = completedIn(this.#core, this.lease, tx, output, note);
+      if (outcome instanceof Promise) return outcome.then(settled, failed);
+      settled(outcome);
+      return Promise.resolve();
+    } catch (error) {
+      return failed(error);
+    }
   };
 
   abort(reason: AbortReason): void {
@@ -116,6 +131,12 @@ export class Run implements RunContext<unknown> {
   /** Monotonic time at which the worker must look at this run again. */
   get attentionAt(): number {
     return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
+  }
+
+  /** The transaction that completed the job did not commit: what was noted with it is noted again. */
+  uncompleted(): void {
+    if (this.#noted !== null) this.putBackNote(this.#noted);
+    this.#noted = null;
   }
 
   /** The store did not take a note: it goes with the next one, after what it holds. */

@@ -26,6 +26,7 @@ import { LeaseKeeper } from "./lease-keeper.js";
 import { announce } from "./announce.js";
 import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
 import { Run } from "./run.js";
+import { unlocked } from "./unlocked.js";
 
 export interface WorkOptions {
   /** Handlers at once. Default 4. */
@@ -314,7 +315,10 @@ export class Worker {
       outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
     }
     // Once the handler's own transaction has committed, nothing that came after it counts.
-    if (run.completion !== null && !run.over && (await isCommitted(this.#core, lease))) outcome = run.completion;
+    if (run.completion !== null && !run.over) {
+      if (await isCommitted(this.#core, lease)) outcome = run.completion;
+      else run.uncompleted();
+    }
     if (run.over) return;
     const note = run.takeNote();
     if (note !== null) await this.#core.store.note([note]).catch((error: unknown) => this.#report("note", error));
@@ -328,7 +332,8 @@ export class Worker {
     const { id, fence } = lease.job;
     let answer: LeaseAnswer | undefined;
     try {
-      [answer] = await this.#core.store.start([{ id, fence, startedAt: lease.startedAt ?? 0 }]);
+      const mark = { id, fence, startedAt: lease.startedAt ?? 0 };
+      answer = await unlocked(this.#core, lease, () => this.#core.store.start([mark]));
     } catch (error) {
       // The handler has not begun: the store's trouble must not cost the job an attempt.
       this.#report("start", error);
@@ -375,7 +380,10 @@ export class Worker {
       const answers = await this.#core.store.start(marks);
       for (const [index, run] of runs.entries()) {
         if (answers[index] === "lost") this.#lost(run);
-        else this.#core.events.emit("started", leaseEvent(run.lease));
+        else if (answers[index] === "busy") {
+          run.marked = false;
+          if (!run.over) this.#markSoon(run);
+        } else this.#core.events.emit("started", leaseEvent(run.lease));
         if (answers[index] === "cancel") this.#abort(run, new JobCancelled(run.lease.job.id));
       }
     } catch (error) {

@@ -1,5 +1,15 @@
-import { describe, expect, it } from "vitest";
-import { claim, claimIds, newJob, newJobs, outcomeOf, settleAll } from "#src/testing/exercise-store/builders.js";
+import { postgres } from "holdfast/postgres";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { PgPool } from "#src/stores/postgres/db.js";
+import {
+  claim,
+  claimIds,
+  claimRequest,
+  newJob,
+  newJobs,
+  outcomeOf,
+  settleAll,
+} from "#src/testing/exercise-store/builders.js";
 import { explained, nodesOf, pagesOf } from "./explained.js";
 import { openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -102,3 +112,70 @@ describe("claims that come back full begin where the last one ended", () => {
     expect(await claimIds(store, { limit: FULL })).toEqual([late.id]);
   });
 });
+
+describe("claims over several queues", () => {
+  const QUEUES = 8;
+
+  it("lock hardly more jobs than they take, and leave the others to other workers", async () => {
+    const { store, schema } = await openStore(server);
+    const jobs = Array.from({ length: QUEUES * 20 }, (_, n) => newJob({ queue: `q${n % QUEUES}` }));
+    await store.insert(jobs);
+    const worker = await server.client();
+    onTestFinished(() => worker.end());
+    // What a claim under way has locked.
+    await worker.query("BEGIN");
+    const statement = await claimStatement(schema);
+    const { rows: taken } = await worker.query({ ...statement, rowMode: "array" });
+    expect(taken.filter(([id]) => id !== null)).toHaveLength(10);
+    const others = await claimIds(store, { limit: 1_000 });
+    await worker.query("COMMIT");
+    expect(others.length).toBeGreaterThanOrEqual(jobs.length - 20);
+    expect(await claimIds(store, { limit: 1_000 })).toHaveLength(jobs.length - 10 - others.length);
+  });
+
+  it("look again soon for what others have locked", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob()]);
+    const operator = await server.client();
+    onTestFinished(() => operator.end());
+    await operator.query("BEGIN");
+    await operator.query(`SELECT 1 FROM ${schema}.live FOR UPDATE`);
+    const { jobs, at, nextDueAt } = await store.claim(claimRequest());
+    expect(jobs).toEqual([]);
+    expect((nextDueAt ?? Infinity) - at).toBeLessThanOrEqual(50);
+    await operator.query("COMMIT");
+    expect(await claimIds(store)).toHaveLength(1);
+  });
+
+  it("take the oldest first, whichever queue they are in", async () => {
+    const { store } = await openStore(server);
+    const jobs = Array.from({ length: 60 }, (_, n) => newJob({ queue: `q${(n * 7) % QUEUES}`, runAt: 1_000 + n }));
+    await store.insert(jobs.toReversed());
+    const order: string[] = [];
+    for (let n = 0; n < 6; n++) order.push(...(await claimIds(store, { limit: 10 })));
+    expect(order).toEqual(jobs.map(({ id }) => id));
+  });
+});
+
+/** The statement that a claim of ten sends. */
+async function claimStatement(schema: string): Promise<{ text: string; values: unknown[] }> {
+  const sent: { text: string; values: unknown[] }[] = [];
+  const pool: PgPool = {
+    query: () => Promise.reject(new Error("not used")),
+    end: () => Promise.resolve(),
+    connect: () =>
+      Promise.resolve({
+        query: (config: { text: string; values?: readonly unknown[] }) => {
+          sent.push({ text: config.text, values: [...(config.values ?? [])] });
+          return Promise.resolve({ rows: [] });
+        },
+        release() {},
+      }),
+  };
+  const store = postgres({ pool, schema, notify: false });
+  await store.claim(claimRequest({ limit: 10 }));
+  await store.close();
+  const found = sent.find(({ text }) => text.includes("picked"));
+  if (found === undefined) throw new Error("no claim was sent");
+  return found;
+}

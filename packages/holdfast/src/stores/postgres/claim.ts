@@ -1,11 +1,13 @@
 import { STALE_ERROR, type State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { EARLIEST, Floors, type Place } from "./floors.js";
+import { EARLIEST, Floors, LATEST, type Place } from "./floors.js";
 import { MATCH_TYPE, type TypesIndex } from "./types-index.js";
-import { LEASED, lostAttempt, NOW, usedAttempts, type Sql } from "./sql.js";
+import { LEASED, lostAttempt, MOST_LOSSES, NOW, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("j");
+// How soon to look again for what others have locked.
+const AGAIN_MS = 50;
 const EVERY_TYPE = "j.queue = l.queue";
 
 /**
@@ -23,6 +25,8 @@ export function claimOperation(
 
   function claiming(name: string, match: string): Statement {
     const byType = match !== EVERY_TYPE;
+    const due = `${match} AND j.priority = l.priority
+      AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)`;
     const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
     return sql.statement(
       name,
@@ -33,16 +37,25 @@ export function claimOperation(
         FROM ${s}.lanes a ${types}
         LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
           ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
-        WHERE NOT a.paused AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
+        -- A lane that came to be as its queue was paused may not know it.
+        WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes p WHERE p.queue = a.queue AND p.paused) AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
       ),
-      level AS MATERIALIZED (SELECT priority FROM lane GROUP BY priority ORDER BY priority DESC),
+      level AS MATERIALIZED (SELECT priority, count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
       picked AS MATERIALIZED (
-        SELECT p.* FROM level v CROSS JOIN LATERAL (
+        SELECT p.* FROM level v
+        -- Of several lanes none need be locked beyond the last job that can be wanted; as many again for those that
+        -- others have locked.
+        LEFT JOIN LATERAL (
+          SELECT c.due_at, c.seq FROM lane l CROSS JOIN LATERAL (
+            SELECT j.due_at, j.seq FROM ${s}.live j WHERE ${due} ORDER BY j.due_at, j.seq LIMIT 2 * $3
+          ) c
+          WHERE v.lanes > 1 AND l.priority = v.priority ORDER BY c.due_at, c.seq OFFSET 2 * $3 - 1 LIMIT 1
+        ) b ON true
+        CROSS JOIN LATERAL (
           SELECT d.* FROM lane l CROSS JOIN LATERAL (
             SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
             FROM ${s}.live j
-            WHERE ${match} AND j.priority = l.priority
-              AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)
+            WHERE ${due} AND (j.due_at, j.seq) <= (coalesce(b.due_at, ${LATEST}), coalesce(b.seq, ${LATEST}))
             ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
           ) d
           WHERE l.priority = v.priority ORDER BY d.due_at, d.seq LIMIT $3
@@ -64,7 +77,7 @@ export function claimOperation(
         UPDATE ${s}.live j SET
           prev_state = state, prev_attempt = ${USED}, prev_due_at = due_at,
           state = 'claimed', fence = fence + 1, attempt = least(${USED} + 1, max_attempts),
-          losses = losses + CASE WHEN state IN ${LEASED} THEN 1 ELSE 0 END,
+          losses = CASE WHEN state IN ${LEASED} THEN least(losses + 1, ${MOST_LOSSES}) ELSE losses END,
           error = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.message}' ELSE error END,
           error_code = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.code}' ELSE error_code END,
           error_at = CASE WHEN state IN ${LEASED} THEN (SELECT now FROM t) ELSE error_at END,
@@ -91,8 +104,15 @@ export function claimOperation(
         SELECT now, queue, type, v.state, v.n, false
         FROM t, moved CROSS JOIN LATERAL (VALUES (prev_state, -n), ('claimed', n)) AS v (state, n)
       ),
+      -- Others have these locked, and will claim them or let go of them in a moment.
+      passed AS (
+        SELECT 1 FROM lane l CROSS JOIN LATERAL (
+          SELECT 1 FROM ${s}.live j WHERE ${due} AND NOT j.ctid = ANY (ARRAY(SELECT place FROM chosen)) LIMIT 1
+        ) d LIMIT 1
+      ),
       after AS (
-        SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END) AS next
+        SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END,
+          CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END) AS next
         FROM ${s}.lanes l CROSS JOIN LATERAL (
           SELECT due_at FROM ${s}.live j
           WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)

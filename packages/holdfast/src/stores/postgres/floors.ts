@@ -1,11 +1,13 @@
-/** Before every time a job can have. */
-export const EARLIEST = -9_007_199_254_740_991;
+/** Before and after every time a job can have. */
+export const EARLIEST: number = Number.MIN_SAFE_INTEGER;
+export const LATEST: number = Number.MAX_SAFE_INTEGER;
 
 // Below this many the dead entries at the head of an index cost less than is gained by not looking at them.
 const WORTH_IT = 10_000;
 // Looks from the very start may take a twentieth of the time.
 const SHARE = 20;
 const WHOLE_EVERY_MS = 250;
+const WHOLE_AT_LEAST_EVERY_MS = 1_000;
 
 /** A lane, and the place of a job in it. */
 export interface Place {
@@ -46,7 +48,7 @@ export class Floors {
   took(places: readonly Place[], begun: number, whole: boolean): void {
     if (whole) {
       const now = performance.now();
-      this.#wholeAt = now + Math.max(WHOLE_EVERY_MS, SHARE * (now - begun));
+      this.#wholeAt = now + Math.min(WHOLE_AT_LEAST_EVERY_MS, Math.max(WHOLE_EVERY_MS, SHARE * (now - begun)));
     }
     for (const place of places) {
       const key = `${place.priority} ${place.queue} ${place.type ?? ""}`;

@@ -168,9 +168,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       const cancel = changed.get(`${id} ${fence}`);
       if (cancel !== undefined) return cancel ? "cancel" : "kept";
       const job = found?.get(id);
-      // Someone else has the row locked, or changed it this moment: the lease is still ours.
       if (job === undefined || job.fence !== fence || !isLeased(job.state)) return "lost";
-      return job.cancel ? "cancel" : "kept";
+      // Someone else has the row locked, or changed it this moment: the lease is ours, but as it was.
+      return "busy";
     });
   }
 

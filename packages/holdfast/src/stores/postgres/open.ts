@@ -298,7 +298,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return turns.take(callers, async () => {
           const runner = callersRunner(callers, where);
           const answer = await leases.settleIn(runner, outcome, note, time());
-          if (notifies) await notifier.sendIn(runner, { kind: "finished" });
+          if (notifies && answer !== "lost") await notifier.sendIn(runner, { kind: "finished" });
           return answer;
         });
       }),
@@ -464,7 +464,7 @@ function readUrl(given: string | null): { url: string | null; schema: string | n
 
 /** A mistyped URL may carry a password, and errors end up in logs. */
 function hideSecrets(url: string): string {
-  return url.replace(/\/\/[^/]*@/, "//…@").replace(/\?.*$/, "");
+  return url.replace(/^(\w+:)?(?:\/\/)?.*@/s, "$1//…@").replace(/\?.*$/s, "");
 }
 
 function warnOfPooler(): void {

@@ -29,6 +29,9 @@ export function sqlFor(schema: string, user: string): Sql {
 export const NOW: string =
   "t AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)";
 
+/** More than a column of its type can hold would fail every claim of the queue. */
+export const MOST_LOSSES = 32_767;
+
 export const LEASED = "('claimed', 'running')";
 export const WAITING = "('pending', 'failed')";
 

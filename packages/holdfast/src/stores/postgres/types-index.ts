@@ -38,6 +38,8 @@ export class TypesIndex {
     this.#triedAt = now;
     const [row] = await this.#db.run(this.#look(), []);
     const [valid, small] = [row?.[0] as boolean | null | undefined, row?.[1] === true];
+    // Another process is at it.
+    if (row?.[2] === true) return;
     if (valid === true) this.isThere = true;
     else if (small) await this.#make(valid === false, "");
     else this.#making = this.#make(valid === false, "CONCURRENTLY").finally(() => (this.#making = null));
@@ -53,7 +55,8 @@ export class TypesIndex {
     return {
       name: "",
       text: `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass('${s}.${TYPES_INDEX}')),
-        (SELECT count(*) FROM (SELECT 1 FROM ${s}.live LIMIT ${SMALL}) AS few) < ${SMALL}`,
+        (SELECT count(*) FROM (SELECT 1 FROM ${s}.live LIMIT ${SMALL}) AS few) < ${SMALL},
+        EXISTS (SELECT 1 FROM pg_catalog.pg_stat_progress_create_index WHERE relid = to_regclass('${s}.live'))`,
     };
   }
 
