@@ -199,6 +199,43 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     return done;
   }
 
+  async function settleEach(
+    runner: Runner,
+    all: readonly Outcome[],
+    now: number | null,
+  ): Promise<(SettleAnswer | "busy")[]> {
+    const answers: (SettleAnswer | "busy")[] = [];
+    let open = all.map((outcome, at) => ({ outcome, at }));
+    for (let attempt = 1; open.length > 0; attempt++) {
+      const done = new Map<string, State>();
+      for (const [fence, group] of byFence(open.map(({ outcome }) => outcome))) {
+        for (const [id, state] of await settleGroup(runner, fence, group, now)) done.set(`${id} ${fence}`, state);
+      }
+      const missing = open.filter(({ outcome: { id, fence } }) => !done.has(`${id} ${fence}`));
+      for (const { outcome, at } of open) {
+        const state = done.get(`${outcome.id} ${outcome.fence}`);
+        if (state !== undefined) answers[at] = state === outcome.to ? "applied" : "cancelled";
+      }
+      if (missing.length === 0) break;
+      const found = await standing(
+        runner,
+        missing.map(({ outcome }) => outcome.id),
+      );
+      open = missing.filter(({ outcome, at }) => {
+        const job = found.get(outcome.id);
+        if (job === undefined || job.fence !== outcome.fence) answers[at] = "lost";
+        else if (!isLeased(job.state)) answers[at] = settledBefore(outcome.to, job.state);
+        else return true;
+        return false;
+      });
+      if (attempt === TRIES) {
+        for (const { at } of open) answers[at] = "busy";
+        break;
+      }
+    }
+    return answers;
+  }
+
   async function keepNotes(runner: Runner, notes: readonly Note[], now: number | null): Promise<void> {
     const progress = notes.filter((note) => note.progress !== null);
     if (progress.length > 0) {
@@ -230,34 +267,19 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     extend: (runner, leases, leaseMs, now) =>
       leaseAnswers(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
     async settle(runner, all, now) {
+      // A job whose id was used again may be in a batch twice. One statement cannot end it twice.
       const answers: (SettleAnswer | "busy")[] = [];
       let open = all.map((outcome, at) => ({ outcome, at }));
-      for (let attempt = 1; open.length > 0; attempt++) {
-        const done = new Map<string, State>();
-        for (const [fence, group] of byFence(open.map(({ outcome }) => outcome))) {
-          for (const [id, state] of await settleGroup(runner, fence, group, now)) done.set(`${id} ${fence}`, state);
-        }
-        const missing = open.filter(({ outcome: { id, fence } }) => !done.has(`${id} ${fence}`));
-        for (const { outcome, at } of open) {
-          const state = done.get(`${outcome.id} ${outcome.fence}`);
-          if (state !== undefined) answers[at] = state === outcome.to ? "applied" : "cancelled";
-        }
-        if (missing.length === 0) break;
-        const found = await standing(
+      while (open.length > 0) {
+        const ids = new Set<string>();
+        const first = open.filter(({ outcome: { id } }) => ids.size < ids.add(id).size);
+        const settled = await settleEach(
           runner,
-          missing.map(({ outcome }) => outcome.id),
+          first.map(({ outcome }) => outcome),
+          now,
         );
-        open = missing.filter(({ outcome, at }) => {
-          const job = found.get(outcome.id);
-          if (job === undefined || job.fence !== outcome.fence) answers[at] = "lost";
-          else if (!isLeased(job.state)) answers[at] = settledBefore(outcome.to, job.state);
-          else return true;
-          return false;
-        });
-        if (attempt === TRIES) {
-          for (const { at } of open) answers[at] = "busy";
-          break;
-        }
+        for (const [index, { at }] of first.entries()) answers[at] = settled[index] ?? "lost";
+        open = first.length === open.length ? [] : open.filter((each) => !first.includes(each));
       }
       return answers;
     },

@@ -176,6 +176,15 @@ export function settleCases(test: DefineCase): void {
     });
   }
 
+  test("an outcome twice in one batch is applied once, and the batch beside it as well", async ({ store }) => {
+    await addAll(store, newJobs(2));
+    const [first, second] = (await claim(store)) as [ClaimedJob, ClaimedJob];
+    const outcome = outcomeOf(first, "completed");
+    const answers = await settleAll(store, [outcome, outcomeOf(second, "completed"), outcome]);
+    assert.deepEqual(answers, ["applied", "applied", "applied"]);
+    assert.equal((await store.stats()).lastMinute.completed, 2);
+  });
+
   test("a key for good outlives a job that is not kept", async ({ store }) => {
     const id = await add(store, { unique: key("once", { scope: "ever" }) });
     await finish(store, await claimOne(store), "completed", { keep: false });
