@@ -55,6 +55,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     ClaimOptions: "engine/holdfast.d.ts",
     Lease: "engine/lease.d.ts",
     SqliteOptions: "stores/sqlite/open.d.ts",
+    PostgresOptions: "stores/postgres/open.d.ts",
     AccessOptions: "stores/postgres/access.d.ts",
     FakeClock: "testing/clock.d.ts",
     StoreHarness: "testing/exercise-store/harness.d.ts",

@@ -171,7 +171,10 @@ export class SchemaTooNew extends HoldfastError {
   }
 }
 
-/** The store did not take the call; it may do so later. Nothing of the call took effect, or it is safe to repeat. */
+/**
+ * The store did not answer, and may do so later. Whether the call took effect is not known: to repeat it is safe, but an
+ * enqueue without an id or a unique key of its own may then be stored twice.
+ */
 export class StoreUnavailable extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("STORE_UNAVAILABLE", message, { cause });

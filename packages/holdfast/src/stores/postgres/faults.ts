@@ -60,9 +60,9 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "55P03";
 }
 
-/** No class of PostgreSQL's begins with E, and the system has an `EPIPE`. */
+/** No class of PostgreSQL's begins with E or with P and a digit but 0: the system has an `EPIPE`, Prisma a `P2010`. */
 function isSqlState(code: string): boolean {
-  return /^(?!E)[0-9A-Z]{5}$/.test(code);
+  return /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(code);
 }
 
 /** A row that can never be stored, whatever is tried: its data is at fault, and not its neighbours. */
@@ -70,8 +70,12 @@ export function isDataError(error: unknown): boolean {
   return /^(?:22|23)/.test(sqlState(error instanceof HoldfastError ? error.cause : error));
 }
 
-/** PostgreSQL's code of an error, or the system's. */
+/** PostgreSQL's code of an error, also where a library has wrapped it, or else the system's. */
 export function sqlState(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" ? code : "";
+  const own = typeof code === "string" ? code : "";
+  if (isSqlState(own) || error instanceof HoldfastError) return own;
+  const cause = (error as { cause?: unknown } | null)?.cause;
+  const wrapped = typeof cause === "object" && cause !== null ? sqlState(cause) : "";
+  return isSqlState(wrapped) ? wrapped : own;
 }

@@ -2,6 +2,7 @@ import { openPostgres, type PostgresOptions, type PostgresStore } from "./open.j
 
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
+export type { CallersTransaction } from "./db.js";
 export type { PostgresOptions, PostgresStore } from "./open.js";
 export type { AccessOptions, AccessRoles } from "./access.js";
 export type { UndoOptions } from "./migrate.js";
