@@ -1,4 +1,5 @@
 import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope } from "../../store.js";
+import { answersOf, BRIEFLY } from "./answers.js";
 import type { Runner } from "./db.js";
 import { movesFor } from "./moves.js";
 import { COMMON } from "./schema.js";
@@ -10,18 +11,20 @@ export interface ChangeOperations {
   remove(runner: Runner, ids: readonly string[], scope: Scope): Promise<RemoveAnswer[]>;
 }
 
-// A row that changes between the look at it and the lock on it is passed over, and looked at again.
-const TRIES = 20;
-
-/** cancel, retry, remove: what people do to jobs. */
+/**
+ * cancel, retry, remove: what people do to jobs. Rows that others have locked are passed over, and so are those that
+ * changed between the look at them and the lock on them: `answersOf` asks for them again.
+ */
 export function changeOperations(sql: Sql): ChangeOperations {
   const { s } = sql;
   const moves = movesFor(sql);
   const mine = "($3::text IS NULL OR user_id::text = $3::text)";
+  const wanted = (table: string): string =>
+    `${s}.${table} WHERE (SELECT true FROM briefly) AND id = ANY ($2::uuid[]) AND ${mine}`;
   const cancel = sql.statement(
     "cancel",
-    `WITH ${NOW}, target AS MATERIALIZED (
-       SELECT ctid AS place, state FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND ${mine} ORDER BY id FOR UPDATE
+    `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
+       SELECT ctid AS place, state FROM ${wanted("live")} FOR UPDATE SKIP LOCKED
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT place FROM target WHERE state IN ${WAITING})) RETURNING *
      ), kept AS (${moves.archive("gone g", {
@@ -33,18 +36,18 @@ export function changeOperations(sql: Sql): ChangeOperations {
        WHERE ctid = ANY (ARRAY(SELECT place FROM target WHERE state IN ${LEASED})) RETURNING id
      )
      SELECT id::text, 'cancelled' FROM kept UNION ALL SELECT id::text, 'requested' FROM asked
-     UNION ALL SELECT id::text, 'finished' FROM ${s}.archive WHERE id = ANY ($2::uuid[]) AND ${mine}`,
+     UNION ALL SELECT id::text, 'finished' FROM ${wanted("archive")}`,
   );
   const hurry = sql.statement(
     "hurry",
-    `WITH ${NOW}, target AS MATERIALIZED (
-       SELECT ctid AS place, id::text, state FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND ${mine} ORDER BY id FOR UPDATE
+    `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
+       SELECT ctid AS place, id::text, state FROM ${wanted("live")} FOR UPDATE SKIP LOCKED
      ), hurried AS (
        UPDATE ${s}.live SET run_at = (SELECT now FROM t), due_at = (SELECT now FROM t), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT place FROM target WHERE state = 'failed')) RETURNING id::text
      )
      SELECT id, 'retried' FROM hurried UNION ALL SELECT id, 'not retryable' FROM target WHERE state <> 'failed'
-     UNION ALL SELECT id::text, 'not retryable' FROM ${s}.archive WHERE id = ANY ($2::uuid[]) AND ${mine} AND state = 'completed'`,
+     UNION ALL SELECT id::text, 'not retryable' FROM ${wanted("archive")} AND state = 'completed'`,
   );
   const fresh: Partial<Record<string, string>> = {
     state: "'pending'",
@@ -61,9 +64,9 @@ export function changeOperations(sql: Sql): ChangeOperations {
   };
   const revive = sql.statement(
     "revive",
-    `WITH ${NOW}, target AS MATERIALIZED (
-       SELECT ctid AS place, id, key, key_scope FROM ${s}.archive
-       WHERE id = $2::uuid AND ${mine} AND state IN ('dead', 'cancelled') FOR UPDATE
+    `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
+       SELECT ctid AS place, id, key, key_scope FROM ${wanted("archive")}
+         AND state IN ('dead', 'cancelled') FOR UPDATE SKIP LOCKED
      ), taken AS (
        INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, 'live', NULL FROM target WHERE key_scope = 'live'
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
@@ -83,55 +86,46 @@ export function changeOperations(sql: Sql): ChangeOperations {
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -1, false FROM gone, t UNION ALL SELECT now, queue, type, state, 1, false FROM kept, t
      )
-     SELECT CASE WHEN EXISTS (SELECT 1 FROM kept) THEN 'retried' ELSE 'key held' END FROM target`,
+     SELECT id::text, 'retried' FROM kept UNION ALL SELECT id::text, 'key held' FROM target WHERE key_scope = 'live' AND NOT EXISTS (SELECT 1 FROM taken)`,
   );
   const remove = sql.statement(
     "remove",
-    `WITH ${NOW}, target AS MATERIALIZED (
-       SELECT ctid AS place, id::text, state FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND ${mine} ORDER BY id FOR UPDATE
+    `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
+       SELECT ctid AS place, id::text, state FROM ${wanted("live")} FOR UPDATE SKIP LOCKED
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT place FROM target WHERE state IN ${WAITING}))
        RETURNING id, seq, queue, type, state, key, tags
      ), ended AS (
-       DELETE FROM ${s}.archive WHERE id = ANY ($2::uuid[]) AND ${mine} RETURNING id, seq, queue, type, state, key, tags
+       DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${wanted("archive")} FOR UPDATE SKIP LOCKED))
+       RETURNING id, seq, queue, type, state, key, tags
      ), removed AS (SELECT * FROM gone UNION ALL SELECT * FROM ended),
      ${moves.deleteBeside("removed", "all keys")}
      SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}`,
   );
 
-  /** Asks until each job has an answer or is known to be missing. */
-  async function answered<Answer extends string>(
-    ids: readonly string[],
-    ask: (ids: readonly string[]) => Promise<readonly (readonly unknown[])[]>,
-  ): Promise<Map<string, Answer>> {
-    const answers = new Map<string, Answer>();
-    for (let attempt = 0; attempt < TRIES; attempt++) {
-      const open = ids.filter((id) => !answers.has(id));
-      if (open.length === 0) break;
-      const rows = await ask(open);
-      for (const [id, answer] of rows) answers.set(id as string, answer as Answer);
-      if (rows.length === 0 && attempt > 0) break;
-    }
-    return answers;
-  }
+  const there = sql.statement(
+    "there",
+    `SELECT id::text FROM ${s}.live WHERE id = ANY ($1::uuid[]) AND ($2::text IS NULL OR user_id::text = $2::text)
+     UNION ALL SELECT id::text FROM ${s}.archive WHERE id = ANY ($1::uuid[]) AND ($2::text IS NULL OR user_id::text = $2::text)`,
+  );
 
   return {
-    async cancel(runner, ids, { user }, now) {
-      const answers = await answered<CancelAnswer>(ids, (open) => runner.run(cancel, [now, open, user ?? null]));
-      return ids.map((id) => answers.get(id) ?? "missing");
-    },
-    async retry(runner, ids, { user }, now) {
-      const answers = await answered<RetryAnswer>(ids, (open) => runner.run(hurry, [now, open, user ?? null]));
-      for (const id of ids) {
-        if (answers.has(id)) continue;
-        const [row] = await runner.run(revive, [now, id, user ?? null]);
-        if (row !== undefined) answers.set(id, row[0] as RetryAnswer);
-      }
-      return ids.map((id) => answers.get(id) ?? "missing");
-    },
-    async remove(runner, ids, { user }) {
-      const answers = await answered<RemoveAnswer>(ids, (open) => runner.run(remove, [null, open, user ?? null]));
-      return ids.map((id) => answers.get(id) ?? "missing");
-    },
+    cancel: (runner, ids, { user = null }, now) =>
+      answersOf<CancelAnswer>(ids, {
+        ask: (open) => runner.run(cancel, [now, open, user]),
+        look: (open) => runner.run(there, [open, user]),
+      }),
+    retry: (runner, ids, { user = null }, now) =>
+      answersOf<RetryAnswer>(ids, {
+        ask: (open) => runner.run(hurry, [now, open, user]),
+        // One by one: of several that want the same key, one gets it.
+        askEach: (id) => runner.run(revive, [now, [id], user]),
+        look: (open) => runner.run(there, [open, user]),
+      }),
+    remove: (runner, ids, { user = null }) =>
+      answersOf<RemoveAnswer>(ids, {
+        ask: (open) => runner.run(remove, [null, open, user]),
+        look: (open) => runner.run(there, [open, user]),
+      }),
   };
 }
