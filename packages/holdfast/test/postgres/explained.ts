@@ -8,6 +8,7 @@ export interface PlanNode {
   "Node Type": string;
   "Relation Name"?: string;
   "Subplan Name"?: string;
+  "Actual Rows"?: number;
   "Shared Hit Blocks"?: number;
   "Shared Read Blocks"?: number;
   Plans?: PlanNode[];

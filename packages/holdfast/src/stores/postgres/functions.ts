@@ -158,13 +158,22 @@ function lane({ schema: s }: SchemaSettings): string {
 }
 
 function expireStale({ schema: s, channel, userType }: SchemaSettings): string {
+  const position = ["the_queue", "the_priority", "the_due", "the_seq"];
+  const step = bind(staleParts(sqlFor(s, userType)), ["NULL", "(expire_stale_jobs.at_most - laid)", ...position]);
   return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${FIXED} AS $function$
 #variable_conflict use_column
 DECLARE
-  laid integer; retried integer;
+  laid integer := 0; retried integer := 0; the_laid integer; the_retried integer;
+  the_queue text; the_priority smallint; the_due bigint; the_seq bigint;
 BEGIN
-  ${bind(staleParts(sqlFor(s, userType)), ["NULL", "expire_stale_jobs.at_most"])}
-  SELECT count(*), count(*) FILTER (WHERE goal = 'pending') FROM laid_down INTO laid, retried;
+  LOOP
+    ${step}
+    SELECT d.*, p.* FROM (SELECT count(*), count(*) FILTER (WHERE goal = 'pending') FROM laid_down) d
+      LEFT JOIN last p ON true INTO the_laid, the_retried, ${position.join(", ")};
+    laid := laid + the_laid;
+    retried := retried + the_retried;
+    EXIT WHEN the_queue IS NULL OR laid >= expire_stale_jobs.at_most;
+  END LOOP;
   IF retried > 0 THEN PERFORM pg_notify('${channel}', 'sql work'); END IF;
   IF laid > retried THEN PERFORM pg_notify('${channel}', 'sql finished'); END IF;
   RETURN laid;

@@ -22,7 +22,8 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   const moves = movesFor(sql);
   const stale = sql.statement(
     "expire_stale",
-    `${staleParts(sql)} SELECT id::text, type, queue, used, goal FROM laid_down`,
+    `${staleParts(sql)} SELECT id::text, type, queue, used::integer, goal, NULL::float8, NULL::float8 FROM laid_down
+     UNION ALL SELECT NULL, NULL, queue, priority, NULL, due_at::float8, seq::float8 FROM last`,
   );
   const expired = sql.statement(
     "expire_waiting",
@@ -79,7 +80,18 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   );
 
   return {
-    expireStale: async (runner, limit, now) => (await runner.run(stale, [now, limit])).map(readLaidDown),
+    async expireStale(runner, limit, now) {
+      const laidDown: LaidDown[] = [];
+      let from: Row | undefined = [];
+      // Each step is a statement of its own, so that claims get in between.
+      do {
+        const [, , queue, priority, , dueAt, seq]: Row = from;
+        const rows = await runner.run(stale, [now, limit - laidDown.length, queue, priority, dueAt, seq]);
+        from = rows.find(([id]) => id === null);
+        laidDown.push(...rows.filter(([id]) => id !== null).map(readLaidDown));
+      } while (from !== undefined && laidDown.length < limit);
+      return laidDown;
+    },
     expireWaiting: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readLaidDown),
     async purge(runner, { state, before, keep, limit }, now) {
       const [row] = await runner.run(purge, [now, state, before, keep, limit]);
