@@ -16,6 +16,11 @@ export interface UpkeepOperations {
 // Counts are folded once they no longer tell what ended in the last minute.
 const FOLD_AFTER_MS = 90_000;
 export const LANE_UNUSED_MS = 86_400_000;
+// What one statement folds or forgets, so that none is long; and how long one call goes on with them. More may come in a
+// minute than one statement takes.
+const FOLDED_AT_ONCE = 50_000;
+const KEYS_AT_ONCE = 5_000;
+const TIDY_MS = 5_000;
 
 export function upkeepOperations(sql: Sql): UpkeepOperations {
   const { s } = sql;
@@ -62,16 +67,21 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
     "fold",
     `WITH ${NOW}, old AS (
        DELETE FROM ${s}.deltas WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${FOLD_AFTER_MS} LIMIT 50000 FOR UPDATE SKIP LOCKED)) RETURNING *
+         SELECT ctid FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${FOLD_AFTER_MS} LIMIT ${FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING *
+     ), folded AS (
+       INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
+       ORDER BY queue, type, state
+       ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n
      )
-     INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
-     ORDER BY queue, type, state
-     ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n`,
+     SELECT count(*)::float8 FROM old`,
   );
   const forgetKeys = sql.statement(
     "forget_keys",
-    `WITH ${NOW} DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(
-       SELECT key FROM ${s}.keys WHERE until <= (SELECT now FROM t) LIMIT 1000 FOR UPDATE SKIP LOCKED))`,
+    `WITH ${NOW}, past AS (
+       DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(
+         SELECT key FROM ${s}.keys WHERE until <= (SELECT now FROM t) LIMIT ${KEYS_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
+     )
+     SELECT count(*)::float8 FROM past`,
   );
   const pruneLanes = sql.statement(
     "prune_lanes",
@@ -99,8 +109,20 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
     },
     turn: async (runner, name, everyMs, now) => (await runner.run(turn, [now, name, Math.round(everyMs)])).length > 0,
     async tidy(runner, now) {
-      await runner.run(fold, [now]);
-      await runner.run(forgetKeys, [now]);
+      const deadline = performance.now() + TIDY_MS;
+      let left = [
+        { statement: fold, most: FOLDED_AT_ONCE },
+        { statement: forgetKeys, most: KEYS_AT_ONCE },
+      ];
+      // By turns, so that neither waits for the other to be through.
+      do {
+        const unfinished: typeof left = [];
+        for (const part of left) {
+          const [row] = await runner.run(part.statement, [now]);
+          if ((row?.[0] as number) >= part.most) unfinished.push(part);
+        }
+        left = unfinished;
+      } while (left.length > 0 && performance.now() < deadline);
       await runner.run(pruneLanes, [now]);
     },
   };

@@ -1,0 +1,22 @@
+import { describe, expect, it } from "vitest";
+import { openScene } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+describe("upkeep", () => {
+  it("keeps up with what many jobs leave in a minute: changes of counts are folded, and past keys forgotten", async () => {
+    const { store, sql } = await openScene(server);
+    await sql(`INSERT INTO $s.deltas (at, queue, type, state, n, ended)
+      SELECT 1, 'default', 'mail', 'completed', 1, true FROM generate_series(1, 120000)`);
+    await sql(`INSERT INTO $s.keys (key, job, scope, until)
+      SELECT 'k' || n, gen_random_uuid(), 'period', 1 FROM generate_series(1, 12000) AS n`);
+    await sql("INSERT INTO $s.keys (key, job, scope) VALUES ('held', gen_random_uuid(), 'ever')");
+    await store.upkeep();
+    expect(await sql("SELECT count(*)::integer AS n FROM $s.deltas")).toEqual([{ n: 0 }]);
+    expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "held" }]);
+    expect((await store.stats()).counts).toEqual([
+      { queue: "default", type: "mail", state: "completed", count: 120_000 },
+    ]);
+  });
+});
