@@ -6,6 +6,7 @@ import { ownSchema } from "./scene.js";
 /** A part of a plan, as PostgreSQL tells it. */
 export interface PlanNode {
   "Node Type": string;
+  Operation?: string;
   "Relation Name"?: string;
   "Subplan Name"?: string;
   "Actual Rows"?: number;

@@ -121,8 +121,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   );
   const trim = sql.statement(
     "trim_history",
-    `DELETE FROM ${s}.attempts a WHERE job = ANY ($1::uuid[]) AND n <= (
-       SELECT n FROM ${s}.attempts b WHERE b.job = a.job ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.attempts})`,
+    `DELETE FROM ${s}.attempts WHERE ctid = ANY (ARRAY(
+       SELECT d.place FROM unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS place FROM ${s}.attempts k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.attempts}) d))`,
   );
   const noteProgress = sql.statement(
     "note",
@@ -138,8 +139,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   );
   const trimLog = sql.statement(
     "trim_log",
-    `DELETE FROM ${s}.log a WHERE job = ANY ($1::uuid[]) AND n <= (
-       SELECT n FROM ${s}.log b WHERE b.job = a.job ORDER BY n DESC LIMIT 1 OFFSET ${LIMITS.logLines})`,
+    `DELETE FROM ${s}.log WHERE ctid = ANY (ARRAY(
+       SELECT d.place FROM unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS place FROM ${s}.log k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.logLines}) d))`,
   );
 
   /** The jobs as they stand, whether live or finished. */
