@@ -11,7 +11,8 @@ const OF_SOME = "j.seq DESC NULLS LAST";
 
 interface Wanted {
   filter: JobFilter;
-  limit: number;
+  /** The place of the value that limits it. */
+  limit: string;
   cursor: string | null;
 }
 

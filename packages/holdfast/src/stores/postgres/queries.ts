@@ -99,10 +99,12 @@ export function queryOperations(sql: Sql): QueryOperations {
       return readRecord(row, { attempts: history, log: lines });
     },
     async list(runner, filter, { limit, cursor }) {
-      const values: unknown[] = [];
-      const parts = listParts(sql, columns, { filter, limit: limit + 1, cursor }, values);
+      // A value and not part of the text: every text is another statement that connections keep prepared.
+      const values: unknown[] = [limit + 1];
+      const most = "$1::bigint";
+      const parts = listParts(sql, columns, { filter, limit: most, cursor }, values);
       if (parts.length === 0) return { jobs: [], cursor: null };
-      const text = `SELECT * FROM (${parts.join(" UNION ALL ")}) AS j ORDER BY ${SEQ + 1} DESC LIMIT ${limit + 1}`;
+      const text = `SELECT * FROM (${parts.join(" UNION ALL ")}) AS j ORDER BY ${SEQ + 1} DESC LIMIT ${most}`;
       const rows = await runner.run(sql.statement("list", text), values);
       const jobs = rows.slice(0, limit).map((row) => readRecord(row, { attempts: [], log: [] }));
       return { jobs, cursor: rows.length > limit ? String(rows[limit - 1]?.[SEQ]) : null };

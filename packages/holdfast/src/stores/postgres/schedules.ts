@@ -159,7 +159,8 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       return readRow(found, slots);
     },
     async list(runner, filter, { limit, cursor }) {
-      const terms = new Conditions();
+      // The limit is a value as well: every text is another statement that connections keep prepared.
+      const terms = new Conditions([limit + 1]);
       // Spelt out, or the index on what code defines could not serve it.
       if (filter.origin !== undefined)
         terms.always(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
@@ -167,7 +168,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       terms.add((v) => `type = ${v}`, filter.type);
       terms.add((v) => ofUser(sql, "user_id", v), filter.user);
       terms.add((v) => `name COLLATE "C" > ${v}`, cursor);
-      const text = `SELECT ${row} FROM ${s}.schedules ${terms.where} ORDER BY name COLLATE "C" LIMIT ${limit + 1}`;
+      const text = `SELECT ${row} FROM ${s}.schedules ${terms.where} ORDER BY name COLLATE "C" LIMIT $1::bigint`;
       const rows = await runner.run(sql.statement("schedules_list", text), terms.values);
       const schedules = rows.slice(0, limit).map((found) => readRow(found, []));
       return { schedules, cursor: rows.length > limit ? (schedules.at(-1)?.name ?? null) : null };
