@@ -59,12 +59,13 @@ export function queryOperations(sql: Sql): QueryOperations {
     "oldest_due",
     `WITH ${NOW} SELECT (SELECT now FROM t)::float8, min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
        SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE NOT l.paused`,
+         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE l.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`,
   );
   const pace = sql.statement(
     "pace",
     `WITH ${NOW} SELECT state, sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
   );
+  // A queue is paused if any of its lanes is: one that is born this moment cannot be seen from here, and is not paused.
   const pause = sql.statement(
     "pause",
     `WITH ${NOW}, known AS (UPDATE ${s}.lanes SET paused = $3 WHERE queue = $2 RETURNING 1)
@@ -131,7 +132,10 @@ export function queryOperations(sql: Sql): QueryOperations {
       for (const [queue, priority, paused] of (await runner.run(lanes, [])) as unknown as [string, number, boolean][]) {
         const known = byQueue.get(queue);
         if (known === undefined) byQueue.set(queue, { queue, paused, priorities: [priority] });
-        else known.priorities.push(priority);
+        else {
+          known.priorities.push(priority);
+          known.paused ||= paused;
+        }
       }
       return [...byQueue.values()];
     },

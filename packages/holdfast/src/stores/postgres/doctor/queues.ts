@@ -43,7 +43,7 @@ async function oldestDue(
 ): Promise<{ queue: string; overdueMs: number }[]> {
   const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
       SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-      ORDER BY j.due_at LIMIT 1) d WHERE l.paused = $2 GROUP BY l.queue ORDER BY 2 DESC`;
+      ORDER BY j.due_at LIMIT 1) d WHERE (l.queue = ANY (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))) = $2 GROUP BY l.queue ORDER BY 2 DESC`;
   const rows = (await runner.run({ name: "", text }, [at(), paused])) as unknown as [string, number][];
   return rows.map(([queue, overdueMs]) => ({ queue, overdueMs }));
 }

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import { add } from "#src/testing/exercise-store/builders.js";
+import { openScene } from "./scene.js";
+import { postgresServer } from "./server.js";
+
+const server = postgresServer();
+
+describe("a queue that is paused while a job makes a lane in it", () => {
+  it("is paused, whatever the lane that could not be seen says, and is resumed whole", async () => {
+    const { store, sql, session } = await openScene(server);
+    await add(store);
+    const { sql: enqueuing } = await session();
+    await enqueuing("BEGIN");
+    await enqueuing("SELECT $s.enqueue('mail', priority => 9)");
+    await store.pause("default");
+    await enqueuing("COMMIT");
+    expect(await store.queues()).toEqual([{ queue: "default", paused: true, priorities: [9, 0] }]);
+    expect((await store.stats()).oldestDueMs).toBeNull();
+    const found = (await store.doctor()).filter(({ check }) => check === "paused queues");
+    expect(found).toMatchObject([{ level: "warning", found: expect.stringContaining('"default"') }]);
+    await store.resume("default");
+    expect(await store.queues()).toEqual([{ queue: "default", paused: false, priorities: [9, 0] }]);
+    expect(await sql("SELECT DISTINCT paused FROM $s.lanes")).toEqual([{ paused: false }]);
+    expect((await store.stats()).oldestDueMs).not.toBeNull();
+  });
+});
