@@ -15,7 +15,9 @@ const COLUMNS = `id, seq, type, queue, priority, user_id, input, input_bytes, ma
   created_at, claimed_at, cancel_at, key, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note`;
 
 const INSERT = `WITH ${NOW}, given AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[]) AS g (id, type, input)),
-  fresh AS (SELECT * FROM given g WHERE NOT EXISTS (SELECT 1 FROM holdfast.archive a WHERE a.id = g.id)),
+  known AS MATERIALIZED (SELECT id FROM holdfast.archive WHERE id = ANY ($1::uuid[])
+    UNION ALL SELECT id FROM holdfast.live WHERE id = ANY ($1::uuid[])),
+  fresh AS (SELECT * FROM given g WHERE NOT g.id = ANY (ARRAY(SELECT id FROM known))),
   inserted AS (
     INSERT INTO holdfast.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
       fence, run_at, due_at, created_at, updated_at)

@@ -50,7 +50,10 @@ export function insertTexts(sql: Sql): InsertTexts {
     SELECT t.now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY t.now, queue, type
   )`;
   // By their ids, and not joined: a plan made while the tables are small would read all of them when they no longer are.
-  const known = `known AS MATERIALIZED (SELECT id FROM ${s}.archive WHERE id = ANY ($2::uuid[]))`;
+  // Both tables, in one snapshot: a job that ends this moment is still in the one or already in the other. The conflict on
+  // its id alone would be gone with it.
+  const known = `known AS MATERIALIZED (SELECT id FROM ${s}.archive WHERE id = ANY ($2::uuid[])
+    UNION ALL SELECT id FROM ${s}.live WHERE id = ANY ($2::uuid[]))`;
   const isNew = "NOT g.id = ANY (ARRAY(SELECT id FROM known))";
   return {
     given,
@@ -58,10 +61,9 @@ export function insertTexts(sql: Sql): InsertTexts {
      ${rows("fresh")} SELECT id::text AS id FROM inserted`,
     // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
     keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
-     there AS MATERIALIZED (SELECT id FROM ${s}.live WHERE id = ANY ($2::uuid[])),
      fresh AS MATERIALIZED (
        SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g ${impatient === null ? "" : ", impatient"}
-       WHERE ${isNew} AND NOT g.id = ANY (ARRAY(SELECT id FROM there))
+       WHERE ${isNew}
      ),
      over AS (
        UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f
