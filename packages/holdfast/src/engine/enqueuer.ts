@@ -90,24 +90,16 @@ export class Enqueuer {
    * so that a mistake rolls the caller's transaction back.
    */
   enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
-    const { store } = this.#core;
-    if (!store.capabilities.transactions)
-      throw new InvalidOption("tx", "this store cannot enqueue inside a transaction");
-    const encoded = encodeInput(type, input);
-    if (typeof encoded !== "string") {
-      encoded.catch(() => {});
-      throw new InvalidOption(
-        "tx",
-        `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`,
-      );
-    }
-    const job = this.#newJob(type, encoded, options);
-    const answers = store.insertIn(options.tx, [job]);
+    const job = this.#newJobIn(type, input, options);
+    const answers = this.#core.store.insertIn(options.tx, [job]);
     if (answers instanceof Promise) return answers.then(([answer]) => readAnswer(job, answer));
     return Promise.resolve(readAnswer(job, answers[0]));
   }
 
-  /** Like {@link enqueueIn}, for a list: everything is written before this returns. */
+  /**
+   * Like {@link enqueueIn}, for a list: with a synchronous driver everything is written before this returns. With another,
+   * nothing is under way any more when it fails: what came after the caller's rollback would be outside of it.
+   */
   enqueueManyIn<Input>(
     type: JobType,
     inputs: Iterable<Input>,
@@ -115,23 +107,50 @@ export class Enqueuer {
   ): Promise<EnqueueManyAnswer[]> {
     const { each, onAnswer, tx, ...common } = options;
     refuseInMany(inputs, common);
-    const answers: EnqueueManyAnswer[] = [];
-    const pending: Promise<void>[] = [];
-    for (const [index, input] of [...inputs].entries()) {
-      const take = (answer: EnqueueManyAnswer): void => {
-        if (onAnswer === undefined) answers[index] = answer;
-        else onAnswer(answer, index);
-      };
+    const slots = Array.from(inputs, (input, index): Slot => {
       try {
-        const answered = this.enqueueIn(type, input, { ...common, ...each?.(input, index), tx });
-        pending.push(answered.then((answer) => take({ ...answer, error: null })));
+        return { index, job: this.#newJobIn(type, input, { ...common, ...each?.(input, index), tx }) };
       } catch (error) {
         // The fault of one job is its answer; a fault of the store must roll the caller's transaction back.
         if (!isJobsOwn(error)) throw error;
-        take({ id: null, error });
+        return { index, error };
       }
+    });
+    const written = this.#writeIn(tx, batchesOf(slots.flatMap((slot) => ("job" in slot ? [slot.job] : []))));
+    const tell = (inserted: readonly InsertAnswer[]): EnqueueManyAnswer[] => {
+      const next = inserted.values();
+      const answers = slots.map((slot) =>
+        "error" in slot ? { id: null, error: slot.error } : toldIn(slot.job, next.next().value),
+      );
+      if (onAnswer === undefined) return answers;
+      for (const [index, answer] of answers.entries()) onAnswer(answer, index);
+      return [];
+    };
+    return Promise.resolve(written).then(tell);
+  }
+
+  /** One batch after the other, and none after one that failed. Synchronous where the store is. */
+  #writeIn(tx: unknown, batches: NewJob[][], written: InsertAnswer[] = []): InsertAnswer[] | Promise<InsertAnswer[]> {
+    for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
+      const answers = this.#core.store.insertIn(tx, batch);
+      if (answers instanceof Promise) {
+        return answers.then((some) => {
+          written.push(...some);
+          return this.#writeIn(tx, batches, written);
+        });
+      }
+      written.push(...answers);
     }
-    return Promise.all(pending).then(() => answers);
+    return written;
+  }
+
+  #newJobIn(type: JobType, input: unknown, options: EnqueueOptions): NewJob {
+    if (!this.#core.store.capabilities.transactions)
+      throw new InvalidOption("tx", "this store cannot enqueue inside a transaction");
+    const encoded = encodeInput(type, input);
+    if (typeof encoded === "string") return this.#newJob(type, encoded, options);
+    encoded.catch(() => {});
+    throw new InvalidOption("tx", `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`);
   }
 
   async enqueueMany<Input>(
@@ -264,6 +283,30 @@ function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAns
   }
   const duplicate = inserted.status === "duplicate";
   return { id: duplicate ? inserted.of : job.id, duplicate, replaced: duplicate && inserted.replaced };
+}
+
+function toldIn(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAnswer {
+  try {
+    return { ...readAnswer(job, inserted), error: null };
+  } catch (error) {
+    if (inserted === undefined || !(error instanceof HoldfastError)) throw error;
+    return { id: null, error };
+  }
+}
+
+/** In their order, each no larger than a store takes at once. */
+function batchesOf(jobs: readonly NewJob[]): NewJob[][] {
+  const batches: NewJob[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const job of jobs) {
+    if (bytes >= LIMITS.batchBytes || (batches.at(-1)?.length ?? 0) >= LIMITS.batchJobs) {
+      batches.push([]);
+      bytes = 0;
+    }
+    batches.at(-1)?.push(job);
+    bytes += job.input.length;
+  }
+  return batches;
 }
 
 /** Says that this one job cannot be had, whatever the others. */

@@ -2,6 +2,7 @@ import { job } from "holdfast";
 import type { NewJob } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type pg from "pg";
+import { z } from "zod";
 import { claimOne, finish, key, newJob, stateOf } from "#src/testing/exercise-store/builders.js";
 import { openClient, openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -110,6 +111,57 @@ describe("a unique key that is held", () => {
     expect(await store.insert([replacement, newJob()])).toEqual(["busy", { status: "inserted" }]);
     await operator.query("ROLLBACK");
     expect(await store.insert([replacement])).toEqual([{ status: "duplicate", of: holder.id, replaced: true }]);
+  });
+});
+
+describe("jobs that are put into one transaction at once", () => {
+  const refusing = { unique: { key: "held", onConflict: "reject" } } as const;
+
+  it("leave nothing behind when one is refused and the caller rolls back at once", async () => {
+    const { address, schema } = await openStore(server);
+    const hf = await openClient(address, mail);
+    await hf.enqueue(mail, {}, { unique: "held" });
+    const tx = await begin();
+    const all = [{}, refusing, {}, { unique: "other" }, {}].map((options) => hf.enqueue(mail, {}, { ...options, tx }));
+    await Promise.all(all).catch(() => tx.query("ROLLBACK"));
+    await Promise.allSettled(all);
+    expect((await server.query(`SELECT key FROM ${schema}.live`)).rows).toEqual([{ key: "held" }]);
+    expect((await server.query(`SELECT key FROM ${schema}.keys`)).rows).toEqual([{ key: "held" }]);
+  });
+
+  it("as a list have each its own answer, also where one is refused", async () => {
+    const { address } = await openStore(server);
+    const strict = job({ type: "strict", input: z.object({ n: z.number() }), run() {} });
+    const hf = await openClient(address, strict);
+    const { id } = await hf.enqueue(strict, { n: 0 }, { unique: "held" });
+    const inputs = [{ n: 0 }, { n: 1 }, { n: "two" as unknown as number }, { n: 3 }];
+    const tx = await begin();
+    const answers = await hf.enqueueMany(strict, inputs, { tx, each: ({ n }) => (n === 1 ? refusing : {}) });
+    await tx.query("COMMIT");
+    expect(answers).toMatchObject([
+      { error: null },
+      { id: null, error: { code: "DUPLICATE_JOB", holder: id } },
+      { id: null, error: { code: "INVALID_INPUT" } },
+      { error: null },
+    ]);
+    expect((await hf.list()).jobs.map(({ input }) => input)).toEqual([{ n: 3 }, { n: 0 }, { n: 0 }]);
+  });
+
+  it("as a list are written by as many statements as there are parts of it, and not jobs", async () => {
+    const { address } = await openStore(server, { notify: false });
+    const hf = await openClient(address, mail);
+    const tx = await begin();
+    let statements = 0;
+    const counting = { query: (text: string, values: unknown[]) => (statements++, tx.query(text, values)) };
+    const answers = await hf.enqueueMany(
+      mail,
+      Array.from({ length: 1_200 }, () => ({})),
+      { tx: counting },
+    );
+    await tx.query("COMMIT");
+    expect(answers.filter(({ error }) => error === null)).toHaveLength(1_200);
+    expect(statements).toBeLessThan(20);
+    expect((await hf.stats()).states.pending).toBe(1_200);
   });
 });
 

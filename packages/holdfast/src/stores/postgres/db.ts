@@ -215,16 +215,18 @@ export function callersRunner(tx: CallersTransaction, where: string): Runner {
   };
 }
 
-/** What is done in one transaction is done one after the other: savepoints of two jobs must not interleave. */
+/**
+ * What is done in one transaction is done one after the other: savepoints of two jobs must not interleave. Between two
+ * turns whoever hears of the first gets in: a ROLLBACK that comes in the middle of the second would leave what it writes
+ * outside of any transaction. One that comes before it makes its savepoint fail.
+ */
 export class Turns {
   readonly #last = new WeakMap<object, Promise<unknown>>();
 
   async take<Answer>(of: object, work: () => Promise<Answer>): Promise<Answer> {
     const turn = (this.#last.get(of) ?? Promise.resolve()).then(work);
-    this.#last.set(
-      of,
-      turn.catch(() => {}),
-    );
+    const heard = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+    this.#last.set(of, turn.then(heard, heard));
     return turn;
   }
 }
