@@ -58,3 +58,56 @@ describe("a job that is enqueued again by its id", () => {
     expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
   });
 });
+
+describe("an id that is in one batch twice", () => {
+  it("is inserted for the first of them, however large its input", async () => {
+    const { store } = await openScene(server);
+    const job = newJob({ input: JSON.stringify("x".repeat(600)) });
+    const other = newJob();
+    const duplicate = { status: "duplicate", of: job.id, replaced: false };
+    const inserted = { status: "inserted" };
+    expect(await store.insert([job, job, other, job])).toEqual([inserted, duplicate, inserted, duplicate]);
+  });
+
+  it("takes the first key and leaves the second free", async () => {
+    const { store, sql } = await openScene(server);
+    const job = newJob({ unique: key("a") });
+    expect(await store.insert([job, { ...job, unique: key("b") }])).toEqual([
+      { status: "inserted" },
+      { status: "duplicate", of: job.id, replaced: false },
+    ]);
+    expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "a" }]);
+  });
+});
+
+describe("an id that two transactions insert at once with different keys", () => {
+  it("takes the key of the first; the other's stays free", async () => {
+    const scene = await openScene(server);
+    const { store, sql } = scene;
+    const [first, second] = [(await scene.session()).client, (await scene.session()).client];
+    const job = newJob({ unique: key("a") });
+    await first.query("BEGIN");
+    await second.query("BEGIN");
+    await store.insertIn(first, [job]);
+    const again = Promise.resolve(store.insertIn(second, [newJob(), { ...job, unique: key("b") }]));
+    await underWay(again, first);
+    await first.query("COMMIT");
+    expect(await again).toEqual([{ status: "inserted" }, { status: "duplicate", of: job.id, replaced: false }]);
+    await second.query("COMMIT");
+    expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "a" }]);
+  });
+
+  it("is refused to the second in SQL, which may try again", async () => {
+    const scene = await openScene(server);
+    const { store, sql } = scene;
+    const { client } = await scene.session();
+    const job = newJob({ unique: key("a") });
+    await client.query("BEGIN");
+    await store.insertIn(client, [job]);
+    const again = sql("SELECT $s.enqueue('mail', id => $1, unique_key => 'b') AS id", [job.id]);
+    await underWay(again, client);
+    await client.query("COMMIT");
+    await expect(again).rejects.toMatchObject({ code: "40001", message: expect.stringMatching(/another key/) });
+    expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "a" }]);
+  });
+});

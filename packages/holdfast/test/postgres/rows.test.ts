@@ -103,6 +103,18 @@ describe("a job that PostgreSQL cannot hold", () => {
   });
 });
 
+describe("a job that a trigger of the application's refuses", () => {
+  it("is refused with what the trigger says, and the rest of its batch is stored", async () => {
+    const { store, schema } = await open();
+    await server.query(`CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.type = 'bad' THEN RAISE EXCEPTION 'no bad jobs here'; END IF; RETURN NEW; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT ON ${schema}.live FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse();`);
+    const answers = await insertAll(store, [newJob(), newJob({ type: "bad" }), newJob()]);
+    expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
+    expect(answers[1]).toMatchObject({ reason: "not stored", error: "no bad jobs here" });
+  });
+});
+
 describe("a database that cannot be used says why, in one sentence", () => {
   const withParts = (change: (url: URL) => void): string => {
     const url = new URL(server.url());

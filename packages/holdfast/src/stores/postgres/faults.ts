@@ -70,6 +70,20 @@ export function isDataError(error: unknown): boolean {
   return /^(?:22|23)/.test(sqlState(error instanceof HoldfastError ? error.cause : error));
 }
 
+/**
+ * Says nothing of server, connection, transaction or tables: what is wrong is one of the rows, in PostgreSQL's own eyes or
+ * those of a trigger. Any code that is not known for something else is taken for that.
+ */
+export function isRowsFault(error: unknown): boolean {
+  const code = sqlState(error instanceof HoldfastError ? error.cause : error);
+  return isSqlState(code) && !isPassing(code) && !/^(?:0A|2[568D]|3|42|55|57|58|F0)/.test(code);
+}
+
+/** What a statement of ours fails by on purpose, for want of anything milder that SQL has. */
+export function isDivisionByZero(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "22012";
+}
+
 /** PostgreSQL's code of an error, also where a library has wrapped it, or else the system's. */
 export function sqlState(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;

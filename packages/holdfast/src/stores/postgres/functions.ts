@@ -76,7 +76,7 @@ DECLARE
   the_id uuid := enqueue.id;
   the_run_at bigint; the_expiry bigint; the_tags text; the_key text; the_holder uuid;
   field text; given text; longest integer;
-  is_new boolean; is_known boolean;
+  is_new boolean; is_known boolean; is_lost boolean;
 BEGIN
 ${checks}
   -- The time in front, as in every id: index pages fill in order.
@@ -92,7 +92,10 @@ ${lane(settings)}
     is_new := given IS NOT NULL;
   ELSE
     FOR trial IN 1..20 LOOP
-      ${bind(texts.keyed(null), values)} INTO given, is_new, is_known;
+      ${bind(texts.keyed(null), values)} INTO given, is_new, is_known, is_lost;
+      IF is_lost THEN
+        RAISE EXCEPTION 'enqueue: % was enqueued this moment, with another key; try again', the_id USING ERRCODE = '40001';
+      END IF;
       EXIT WHEN is_new OR is_known;
       SELECT k.job FROM ${s}.keys k WHERE k.key = the_key INTO the_holder;
       IF the_holder IS NOT NULL THEN RETURN the_holder; END IF;

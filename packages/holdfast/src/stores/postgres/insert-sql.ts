@@ -10,6 +10,9 @@ export interface InsertTexts {
   /**
    * Jobs with keys; answers of each whether it is new, and whether its id was known. `impatient` is a part that says how
    * long locks are waited for, and `before` what was said before that; null: as long as it takes.
+   *
+   * A job whose key was free but whose id somebody else inserted this moment must not leave its key behind: the statement
+   * fails by a division by zero, or, without `impatient`, tells of it in a further column.
    */
   keyed(impatient: string | null): string;
 }
@@ -55,6 +58,7 @@ export function insertTexts(sql: Sql): InsertTexts {
   const known = `known AS MATERIALIZED (SELECT id FROM ${s}.archive WHERE id = ANY ($2::uuid[])
     UNION ALL SELECT id FROM ${s}.live WHERE id = ANY ($2::uuid[]))`;
   const isNew = "NOT g.id = ANY (ARRAY(SELECT id FROM known))";
+  const lost = "g.id = ANY (ARRAY(SELECT job FROM taken)) AND NOT g.id = ANY (ARRAY(SELECT id FROM inserted))";
   return {
     given,
     plain: `WITH ${NOW}, ${given}, ${known}, fresh AS (SELECT * FROM given g WHERE ${isNew}),
@@ -75,7 +79,7 @@ export function insertTexts(sql: Sql): InsertTexts {
      mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
      ${rows("mine")}
      SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted,
-       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known ${impatient === null ? "" : ", before"}
+       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, ${impatient === null ? lost : `before, 1 / CASE WHEN ${lost} THEN 0 ELSE 1 END`}
      FROM given g ${impatient === null ? "" : ", impatient"}`,
   };
 }

@@ -4,7 +4,7 @@ import { jsonBytes } from "../../json.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Runner, Statement } from "./db.js";
-import { isDataError, isLockTimeout } from "./faults.js";
+import { isDivisionByZero, isLockTimeout, isRowsFault } from "./faults.js";
 import { insertTexts } from "./insert-sql.js";
 import { NOW, once, orNull, type Sql } from "./sql.js";
 
@@ -92,10 +92,9 @@ export function insertOperations(sql: Sql): InsertOperations {
   async function plain(runner: Runner, jobs: readonly NewJob[], now: number | null): Promise<InsertAnswer[]> {
     const rowsIn = await runner.run(insertPlain, columnsOf(jobs, now));
     if (rowsIn.length === jobs.length) return jobs.map(() => ({ status: "inserted" }));
-    // The same id twice in one batch is inserted once, for the first of them.
     const inserted = new Set(rowsIn.map(([id]) => id as string));
     return jobs.map((job) =>
-      inserted.delete(job.id) ? { status: "inserted" } : { status: "duplicate", of: job.id, replaced: false },
+      inserted.has(job.id) ? { status: "inserted" } : { status: "duplicate", of: job.id, replaced: false },
     );
   }
 
@@ -110,8 +109,9 @@ export function insertOperations(sql: Sql): InsertOperations {
     const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), keyWaitMs(runner)]);
     await calm(runner, runner.inside, rowsIn[0]?.[3]);
     const held: { at: number; job: Keyed }[] = [];
+    const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
     for (const [at, job] of jobs.entries()) {
-      const [, inserted, known] = rowsIn.find(([id]) => id === job.id) ?? [];
+      const [, inserted, known] = rows.get(job.id) ?? [];
       if (inserted === true) answers[at] = { status: "inserted" };
       else if (known === true) answers[at] = { status: "duplicate", of: job.id, replaced: false };
       else held.push({ at, job });
@@ -151,7 +151,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   }
 
   /**
-   * A data error says that some job of the batch cannot be stored, a lock timeout that some job's key is about to be taken
+   * A row's fault says that some job of the batch cannot be stored, a lock timeout that some job's key is about to be taken
    * by others: halves are tried until it stands alone.
    */
   async function splitting<Job extends NewJob>(
@@ -165,9 +165,11 @@ export function insertOperations(sql: Sql): InsertOperations {
     } catch (error) {
       const isBusy = isLockTimeout(error);
       if (isBusy && runner.inside) throw keyIsBusy(error);
-      if (!isBusy && !isDataError(error)) throw error;
+      if (!isBusy && !isRowsFault(error)) throw error;
       // Whatever it is that is locked, not every job has to find out alone.
       if (isBusy && --waits.left <= 0) return jobs.map(() => "busy");
+      // Somebody else has inserted an id of these with another key: asked again, that is seen before a key is taken.
+      if (isDivisionByZero(error) && --waits.left > 0) return splitting(runner, jobs, write, waits);
       if (jobs.length === 1) return [isBusy ? "busy" : notStored(error)];
       const middle = Math.ceil(jobs.length / 2);
       return [
@@ -225,21 +227,24 @@ function notStored(error: unknown): InsertAnswer {
 
 const MOST = 1_000;
 /**
- * Parts that one statement can write: with keys or without, and of those with the same key one. In their order, or jobs
- * would be listed in another than they were enqueued.
+ * Parts that one statement can write: with keys or without, and of those with the same id or key one. In their order, or
+ * jobs would be listed in another than they were enqueued.
  */
 function roundsOf(jobs: readonly NewJob[], answered: readonly unknown[]): number[][] {
   const rounds: number[][] = [];
+  let ids = new Set<string>();
   let keys = new Set<string>();
   let keyed: boolean | null = null;
-  for (const [at, { unique }] of jobs.entries()) {
+  for (const [at, { id, unique }] of jobs.entries()) {
     if (answered[at] !== undefined) continue;
     const fits = keyed === (unique !== null) && (rounds.at(-1)?.length ?? MOST) < MOST;
-    if (!fits || (unique !== null && keys.has(unique.key))) {
+    if (!fits || ids.has(id) || (unique !== null && keys.has(unique.key))) {
       rounds.push([]);
+      ids = new Set();
       keys = new Set();
       keyed = unique !== null;
     }
+    ids.add(id);
     if (unique !== null) keys.add(unique.key);
     rounds.at(-1)?.push(at);
   }
