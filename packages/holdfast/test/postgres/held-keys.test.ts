@@ -112,6 +112,25 @@ describe("a unique key that is held", () => {
     await operator.query("ROLLBACK");
     expect(await store.insert([replacement])).toEqual([{ status: "duplicate", of: holder.id, replaced: true }]);
   });
+
+  it("of a job that somebody has locked is busy alone: a new key of the same batch is not its own duplicate", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob({ unique: key("a") })]);
+    const operator = await begin();
+    await operator.query(`SELECT 1 FROM ${schema}.live FOR UPDATE`);
+    const replacement = newJob({ unique: key("a", { onConflict: "replace" }) });
+    expect(await store.insert([newJob({ unique: key("new") }), replacement])).toEqual([{ status: "inserted" }, "busy"]);
+  });
+
+  it("and cannot be replaced by what is no JSON, refuses that alone", async () => {
+    const { store } = await openStore(server);
+    await store.insert([newJob({ unique: key("a") })]);
+    const replacement = newJob({ input: "{oops", unique: key("a", { onConflict: "replace" }) });
+    expect(await store.insert([newJob({ unique: key("new") }), replacement])).toMatchObject([
+      { status: "inserted" },
+      { status: "refused", reason: "not stored" },
+    ]);
+  });
 });
 
 describe("jobs that are put into one transaction at once", () => {
@@ -172,6 +191,17 @@ it("a transaction that takes very many keys is found out by a few jobs of a batc
   const startedAt = performance.now();
   expect(new Set(await store.insert(keyed()))).toEqual(new Set(["busy"]));
   // Each waiting for itself would take 15 s.
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+});
+
+it("a transaction that locks very many jobs is found out by a few of those who would replace them", async () => {
+  const { store, schema } = await openStore(server);
+  const keyed = (): NewJob[] =>
+    Array.from({ length: 500 }, (_, n) => newJob({ unique: key(`k${n}`, { onConflict: "replace" }) }));
+  await store.insert(keyed());
+  await (await begin()).query(`SELECT 1 FROM ${schema}.live FOR UPDATE`);
+  const startedAt = performance.now();
+  expect(new Set(await store.insert(keyed()))).toEqual(new Set(["busy"]));
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 

@@ -16,6 +16,7 @@ type Keyed = NewJob & { unique: UniqueKey };
 const KEY_WAIT_MS = { own: 30, inside: 2_000 };
 // Waits that one batch may go through until it is known which of its jobs have to be asked again.
 const MOST_WAITS = 20;
+const MOST_RACES = 5;
 
 /** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
 function impatient(place: number): string {
@@ -34,6 +35,16 @@ export interface InsertRunner extends Runner {
   together<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer>;
 }
 
+/** What a batch shares with its parts. */
+interface Asked {
+  readonly now: number | null;
+  /** Waits for locks that it may still go through. */
+  waits: number;
+  /** Times that it may still find an id inserted by others. */
+  races: number;
+}
+/** One try to write some jobs of a batch. */
+type Attempt<Job> = (runner: InsertRunner, jobs: readonly Job[], asked: Asked) => Promise<(InsertAnswer | "busy")[]>;
 type Write<Answer> = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<Answer[]>;
 export interface InsertOperations {
   insert: Write<InsertAnswer | "busy">;
@@ -89,24 +100,24 @@ export function insertOperations(sql: Sql): InsertOperations {
     `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = $2::json`,
   );
 
-  async function plain(runner: Runner, jobs: readonly NewJob[], now: number | null): Promise<InsertAnswer[]> {
+  const plain: Attempt<NewJob> = async (runner, jobs, { now }) => {
     const rowsIn = await runner.run(insertPlain, columnsOf(jobs, now));
     if (rowsIn.length === jobs.length) return jobs.map(() => ({ status: "inserted" }));
     const inserted = new Set(rowsIn.map(([id]) => id as string));
     return jobs.map((job) =>
       inserted.has(job.id) ? { status: "inserted" } : { status: "duplicate", of: job.id, replaced: false },
     );
-  }
+  };
 
   /** What comes after in the same transaction waits for locks as before. */
   async function calm(runner: Runner, inside: boolean, before: unknown): Promise<void> {
     if (inside && before !== undefined) await runner.run(patientAgain, [before]);
   }
 
-  async function keyed(runner: InsertRunner, jobs: readonly Keyed[], now: number | null): Promise<InsertAnswer[]> {
-    const answers: InsertAnswer[] = [];
+  const keyed: Attempt<Keyed> = async (runner, jobs, asked) => {
+    const answers: (InsertAnswer | "busy")[] = [];
     // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
-    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), keyWaitMs(runner)]);
+    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, asked.now), keyWaitMs(runner)]);
     await calm(runner, runner.inside, rowsIn[0]?.[3]);
     const held: { at: number; job: Keyed }[] = [];
     const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
@@ -118,15 +129,25 @@ export function insertOperations(sql: Sql): InsertOperations {
     }
     if (held.length === 0) return answers;
     const found = new Map((await runner.run(holders, [held.map(({ job }) => job.unique.key)])) as [string, string][]);
-    for (const { at, job } of held) {
-      const holder = found.get(job.unique.key);
-      // Freed in between: another try takes it.
-      answers[at] =
-        holder === undefined
-          ? ((await keyed(runner, [job], now))[0] as InsertAnswer)
-          : await conflict(runner, job, holder, now);
-    }
+    for (const { at, job } of held) answers[at] = await heldKey(runner, job, found.get(job.unique.key), asked);
     return answers;
+  };
+
+  /** The answer to one job whose key was held a moment ago, by `holder` if that is still known. */
+  async function heldKey(
+    runner: InsertRunner,
+    job: Keyed,
+    holder: string | undefined,
+    asked: Asked,
+  ): Promise<InsertAnswer | "busy"> {
+    if (asked.waits <= 0 && job.unique.onConflict === "replace") return "busy";
+    // Freed in between: another try takes it.
+    const answer: Attempt<Keyed> =
+      holder === undefined ? keyed : async (apart) => [await conflict(apart, job, holder, asked.now)];
+    // On connections of our own, the rest of its batch is committed: asked again, it would be its own duplicate. So what
+    // this job meets is this job's. Inside a transaction the rest is undone with it.
+    const [told] = runner.inside ? await answer(runner, [job], asked) : await splitting(runner, [job], answer, asked);
+    return told as InsertAnswer | "busy";
   }
 
   async function conflict(runner: InsertRunner, job: Keyed, of: string, now: number | null): Promise<InsertAnswer> {
@@ -157,30 +178,31 @@ export function insertOperations(sql: Sql): InsertOperations {
   async function splitting<Job extends NewJob>(
     runner: InsertRunner,
     jobs: readonly Job[],
-    write: (runner: InsertRunner, jobs: readonly Job[]) => Promise<InsertAnswer[]>,
-    waits: { left: number } = { left: MOST_WAITS },
+    write: Attempt<Job>,
+    asked: Asked,
   ): Promise<(InsertAnswer | "busy")[]> {
     try {
-      return await runner.apart((apart) => write(apart, jobs));
+      return await runner.apart((apart) => write(apart, jobs, asked));
     } catch (error) {
       const isBusy = isLockTimeout(error);
       if (isBusy && runner.inside) throw keyIsBusy(error);
       if (!isBusy && !isRowsFault(error)) throw error;
       // Whatever it is that is locked, not every job has to find out alone.
-      if (isBusy && --waits.left <= 0) return jobs.map(() => "busy");
+      if (isBusy && --asked.waits <= 0) return jobs.map(() => "busy");
       // Somebody else has inserted an id of these with another key: asked again, that is seen before a key is taken.
-      if (isDivisionByZero(error) && --waits.left > 0) return splitting(runner, jobs, write, waits);
+      if (isDivisionByZero(error) && --asked.races >= 0) return splitting(runner, jobs, write, asked);
       if (jobs.length === 1) return [isBusy ? "busy" : notStored(error)];
       const middle = Math.ceil(jobs.length / 2);
       return [
-        ...(await splitting(runner, jobs.slice(0, middle), write, waits)),
-        ...(await splitting(runner, jobs.slice(middle), write, waits)),
+        ...(await splitting(runner, jobs.slice(0, middle), write, asked)),
+        ...(await splitting(runner, jobs.slice(middle), write, asked)),
       ];
     }
   }
 
   const insert: Write<InsertAnswer | "busy"> = async (runner, jobs, now) => {
     const answers: (InsertAnswer | "busy")[] = [];
+    const asked: Asked = { now, waits: MOST_WAITS, races: MOST_RACES };
     const place = (at: readonly number[], part: readonly (InsertAnswer | "busy")[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
@@ -190,9 +212,7 @@ export function insertOperations(sql: Sql): InsertOperations {
       const isKeyed = part[0]?.unique !== null;
       place(
         round,
-        isKeyed
-          ? await splitting(runner, part as Keyed[], (apart, some) => keyed(apart, some, now))
-          : await splitting(runner, part, (apart, some) => plain(apart, some, now)),
+        isKeyed ? await splitting(runner, part as Keyed[], keyed, asked) : await splitting(runner, part, plain, asked),
       );
     }
     return answers;
