@@ -19,7 +19,7 @@ export interface Explained {
   store: PostgresStore;
   schema: string;
   /** The plans of all statements that `work` has the store run, as they were carried out. */
-  plansOf(work: () => Promise<unknown>): Promise<PlanNode[]>;
+  plansOf: (work: () => Promise<unknown>) => Promise<PlanNode[]>;
 }
 
 /** A store on one connection whose plans are told by the server, those of prepared statements as they are kept. */

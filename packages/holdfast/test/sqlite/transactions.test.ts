@@ -166,7 +166,7 @@ describe("what is given as tx is looked at first", () => {
 
   it("a connection outside a transaction is refused, open or closed", async () => {
     const { hf, db } = await desk();
-    const message = "tx: is not inside a transaction; enqueue within db.transaction(() => …)()";
+    const message = "tx: is not inside a transaction; call it within db.transaction(() => …)()";
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
     db.close();
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
