@@ -3,7 +3,8 @@ import type { NewJob } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type pg from "pg";
 import { z } from "zod";
-import { claimOne, finish, key, newJob, stateOf } from "#src/testing/exercise-store/builders.js";
+import { claimOne, finish, key, newJob, recordOf, stateOf } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { openClient, openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -130,6 +131,41 @@ describe("a unique key that is held", () => {
       { status: "inserted" },
       { status: "refused", reason: "not stored" },
     ]);
+  });
+
+  it("for good, by a job that has ended, leaves the asking transaction as patient as it was", async () => {
+    const { store } = await openStore(server);
+    const unique = key("a", { scope: "ever", onConflict: "replace" });
+    await store.insert([newJob({ unique })]);
+    const holder = await claimOne(store);
+    await finish(store, holder);
+    const tx = await begin();
+    expect(await store.insertIn(tx, [newJob({ unique })])).toEqual([
+      { status: "duplicate", of: holder.id, replaced: false },
+    ]);
+    expect((await tx.query("SHOW lock_timeout")).rows).toEqual([{ lock_timeout: "0" }]);
+  });
+
+  it("by another job once the first is locked is not taken from that one", async () => {
+    const { store, schema } = await openStore(server);
+    const unique = key("a", { scope: "waiting", onConflict: "replace" });
+    const [first, second] = [newJob({ unique }), newJob({ input: `"second"` })];
+    await store.insert([first, second]);
+    const [operator, tx] = [await begin(), await begin()];
+    await operator.query(`SELECT 1 FROM ${schema}.live WHERE id = $1 FOR UPDATE`, [first.id]);
+    const replaced = store.insertIn(tx, [newJob({ unique, input: `"third"` })]);
+    await until("the replacement to wait", async () => {
+      const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
+      return (await server.query(waiting, [schema])).rows.length > 0;
+    });
+    // As if the first had been claimed, which frees its key, and put back.
+    await operator.query(`UPDATE ${schema}.keys SET job = $1`, [second.id]);
+    await operator.query("COMMIT");
+    expect(await replaced).toEqual([{ status: "duplicate", of: second.id, replaced: true }]);
+    await tx.query("COMMIT");
+    expect((await server.query(`SELECT job FROM ${schema}.keys`)).rows).toEqual([{ job: second.id }]);
+    expect(await recordOf(store, first.id)).toMatchObject({ input: "{}" });
+    expect(await recordOf(store, second.id)).toMatchObject({ input: `"third"` });
   });
 });
 

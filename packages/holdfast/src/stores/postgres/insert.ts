@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../../errors.js";
 import { jsonBytes } from "../../json.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
-import type { Runner, Statement } from "./db.js";
+import type { Row, Runner, Statement } from "./db.js";
 import { isDivisionByZero, isLockTimeout, isRowsFault } from "./faults.js";
 import { insertTexts } from "./insert-sql.js";
 import { NOW, once, orNull, type Sql } from "./sql.js";
@@ -67,8 +67,13 @@ export function insertOperations(sql: Sql): InsertOperations {
   );
   const lockHolder = sql.statement(
     "lock_holder",
-    `WITH ${impatient(2)} SELECT id::text AS id, state, queue, type, before FROM ${s}.live, impatient WHERE id = $1::uuid FOR UPDATE OF live`,
+    `WITH ${impatient(2)}, locked AS (
+       SELECT live.id, state, queue, type FROM ${s}.live, impatient WHERE live.id = $1::uuid FOR UPDATE OF live
+     ) SELECT id::text AS id, state, queue, type, before FROM impatient LEFT JOIN locked ON true`,
   );
+  const holdsKey = `SELECT 1 FROM ${s}.keys WHERE key = $1 AND job = $2::uuid`;
+  const lookAtKey = sql.statement("look_at_key", holdsKey);
+  const lockKey = sql.statement("lock_key", `${holdsKey} FOR UPDATE`);
   const rewrite = sql.statement(
     "rewrite",
     `WITH ${NOW}, ${given}, rewritten AS (
@@ -143,32 +148,36 @@ export function insertOperations(sql: Sql): InsertOperations {
     if (asked.waits <= 0 && job.unique.onConflict === "replace") return "busy";
     // Freed in between: another try takes it.
     const answer: Attempt<Keyed> =
-      holder === undefined ? keyed : async (apart) => [await conflict(apart, job, holder, asked.now)];
+      holder === undefined ? keyed : async (apart) => [await conflict(apart, job, holder, asked)];
     // On connections of our own, the rest of its batch is committed: asked again, it would be its own duplicate. So what
     // this job meets is this job's. Inside a transaction the rest is undone with it.
     const [told] = runner.inside ? await answer(runner, [job], asked) : await splitting(runner, [job], answer, asked);
     return told as InsertAnswer | "busy";
   }
 
-  async function conflict(runner: InsertRunner, job: Keyed, of: string, now: number | null): Promise<InsertAnswer> {
+  async function conflict(runner: InsertRunner, job: Keyed, of: string, asked: Asked): Promise<InsertAnswer | "busy"> {
     // The very job, inserted by somebody else this moment; or one that is gone, while its key is held for good.
     if (of === job.id && (await runner.run(exists, [of])).length > 0)
       return { status: "duplicate", of, replaced: false };
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
     if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
-    const replaced = await runner.together(async (apart) => {
-      const [holder] = await apart.run(lockHolder, [of, keyWaitMs(runner)]);
-      await calm(apart, runner.inside, holder?.[4]);
-      if (holder === undefined || !isWaiting(holder[1] as State)) return false;
-      const [, state, queue, type] = holder;
+    const became = await runner.together(async (apart) => {
+      const [[id, state, queue, type, before]] = (await apart.run(lockHolder, [of, keyWaitMs(runner)])) as [Row];
+      const waits = id !== null && isWaiting(state as State);
+      // Before the holder was locked, it may have lost the key to another job. That one's it stays.
+      const stillHolds = (await apart.run(waits ? lockKey : lookAtKey, [job.unique.key, of])).length > 0;
+      await calm(apart, runner.inside, before);
+      if (!stillHolds) return "freed";
+      if (!waits) return "kept";
       await apart.run(dropTags, [of]);
-      await apart.run(rewrite, [...columnsOf([job], now), of, queue, type, state]);
+      await apart.run(rewrite, [...columnsOf([job], asked.now), of, queue, type, state]);
       await apart.run(addTags, [of]);
       if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await apart.run(rewriteInput, [of, job.input]);
       else await apart.run(dropInput, [of]);
-      return true;
+      return "replaced";
     });
-    return { status: "duplicate", of, replaced };
+    if (became === "freed") return heldKey(runner, job, undefined, asked);
+    return { status: "duplicate", of, replaced: became === "replaced" };
   }
 
   /**
