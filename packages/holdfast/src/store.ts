@@ -24,7 +24,10 @@ export interface Store {
   migrate(): Promise<void>;
   close(): Promise<void>;
 
-  /** `busy`: somebody's open transaction is about to take the job's key, and it is to be asked again; the rest of the batch is not held up. */
+  /**
+   * `busy`: somebody's open transaction is about to take the job's key, or has locked its user's row, and it is to be asked
+   * again; the rest of the batch is not held up.
+   */
   insert(jobs: readonly NewJob[]): Promise<(InsertAnswer | "busy")[]>;
   /** Inserts inside the caller's own transaction. A store whose driver is synchronous answers synchronously. */
   insertIn(tx: unknown, jobs: readonly NewJob[]): InsertAnswer[] | Promise<InsertAnswer[]>;

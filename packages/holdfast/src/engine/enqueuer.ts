@@ -70,7 +70,10 @@ export class Enqueuer {
     return this.#answer(job, inserted === "busy" ? await this.#askAgain(job) : inserted);
   }
 
-  /** Somebody's open transaction is about to take the job's key: whether the job is a duplicate depends on its end. */
+  /**
+   * Somebody's open transaction is about to take the job's key, or has locked its user's row: what becomes of the job
+   * depends on its end.
+   */
   async #askAgain(job: NewJob): Promise<InsertAnswer> {
     const { clock } = this.#core;
     const until = clock.monotonic() + KEY_WAIT_MS;
@@ -79,10 +82,11 @@ export class Enqueuer {
       const inserted = await this.#batcher.add(job);
       if (inserted !== "busy") return inserted;
     }
-    const key = JSON.stringify(givenKey(job.unique?.key ?? ""));
-    throw new StoreUnavailable(
-      `another transaction, still open, is about to take the unique key ${key}; try again when it is over`,
-    );
+    const what =
+      job.unique === null
+        ? `has locked the row of the user ${JSON.stringify(job.user)}`
+        : `is about to take the unique key ${JSON.stringify(givenKey(job.unique.key))}`;
+    throw new StoreUnavailable(`another transaction, still open, ${what}; try again when it is over`);
   }
 
   /**

@@ -17,7 +17,7 @@ import {
   settleOne,
 } from "#src/testing/exercise-store/builders.js";
 import { addSchedule } from "#src/testing/exercise-store/schedule-builders.js";
-import { openScene, type Scene } from "./scene.js";
+import { openClient, openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -88,6 +88,25 @@ describe("A-01 the user as a foreign key", () => {
     const answers = await insertAll(store, [newJob({ user: "ada" }), newJob({ user: "eve" }), newJob()]);
     expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
     expect(answers[1]).toMatchObject({ reason: "not stored", error: expect.stringMatching(/foreign key/) });
+  });
+
+  it("A-01 lets a job whose user's row is locked hold up nobody else: it is to be asked again", async () => {
+    const scene = await sceneWithUsers();
+    const { store, users } = scene;
+    const { client } = await scene.session();
+    await client.query("BEGIN");
+    await client.query(`SELECT 1 FROM ${users} WHERE id = 'ada' FOR UPDATE`);
+    const jobs = [newJob({ user: "bob" }), newJob({ user: "ada" }), newJob()];
+    const inserted = { status: "inserted" };
+    expect(await store.insert(jobs)).toEqual([inserted, "busy", inserted]);
+    const type = job({ type: "hers", run() {} });
+    const hf = await openClient(store, type);
+    await expect(hf.enqueue(type, undefined, { user: "ada" })).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: expect.stringMatching(/locked the row of the user "ada"; try again/),
+    });
+    await client.query("ROLLBACK");
+    expect(await hf.enqueue(type, undefined, { user: "ada" })).toMatchObject({ duplicate: false });
   });
 
   it("A-01 takes a job from the worker that runs it: a lost lease, nothing worse", async () => {

@@ -88,7 +88,7 @@ ${checks}
     SELECT g.tag, min(g.place) AS place FROM unnest(enqueue.tags) WITH ORDINALITY AS g (tag, place) GROUP BY g.tag) d INTO the_tags;
 ${lane(settings)}
   IF the_key IS NULL THEN
-    ${bind(texts.plain, values)} INTO given;
+    ${bind(texts.plain(null), values)} INTO given;
     is_new := given IS NOT NULL;
   ELSE
     FOR trial IN 1..20 LOOP

@@ -5,8 +5,8 @@ import { NOW, type Sql } from "./sql.js";
 export interface InsertTexts {
   /** The values of a batch as rows. */
   given: string;
-  /** Jobs without keys; answers the ids that are new. */
-  plain: string;
+  /** Jobs without keys; answers the ids that are new. `impatient` as below. */
+  plain(impatient: string | null): string;
   /**
    * Jobs with keys; answers of each whether it is new, and whether its id was known. `impatient` is a part that says how
    * long locks are waited for, and `before` what was said before that; null: as long as it takes.
@@ -61,7 +61,8 @@ export function insertTexts(sql: Sql): InsertTexts {
   const lost = "g.id = ANY (ARRAY(SELECT job FROM taken)) AND NOT g.id = ANY (ARRAY(SELECT id FROM inserted))";
   return {
     given,
-    plain: `WITH ${NOW}, ${given}, ${known}, fresh AS (SELECT * FROM given g WHERE ${isNew}),
+    plain: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
+     fresh AS (SELECT g.* FROM given g ${impatient === null ? "" : ", impatient"} WHERE ${isNew}),
      ${rows("fresh")} SELECT id::text AS id FROM inserted`,
     // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
     keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},

@@ -6,6 +6,7 @@ import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
 import { isDivisionByZero, isLockTimeout, isRowsFault } from "./faults.js";
 import { insertTexts } from "./insert-sql.js";
+import type { SchemaSettings } from "./schema.js";
 import { NOW, once, orNull, type Sql } from "./sql.js";
 
 type Keyed = NewJob & { unique: UniqueKey };
@@ -53,11 +54,14 @@ export interface InsertOperations {
 }
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
-export function insertOperations(sql: Sql): InsertOperations {
+export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "users">): InsertOperations {
   const { s, user } = sql;
   const texts = insertTexts(sql);
   const { given } = texts;
-  const insertPlain: Statement = sql.statement("insert", texts.plain);
+  const insertPlain: Statement = sql.statement("insert", texts.plain(null));
+  // A job that refers to its user waits for whoever has locked the user's row, and its batch with it.
+  const insertReferring: Statement | null =
+    users === null ? null : sql.statement("insert_referring", texts.plain(impatient(19)));
   const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(19)));
   const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
@@ -106,7 +110,12 @@ export function insertOperations(sql: Sql): InsertOperations {
   );
 
   const plain: Attempt<NewJob> = async (runner, jobs, { now }) => {
-    const rowsIn = await runner.run(insertPlain, columnsOf(jobs, now));
+    const values = columnsOf(jobs, now);
+    // Inside a transaction it is waited for as whoever began that has set it.
+    const rowsIn =
+      insertReferring === null || runner.inside
+        ? await runner.run(insertPlain, values)
+        : await runner.run(insertReferring, [...values, keyWaitMs(runner)]);
     if (rowsIn.length === jobs.length) return jobs.map(() => ({ status: "inserted" }));
     const inserted = new Set(rowsIn.map(([id]) => id as string));
     return jobs.map((job) =>
@@ -182,7 +191,7 @@ export function insertOperations(sql: Sql): InsertOperations {
 
   /**
    * A row's fault says that some job of the batch cannot be stored, a lock timeout that some job's key is about to be taken
-   * by others: halves are tried until it stands alone.
+   * by others, or its user's row locked: halves are tried until it stands alone.
    */
   async function splitting<Job extends NewJob>(
     runner: InsertRunner,

@@ -139,7 +139,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
   const db = new Db(pool, where, { owned: options.pool === undefined });
   const sql = sqlFor(settings.schema, userType);
-  const inserts = insertOperations(sql);
+  const inserts = insertOperations(sql, settings);
   const typesIndex = new TypesIndex(sql, db);
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
