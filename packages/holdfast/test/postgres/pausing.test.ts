@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { add } from "#src/testing/exercise-store/builders.js";
+import { add, assertNothingToClaim } from "#src/testing/exercise-store/builders.js";
 import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -22,5 +22,28 @@ describe("a queue that is paused while a job makes a lane in it", () => {
     expect(await store.queues()).toEqual([{ queue: "default", paused: false, priorities: [9, 0] }]);
     expect(await sql("SELECT DISTINCT paused FROM $s.lanes")).toEqual([{ paused: false }]);
     expect((await store.stats()).oldestDueMs).not.toBeNull();
+  });
+});
+
+describe("a queue that is resumed while a job makes a lane in it", () => {
+  it("stays resumed", async () => {
+    const { store, session } = await openScene(server);
+    await add(store);
+    await store.pause("default");
+    const { sql: enqueuing } = await session();
+    await enqueuing("BEGIN");
+    await enqueuing("SELECT $s.enqueue('mail', priority => 9)");
+    await store.resume("default");
+    await enqueuing("COMMIT");
+    expect(await store.queues()).toEqual([{ queue: "default", paused: false, priorities: [9, 0] }]);
+  });
+
+  it("and one that is paused lets no job out of a lane that is new", async () => {
+    const { store } = await openScene(server);
+    await add(store);
+    await store.pause("default");
+    await add(store, { priority: 9 });
+    await assertNothingToClaim(store);
+    expect(await store.queues()).toEqual([{ queue: "default", paused: true, priorities: [9, 0] }]);
   });
 });

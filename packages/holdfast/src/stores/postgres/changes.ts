@@ -80,7 +80,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
        RETURNING id, queue, type, state, priority
      ), laned AS (
        INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
-       SELECT queue, priority, coalesce((SELECT bool_or(paused) FROM ${s}.lanes l WHERE l.queue = kept.queue), false), now FROM kept, t
+       SELECT queue, priority, false, now FROM kept, t
        ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at
      ), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)

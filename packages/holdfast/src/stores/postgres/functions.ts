@@ -154,8 +154,7 @@ const checks = `  FOR field, given, longest IN
 function lane({ schema: s }: SchemaSettings): string {
   return `  IF NOT EXISTS (SELECT FROM ${s}.lanes l WHERE l.queue = the_queue AND l.priority = the_priority
     AND l.used_at > the_now - ${LANE_UNUSED_MS / 2}) THEN
-    INSERT INTO ${s}.lanes (queue, priority, paused, used_at) VALUES (the_queue, the_priority,
-      coalesce((SELECT bool_or(l.paused) FROM ${s}.lanes l WHERE l.queue = the_queue), false), the_now)
+    INSERT INTO ${s}.lanes (queue, priority, paused, used_at) VALUES (the_queue, the_priority, false, the_now)
     ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at;
   END IF;`;
 }

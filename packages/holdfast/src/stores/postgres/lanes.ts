@@ -25,6 +25,9 @@ export interface LaneKeeper {
 /**
  * Sees to it that jobs are written only into lanes that claims walk. On connections of our own: a lane that waited for
  * the caller's transaction would hold up everyone else's.
+ *
+ * No lane is born paused: a queue is paused if any of its lanes is, and one that took it over from the others would, if its
+ * transaction ended after the queue was resumed, pause it again.
  */
 export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   const { s } = sql;
@@ -33,7 +36,7 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   const addInside = sql.statement(
     "ensure_lanes_inside",
     `WITH ${NOW} INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
-     SELECT g.queue, g.priority, coalesce((SELECT bool_or(l.paused) FROM ${s}.lanes l WHERE l.queue = g.queue), false), now
+     SELECT g.queue, g.priority, false, now
      FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t
      WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes l WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - ${SAFE_MS})
      ORDER BY 1, 2 ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
@@ -92,7 +95,7 @@ function adding(sql: Sql): Statement {
   return sql.statement(
     "ensure_lanes",
     `WITH ${NOW} INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
-     SELECT g.queue, g.priority, coalesce((SELECT bool_or(l.paused) FROM ${s}.lanes l WHERE l.queue = g.queue), false), now
+     SELECT g.queue, g.priority, false, now
      FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t ORDER BY 1, 2
      ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
   );
