@@ -156,7 +156,9 @@ export class ScheduleComparison {
       );
       this.#current.set(firing.name, { version: firing.newVersion, lastSlot: firing.lastSlot });
       for (const [nth, { job }] of firing.slots.entries()) {
-        if (job !== null && answer.slots[nth]?.job === job.id && !present.has(job.id)) inserted(job);
+        // Its key may be held by what it was before it was deleted: then it counts as made, but is not there.
+        const isNew = job !== null && !present.has(job.id) && model.jobs.has(job.id);
+        if (isNew && answer.slots[nth]?.job === job.id) inserted(job);
       }
     }
   }

@@ -23,6 +23,9 @@ export function claimOperation(
 ): (runner: Runner, request: ClaimRequest, now: number | null) => Promise<Claim> {
   const { s } = sql;
 
+  /** A lane that came to be as its queue was paused may not know it. */
+  const unpaused = (lane: string): string => `${lane}.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`;
+
   function claiming(name: string, match: string): Statement {
     const byType = match !== EVERY_TYPE;
     const due = `${match} AND j.priority = l.priority
@@ -37,8 +40,7 @@ export function claimOperation(
         FROM ${s}.lanes a ${types}
         LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
           ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
-        -- A lane that came to be as its queue was paused may not know it.
-        WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes p WHERE p.queue = a.queue AND p.paused) AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
+        WHERE ${unpaused("a")} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
       ),
       level AS MATERIALIZED (SELECT priority, count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
       picked AS MATERIALIZED (
@@ -107,7 +109,8 @@ export function claimOperation(
       -- Others have these locked, and will claim them or let go of them in a moment.
       passed AS (
         SELECT 1 FROM lane l CROSS JOIN LATERAL (
-          SELECT 1 FROM ${s}.live j WHERE ${due} AND NOT j.ctid = ANY (ARRAY(SELECT place FROM chosen)) LIMIT 1
+          SELECT 1 FROM ${s}.live j WHERE ${due} AND NOT j.ctid = ANY (ARRAY(SELECT place FROM chosen))
+          ORDER BY j.due_at, j.seq LIMIT 1
         ) d LIMIT 1
       ),
       after AS (
@@ -117,7 +120,7 @@ export function claimOperation(
           SELECT due_at FROM ${s}.live j
           WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
           ORDER BY due_at LIMIT 1
-        ) d WHERE NOT l.paused AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))
+        ) d WHERE ${unpaused("l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))
       )
       SELECT name, fence, type, queue, priority, owner,
         CASE WHEN input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = c.id) ELSE input END,
