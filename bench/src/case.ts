@@ -65,7 +65,7 @@ export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]):
     large: Math.round(jobs / 5),
     largeBytes: 8_192,
     singly: within(50, jobs / 100, 1_000),
-    atOnce: within(500, jobs / 10, 10_000),
+    atOnce: within(500, jobs / 2, 50_000),
     callers: 50,
     samples: Math.ceil(within(30, jobs / 200, 500) / rounds),
     starts: within(5, jobs / 1_000, 10),

@@ -22,7 +22,7 @@ const INSERT = `WITH ${NOW}, given AS MATERIALIZED (SELECT * FROM unnest($1::uui
     INSERT INTO holdfast.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
       fence, run_at, due_at, created_at, updated_at)
     SELECT id, type, 'default', 0, 'pending', input::json, octet_length(input), 0, 4, 0, 0, 0, now, now, now, now FROM fresh, t
-    ON CONFLICT (id) DO NOTHING RETURNING id, queue, type
+    RETURNING id, queue, type
   ), counted AS (${COUNTED} SELECT now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY now, queue, type)
   SELECT id FROM inserted`;
 const CLAIM = `WITH ${NOW},

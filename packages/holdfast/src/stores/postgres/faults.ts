@@ -79,6 +79,11 @@ export function isRowsFault(error: unknown): boolean {
   return isSqlState(code) && !isPassing(code) && !/^(?:0A|2[568D]|3|42|55|57|58|F0)/.test(code);
 }
 
+/** Something that there can be one of is there already. */
+export function isTwice(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "23505";
+}
+
 /** What a statement of ours fails by on purpose, for want of anything milder that SQL has. */
 export function isDivisionByZero(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "22012";

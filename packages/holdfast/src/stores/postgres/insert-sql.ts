@@ -5,8 +5,11 @@ import { NOW, type Sql } from "./sql.js";
 export interface InsertTexts {
   /** The values of a batch as rows. */
   given: string;
-  /** Jobs without keys; answers the ids that are new. `impatient` as below. */
-  plain(impatient: string | null): string;
+  /**
+   * Jobs without keys; answers the ids that are new. `impatient` as below. `twice` says what to do with an id that others
+   * insert in the same moment: nothing, unless told otherwise.
+   */
+  plain(impatient: string | null, twice?: string): string;
   /**
    * Jobs with keys; answers of each whether it is new, and whether its id was known. `impatient` is a part that says how
    * long locks are waited for, and `before` what was said before that; null: as long as it takes.
@@ -32,7 +35,7 @@ export function insertTexts(sql: Sql): InsertTexts {
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
       run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, place), t)`;
   // Not `excluded.input`: to read that takes the right to read all inputs, which those who only enqueue need not have.
-  const rows = (from: string): string => `inserted AS (
+  const rows = (from: string, twice = "ON CONFLICT (id) DO NOTHING"): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
       fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot)
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
@@ -40,7 +43,7 @@ export function insertTexts(sql: Sql): InsertTexts {
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
       CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot
     FROM ${from} g ORDER BY g.place
-    ON CONFLICT (id) DO NOTHING RETURNING id, seq, queue, type, tags
+    ${twice} RETURNING id, seq, queue, type, tags
   ), large AS (
     INSERT INTO ${s}.inputs (job, input)
     SELECT g.id, g.input::json FROM given g
@@ -61,9 +64,9 @@ export function insertTexts(sql: Sql): InsertTexts {
   const lost = "g.id = ANY (ARRAY(SELECT job FROM taken)) AND NOT g.id = ANY (ARRAY(SELECT id FROM inserted))";
   return {
     given,
-    plain: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
+    plain: (impatient, twice) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
      fresh AS (SELECT g.* FROM given g ${impatient === null ? "" : ", impatient"} WHERE ${isNew}),
-     ${rows("fresh")} SELECT id::text AS id FROM inserted`,
+     ${rows("fresh", twice)} SELECT id::text AS id FROM inserted`,
     // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
     keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
      fresh AS MATERIALIZED (

@@ -49,7 +49,10 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   function unknown(jobs: readonly Lane[]): Lane[] {
     const at = performance.now();
     const missing = new Map<string, Lane>();
+    let last: Lane | null = null;
     for (const { queue, priority } of jobs) {
+      if (last !== null && last.queue === queue && last.priority === priority) continue;
+      last = { queue, priority };
       const name = nameOf({ queue, priority });
       const fresh = (known.get(name) ?? Number.NEGATIVE_INFINITY) >= at - FRESH_MS;
       // A priority that no lane can have is refused with its job.

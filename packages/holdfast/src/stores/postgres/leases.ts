@@ -332,14 +332,14 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
     outcomes.map(({ id }) => id),
     fence,
     outcomes.map(({ to }) => to),
-    orNull(outcomes.map(({ output }) => output)),
+    orNull(outcomes, ({ output }) => output),
     outcomes.map(({ attempt }) => attempt),
     outcomes.map(({ releases }) => releases),
-    orNull(outcomes.map(({ startedAt }) => startedAt)),
-    orNull(outcomes.map(({ error }) => clean(error?.message ?? null))),
-    orNull(outcomes.map(({ error }) => clean(error?.code ?? null))),
+    orNull(outcomes, ({ startedAt }) => startedAt),
+    orNull(outcomes, ({ error }) => clean(error?.message ?? null)),
+    orNull(outcomes, ({ error }) => clean(error?.code ?? null)),
     outcomes.map(({ delayMs }) => delayMs),
-    orNull(outcomes.map(({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord)))),
+    orNull(outcomes, ({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord))),
   ];
 }
 

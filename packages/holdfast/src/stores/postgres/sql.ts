@@ -84,13 +84,31 @@ export class Conditions {
   }
 }
 
-/** A column in which nothing stands costs nothing: `unnest` fills it up with NULL. */
-export function orNull<Value>(column: (Value | null)[]): (Value | null)[] | null {
-  return column.every((value) => value === null) ? null : column;
+/** A column of some rows. One in which nothing stands costs nothing: `unnest` fills it up with NULL. */
+export function orNull<Item, Value>(
+  rows: readonly Item[],
+  column: (row: Item) => Value | null,
+): (Value | null)[] | null {
+  return rows.every((row) => column(row) === null) ? null : rows.map(column);
 }
 
 /** A column in which the same stands throughout has it once; the statement takes the first for those that are missing. */
-export function once<Value>(column: Value[]): Value[] {
-  const [first] = column;
-  return column.every((value) => value === first) ? column.slice(0, 1) : column;
+export function once<Item, Value>(rows: readonly Item[], column: (row: Item) => Value): Value[] {
+  const [first] = rows;
+  if (first === undefined) return [];
+  const value = column(first);
+  return rows.every((row) => column(row) === value) ? [value] : rows.map(column);
+}
+
+// What JSON writes in another way than PostgreSQL does.
+const UNLIKE_JSON = /[\u0000-\u001f\ud800-\udfff]/;
+
+/** A list of texts as PostgreSQL writes it: in a fraction of the time that the driver takes. */
+export function textArray(texts: readonly string[]): string {
+  return `{${texts.map(quoted).join(",")}}`;
+}
+
+function quoted(text: string): string {
+  if (!UNLIKE_JSON.test(text)) return JSON.stringify(text);
+  return `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 }
