@@ -10,6 +10,8 @@ export interface Limits {
   enqueueMany: number | null;
   /** Enqueue to start over the two commits it cannot do without: so many milliseconds more, or so many times as long. */
   latency: { moreMs: number } | { times: number };
+  /** The drain of one type behind many jobs of another, over the plain one; null where its index is made meanwhile. */
+  drainTypes: number | null;
   /** A claim of a few jobs of one type behind many of another. */
   claimTypesMs: number | null;
   /** Queries a second of a worker and a scheduler without work; null where the store answers no queries over a wire. */
@@ -28,6 +30,7 @@ export const SQLITE: Limits = {
   atOnce: null,
   enqueueMany: null,
   latency: { moreMs: 0.3 },
+  drainTypes: 0.8,
   claimTypesMs: null,
   idleQueries: null,
   afterCommitMs: null,
@@ -41,6 +44,7 @@ export const POSTGRES: Limits = {
   atOnce: 20,
   enqueueMany: 0.7,
   latency: { times: 1.5 },
+  drainTypes: null,
   claimTypesMs: 5,
   idleQueries: 4,
   afterCommitMs: 5,

@@ -51,7 +51,7 @@ const OVER_A_WIRE: Readonly<Record<string, readonly string[]>> = { "after-commit
 describe("npm run bench", () => {
   it.each([
     ["sqlite", /^3\./, ROWS, 12],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 17],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 16],
   ])(
     "measures every case of %s and prints one JSON document",
     { timeout: 240_000 },

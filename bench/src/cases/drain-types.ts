@@ -10,5 +10,6 @@ export function drainTypes(bench: Bench): Case {
     label: `of one type, behind ${other.toLocaleString("en")} due jobs of another`,
     burden: [{ kind: "other", count: other }],
     types: [NOOP],
+    atLeast: bench.bed.limits.drainTypes,
   });
 }

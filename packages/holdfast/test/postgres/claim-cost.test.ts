@@ -179,3 +179,18 @@ async function claimStatement(schema: string): Promise<{ text: string; values: u
   if (found === undefined) throw new Error("no claim was sent");
   return found;
 }
+
+it("a look for due schedules walks the index, however many wait", async () => {
+  const { store, schema, plansOf } = await explained(server);
+  await server.query(
+    `INSERT INTO ${schema}.schedules (name, version, origin, type, queue, priority, input, max_attempts, every_ms, jitter_ms,
+       catch_up, overlap, enabled, next_run_at, created_at, updated_at)
+     SELECT 's' || n, 'v', 'runtime', 'x', 'default', 0, '{}', 4, 1000, 0, 'latest', 'allow', true, 4e12::bigint + n, 1, 1
+     FROM generate_series(1, 20000) AS n`,
+  );
+  await server.query(`ANALYZE ${schema}.schedules`);
+  for (let warmUp = 0; warmUp < 8; warmUp++) await store.dueSchedules(100);
+  const nodes = (await plansOf(() => store.dueSchedules(100))).flatMap(nodesOf).map((node) => node["Node Type"]);
+  expect(nodes.filter((type) => /Seq Scan|Sort/.test(type))).toEqual([]);
+  expect(nodes).toContain("Index Scan");
+});

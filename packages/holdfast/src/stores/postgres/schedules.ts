@@ -85,10 +85,10 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
   const due = sql.statement(
     "schedules_due",
     `WITH ${NOW} SELECT (SELECT now FROM t)::float8, (SELECT n.next_run_at::float8 FROM ${s}.schedules n
-         WHERE n.enabled AND n.next_run_at > (SELECT now FROM t) ORDER BY n.next_run_at LIMIT 1), d.*
+         WHERE n.enabled AND n.next_run_at > (SELECT now FROM t) ORDER BY n.next_run_at NULLS FIRST LIMIT 1), d.*
      FROM (SELECT 1) AS one LEFT JOIN (
        (SELECT ${row} FROM ${s}.schedules WHERE enabled AND next_run_at IS NULL LIMIT $2)
-       UNION ALL (SELECT ${row} FROM ${s}.schedules WHERE enabled AND next_run_at <= (SELECT now FROM t) ORDER BY next_run_at LIMIT $2)
+       UNION ALL (SELECT ${row} FROM ${s}.schedules c WHERE enabled AND next_run_at <= (SELECT now FROM t) ORDER BY c.next_run_at NULLS FIRST LIMIT $2)
      ) d ON true LIMIT greatest(1, $2)`,
   );
   const advance = sql.statement(
