@@ -187,6 +187,8 @@ export class Enqueuer {
       writing.catch(() => {});
       chunk = [];
       bytes = 0;
+      // A driver sends at the end of the turn: without one, the store would wait until the next chunk is encoded.
+      await new Promise((resolve) => setImmediate(resolve));
       await this.#give(written, give);
     };
     const finish = async (): Promise<void> => {
