@@ -101,7 +101,7 @@ export function once<Item, Value>(rows: readonly Item[], column: (row: Item) => 
 }
 
 // What JSON writes in another way than PostgreSQL does.
-const UNLIKE_JSON = /[\u0000-\u001f\ud800-\udfff]/;
+const UNLIKE_JSON = /[\p{Cc}\p{Cs}]/u;
 
 /** A list of texts as PostgreSQL writes it: in a fraction of the time that the driver takes. */
 export function textArray(texts: readonly string[]): string {
