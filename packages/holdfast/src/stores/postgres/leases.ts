@@ -273,8 +273,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       const answers: (SettleAnswer | "busy")[] = [];
       let open = all.map((outcome, at) => ({ outcome, at }));
       while (open.length > 0) {
-        const ids = new Set<string>();
-        const first = open.filter(({ outcome: { id } }) => ids.size < ids.add(id).size);
+        const first = [...new Map(open.toReversed().map((each) => [each.outcome.id, each])).values()];
         const settled = await settleEach(
           runner,
           first.map(({ outcome }) => outcome),

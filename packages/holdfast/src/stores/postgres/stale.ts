@@ -1,14 +1,14 @@
 import { STALE_ERROR } from "../../state.js";
 import { EARLIEST } from "./floors.js";
 import { movesFor } from "./moves.js";
-import { LEASED, lostAttempt, NOW, usedAttempts, type Sql } from "./sql.js";
+import { LEASED, lostAttempt, MOST_LOSSES, NOW, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("g");
 
 // Stale leases have no index of their own, so the walk passes waiting jobs that are due, and they may be many.
 const STEP = 5_000;
 // A job that loses one lease after the other must not stop its queue when the column is full.
-const ONE_MORE = "least(g.losses + 1, 32767)";
+const ONE_MORE = `least(g.losses + 1, ${MOST_LOSSES})`;
 
 /**
  * One step of a walk over all that is due, which lays down at most `$2` leases that ran out: the parts of a statement, of

@@ -6,13 +6,13 @@ import type { Sql } from "./sql.js";
 const SMALL = 20_000;
 const AGAIN_MS = 60_000;
 // Not the bare column: the planner would find the index of all types as good as this one, and walk over the others.
-const QUEUE = "(queue || '')";
+const queueOf = (row: string): string => `(${row}queue || '')`;
 
 /** The index's name. */
 export const TYPES_INDEX = "live_types";
 
 /** Rows of a lane `l` with a type, as SQL that only this index serves. */
-export const MATCH_TYPE: string = `j.type = l.type AND (j.queue || '') = l.queue`;
+export const MATCH_TYPE: string = `j.type = l.type AND ${queueOf("j.")} = l.queue`;
 
 /**
  * The index of claims for given types. It costs every job, and few workers ask for types: so it is made when one first
@@ -62,7 +62,7 @@ export class TypesIndex {
 
   async #make(broken: boolean, how: "" | "CONCURRENTLY"): Promise<void> {
     const s = this.#schema;
-    const create = `CREATE INDEX ${how} IF NOT EXISTS ${TYPES_INDEX} ON ${s}.live (type, ${QUEUE}, priority, due_at, seq)`;
+    const create = `CREATE INDEX ${how} IF NOT EXISTS ${TYPES_INDEX} ON ${s}.live (type, ${queueOf("")}, priority, due_at, seq)`;
     try {
       // What was left half made by a process that died. One that is being made this moment is locked, and left alone.
       if (broken) await this.#db.transaction((tx) => tx.script(`${brief} DROP INDEX ${s}.${TYPES_INDEX}`));
