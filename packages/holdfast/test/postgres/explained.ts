@@ -1,7 +1,6 @@
-import { postgres, type PostgresStore } from "holdfast/postgres";
-import { onTestFinished } from "vitest";
+import type { PostgresStore } from "holdfast/postgres";
 import type { Server } from "./server.js";
-import { ownSchema } from "./scene.js";
+import { openOnOne } from "./scene.js";
 
 /** A part of a plan, as PostgreSQL tells it. */
 export interface PlanNode {
@@ -24,14 +23,7 @@ export interface Explained {
 
 /** A store on one connection whose plans are told by the server, those of prepared statements as they are kept. */
 export async function explained(server: Server): Promise<Explained> {
-  const schema = ownSchema(server);
-  const pool = server.pool({ max: 1 });
-  const store = postgres({ pool, schema, notify: false });
-  onTestFinished(async () => {
-    await store.close();
-    await pool.end();
-  });
-  await store.migrate();
+  const { store, schema, pool } = await openOnOne(server);
   const told: string[] = [];
   const client = await pool.connect();
   client.on("notice", ({ message }) => void told.push(message ?? ""));

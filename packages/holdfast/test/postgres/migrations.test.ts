@@ -55,7 +55,7 @@ async function versionsIn(schema: string): Promise<number[]> {
 const ALL = MIGRATIONS.map(({ version }) => version);
 
 describe("the printed SQL", () => {
-  it("run twice as a whole, or by its statements, is the schema that migrate makes", async () => {
+  it("C-05 run twice as a whole, or by its statements, is the schema that migrate makes", async () => {
     const { schema, address } = scene();
     const store = postgres(address);
     await server.query(store.migrations());
@@ -76,7 +76,7 @@ describe("the printed SQL", () => {
 });
 
 describe("migrate", () => {
-  it("by ten processes at once applies each version once", async () => {
+  it("C-05 by ten processes at once applies each version once", async () => {
     const { schema, address } = scene();
     const stores = Array.from({ length: 10 }, () => postgres(address));
     await Promise.all(stores.map((store) => store.migrate()));
@@ -197,7 +197,7 @@ describe("a transaction that somebody left open", () => {
 });
 
 describe("undoMigrations", () => {
-  it("takes the newest versions back, and migrate brings them again", async () => {
+  it("C-05 takes the newest versions back, and migrate brings them again", async () => {
     const { schema, settings, db } = scene();
     await migrate(db, settings, withNext);
     await undoMigrations(db, settings, { to: LATEST, loseData: true }, withNext);
@@ -206,7 +206,7 @@ describe("undoMigrations", () => {
     expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
   });
 
-  it("to 0 leaves nothing of ours, and nothing of others is touched", async () => {
+  it("C-05 to 0 leaves nothing of ours, and nothing of others is touched", async () => {
     const { schema, address } = scene();
     const store = postgres(address);
     await store.migrate();

@@ -1,20 +1,12 @@
-import { postgres } from "holdfast/postgres";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { addAll, newJobs } from "#src/testing/exercise-store/builders.js";
-import { ownSchema } from "./scene.js";
+import { openOnOne } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
 it("pages of every size are read by the same prepared statements", async () => {
-  const schema = ownSchema(server);
-  const pool = server.pool({ max: 1 });
-  const store = postgres({ pool, schema, notify: false });
-  onTestFinished(async () => {
-    await store.close();
-    await pool.end();
-  });
-  await store.migrate();
+  const { store, pool } = await openOnOne(server);
   await addAll(store, newJobs(12));
   const prepared = async (): Promise<unknown> =>
     (await pool.query("SELECT name FROM pg_prepared_statements ORDER BY name")).rows;

@@ -24,6 +24,19 @@ export async function openStore(
   return { store, schema, address };
 }
 
+/** A store on the only connection of a pool, which can be looked into beside it. */
+export async function openOnOne(server: Server): Promise<{ store: PostgresStore; schema: string; pool: pg.Pool }> {
+  const schema = ownSchema(server);
+  const pool = server.pool({ max: 1 });
+  const store = postgres({ pool, schema, notify: false });
+  onTestFinished(async () => {
+    await store.close();
+    await pool.end();
+  });
+  await store.migrate();
+  return { store, schema, pool };
+}
+
 /** The name of a schema that is gone when the test is over. */
 export function ownSchema(server: Server): string {
   const schema = server.newSchema();
