@@ -197,7 +197,7 @@ export class Enqueuer {
       await this.#give(await written, give);
     };
     const slotOf = (input: Input): Slot | Promise<Slot> =>
-      this.#slot(type, input, { ...common, ...each?.(input, index) }, index++);
+      this.#slot(type, input, each === undefined ? common : { ...common, ...each(input, index) }, index++);
     try {
       // What can be taken without waiting is: a promise for each job would cost more than the rest of it.
       if (Symbol.iterator in inputs) {
@@ -238,28 +238,28 @@ export class Enqueuer {
     return { chunk, answers: jobs.length === 0 ? [] : await this.#core.store.insert(jobs) };
   }
 
-  async #give({ chunk, answers }: Written, give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
+  async #give(written: Written, give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
+    const { chunk } = written;
+    const answers = written.answers.includes("busy") ? await this.#unlocked(written) : written.answers;
     let next = 0;
-    const busy = new Map<Slot, Promise<InsertAnswer>>();
-    const inserted = chunk.map((slot) => ("error" in slot ? undefined : answers[next++]));
-    for (const [at, slot] of chunk.entries()) {
-      if (inserted[at] === "busy" && "job" in slot) busy.set(slot, this.#askAgain(slot.job));
-    }
-    await Promise.allSettled(busy.values());
-    for (const [at, slot] of chunk.entries()) {
+    for (const slot of chunk) {
       if ("error" in slot) give({ id: null, error: slot.error }, slot.index);
-      else {
-        const answer = inserted[at];
-        const known = answer === "busy" ? await busy.get(slot)?.catch((error: unknown) => error) : answer;
-        give(this.#told(slot.job, known as InsertAnswer | Error | undefined), slot.index);
-      }
+      else give(this.#told(slot.job, answers[next++] as InsertAnswer | Error | undefined), slot.index);
     }
+  }
+
+  /** The answers, with those that were busy asked again: all of them at once, for they may have to wait. */
+  async #unlocked({ chunk, answers }: Written): Promise<(InsertAnswer | Error)[]> {
+    const jobs = chunk.flatMap((slot) => ("job" in slot ? [slot.job] : []));
+    const unlocked = async (answer: InsertAnswer | "busy", at: number): Promise<InsertAnswer | Error> =>
+      answer === "busy" ? this.#askAgain(jobs[at] as NewJob).catch((error: unknown) => error as Error) : answer;
+    return Promise.all(answers.map(unlocked));
   }
 
   #told(job: NewJob, inserted: InsertAnswer | Error | undefined): EnqueueManyAnswer {
     try {
       if (inserted instanceof Error) throw inserted;
-      return { ...this.#answer(job, inserted), error: null };
+      return told(this.#answer(job, inserted));
     } catch (error) {
       if (error instanceof HoldfastError) return { id: null, error };
       throw error;
@@ -291,9 +291,13 @@ function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAns
   return { id: duplicate ? inserted.of : job.id, duplicate, replaced: duplicate && inserted.replaced };
 }
 
+function told({ id, duplicate, replaced }: EnqueueAnswer): EnqueueManyAnswer {
+  return { id, duplicate, replaced, error: null };
+}
+
 function toldIn(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAnswer {
   try {
-    return { ...readAnswer(job, inserted), error: null };
+    return told(readAnswer(job, inserted));
   } catch (error) {
     if (inserted === undefined || !(error instanceof HoldfastError)) throw error;
     return { id: null, error };

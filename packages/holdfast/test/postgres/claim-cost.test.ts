@@ -11,27 +11,17 @@ import {
   settleAll,
 } from "#src/testing/exercise-store/builders.js";
 import { explained, nodesOf, pagesOf } from "./explained.js";
-import { openStore } from "./scene.js";
+import { fill, openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
-
-/** Jobs written at once, all due. */
-async function fill(schema: string, count: number, type = "mail"): Promise<void> {
-  await server.query(
-    `INSERT INTO ${schema}.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
-       fence, run_at, created_at, updated_at, due_at)
-     SELECT gen_random_uuid(), $2, 'default', 0, 'pending', '{}', 2, 0, 4, 0, 0, 0, 1, 1, 1, 1 FROM generate_series(1, $1::integer)`,
-    [count, type],
-  );
-}
 
 describe("what a claim costs", () => {
   it.each([50, 500])("stays within 3 pages a job to find %i of them, and 12 to claim them", async (limit) => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await store.insert([newJob()]);
-    await fill(schema, 20_000);
+    await fill(server, schema, 20_000);
     // Prepared statements keep a plan of their own from the sixth time on.
     for (let warmUp = 0; warmUp < 8; warmUp++) await claim(store, { limit });
     const [plan] = await seen.plansOf(() => claim(store, { limit }));
@@ -57,7 +47,7 @@ describe("what a claim costs", () => {
       await store.get(jobs[0]?.id ?? "");
     };
     for (let warmUp = 0; warmUp < 10; warmUp++) await live();
-    await fill(schema, 20_000);
+    await fill(server, schema, 20_000);
     await server.query(
       `INSERT INTO ${schema}.keys SELECT 'k' || n, gen_random_uuid(), 'ever' FROM generate_series(1, 20000) AS n`,
     );
@@ -76,7 +66,7 @@ describe("claims that come back full begin where the last one ended", () => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await store.insert([newJob()]);
-    await fill(schema, (ROUNDS + 5) * FULL);
+    await fill(server, schema, (ROUNDS + 5) * FULL);
     const reader = await server.client();
     await reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
     await reader.query(`SELECT count(*) FROM ${schema}.live`);
@@ -94,7 +84,7 @@ describe("claims that come back full begin where the last one ended", () => {
   it("but find what was committed late, however long the queue behind it", async () => {
     const { store, schema } = await openStore(server);
     await store.insert([newJob()]);
-    await fill(schema, 60_000);
+    await fill(server, schema, 60_000);
     for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
     const late = newJob({ runAt: 0 });
     await store.insert([late]);
@@ -105,7 +95,7 @@ describe("claims that come back full begin where the last one ended", () => {
   it("and what lies below is claimed when nothing else is left", async () => {
     const { store, schema } = await openStore(server);
     await store.insert([newJob()]);
-    await fill(schema, ROUNDS * FULL - 1);
+    await fill(server, schema, ROUNDS * FULL - 1);
     for (let round = 0; round < ROUNDS; round++) expect(await claim(store, { limit: FULL })).toHaveLength(FULL);
     const late = newJob({ runAt: 0 });
     await store.insert([late]);

@@ -83,3 +83,13 @@ export async function openScene(server: Server, options: Omit<PostgresOptions, "
     },
   };
 }
+
+/** Jobs written at once, all due. The lane must be there: insert a plain job first. */
+export async function fill(server: Server, schema: string, count: number, type = "mail"): Promise<void> {
+  await server.query(
+    `INSERT INTO ${schema}.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
+       fence, run_at, created_at, updated_at, due_at)
+     SELECT gen_random_uuid(), $2, 'default', 0, 'pending', '{}', 2, 0, 4, 0, 0, 0, 1, 1, 1, 1 FROM generate_series(1, $1::integer)`,
+    [count, type],
+  );
+}

@@ -96,9 +96,14 @@ export class Db implements Runner {
     );
   }
 
-  /** A single statement that may take as long as it needs, outside of any transaction. */
-  async runLong(text: string): Promise<void> {
-    await this.#retrying(() => this.#lending.using((client) => client.query({ text })));
+  /**
+   * A single statement that may take as long as it needs, outside of any transaction. When `signal` is aborted it is not
+   * waited for any longer, and its connection given up; the server goes on with it.
+   */
+  async runLong(text: string, signal: AbortSignal): Promise<void> {
+    await this.#retrying(() =>
+      this.#lending.using((client) => Promise.race([client.query({ text }), abortOf(signal)])),
+    );
   }
 
   /** All or nothing. Repeated from the start if it met a deadlock. */
@@ -179,6 +184,14 @@ function guard(pool: PgPool): void {
   if (guarded.has(pool)) return;
   guarded.add(pool);
   pool.on?.("error", () => {});
+}
+
+function abortOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+  });
 }
 
 function passing(ms: number): Promise<void> {

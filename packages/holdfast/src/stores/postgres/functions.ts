@@ -89,7 +89,7 @@ ${checks}
 ${lane(settings)}
   IF the_key IS NULL THEN
     ${bind(texts.plain(null), values)} INTO given;
-    is_new := given IS NOT NULL;
+    is_new := given IS NULL;
   ELSE
     FOR trial IN 1..20 LOOP
       ${bind(texts.keyed(null), values)} INTO given, is_new, is_known, is_lost;

@@ -6,8 +6,8 @@ export interface InsertTexts {
   /** The values of a batch as rows. */
   given: string;
   /**
-   * Jobs without keys; answers the ids that are new. `impatient` as below. `twice` says what to do with an id that others
-   * insert in the same moment: nothing, unless told otherwise.
+   * Jobs without keys; answers which ids are new, with commas between, or null if all are. `impatient` as below. `twice` says what to do with
+   * an id that others insert in the same moment: nothing, unless told otherwise.
    */
   plain(impatient: string | null, twice?: string): string;
   /**
@@ -66,7 +66,8 @@ export function insertTexts(sql: Sql): InsertTexts {
     given,
     plain: (impatient, twice) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
      fresh AS (SELECT g.* FROM given g ${impatient === null ? "" : ", impatient"} WHERE ${isNew}),
-     ${rows("fresh", twice)} SELECT id::text AS id FROM inserted`,
+     ${rows("fresh", twice)}
+     SELECT CASE WHEN count(*) < cardinality($2::uuid[]) THEN coalesce(string_agg(id::text, ','), '') END AS fresh FROM inserted`,
     // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
     keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
      fresh AS MATERIALIZED (

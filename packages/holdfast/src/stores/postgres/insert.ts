@@ -124,12 +124,10 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
   }
 
   const plain: Attempt<NewJob> = async (runner, jobs, { now }) => {
-    const rowsIn = await insertRows(runner, columnsOf(jobs, now));
-    if (rowsIn.length === jobs.length) return jobs.map(() => ({ status: "inserted" }));
-    const inserted = new Set(rowsIn.map(([id]) => id as string));
-    return jobs.map((job) =>
-      inserted.has(job.id) ? { status: "inserted" } : { status: "duplicate", of: job.id, replaced: false },
-    );
+    const [[fresh]] = (await insertRows(runner, columnsOf(jobs, now))) as [Row];
+    if (fresh === null) return jobs.map(() => INSERTED);
+    const inserted = new Set((fresh as string).split(","));
+    return jobs.map((job) => (inserted.has(job.id) ? INSERTED : { status: "duplicate", of: job.id, replaced: false }));
   };
 
   /** What comes after in the same transaction waits for locks as before. */
@@ -146,7 +144,7 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
     const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
     for (const [at, job] of jobs.entries()) {
       const [, inserted, known] = rows.get(job.id) ?? [];
-      if (inserted === true) answers[at] = { status: "inserted" };
+      if (inserted === true) answers[at] = INSERTED;
       else if (known === true) answers[at] = { status: "duplicate", of: job.id, replaced: false };
       else held.push({ at, job });
     }
@@ -247,6 +245,7 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
   return { insert, insertInside: insert as Write<InsertAnswer> };
 }
 
+const INSERTED: InsertAnswer = { status: "inserted" };
 const NUL_REFUSED: InsertAnswer = {
   status: "refused",
   reason: "not stored",

@@ -245,7 +245,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       listeners.clear();
       await listener.stop();
       await notifier.stop();
-      await Promise.allSettled([...pending, typesIndex.idle()]);
+      await Promise.allSettled([...pending, typesIndex.stop()]);
       await db.end();
     },
 

@@ -21,6 +21,7 @@ export const MATCH_TYPE: string = `j.type = l.type AND ${queueOf("j.")} = l.queu
 export class TypesIndex {
   readonly #db: Db;
   readonly #schema: string;
+  readonly #stopped = new AbortController();
   #making: Promise<void> | null = null;
   #triedAt = Number.NEGATIVE_INFINITY;
   /** Whether claims can use it. */
@@ -45,8 +46,9 @@ export class TypesIndex {
     else this.#making = this.#make(valid === false, "CONCURRENTLY").finally(() => (this.#making = null));
   }
 
-  /** Resolves when nothing is being made any more. */
-  async idle(): Promise<void> {
+  /** Leaves what is being made to the server, which may have to wait for the end of every open transaction. */
+  async stop(): Promise<void> {
+    this.#stopped.abort(new Error("the store was closed"));
     await this.#making;
   }
 
@@ -67,7 +69,7 @@ export class TypesIndex {
       // What was left half made by a process that died. One that is being made this moment is locked, and left alone.
       if (broken) await this.#db.transaction((tx) => tx.script(`${brief} DROP INDEX ${s}.${TYPES_INDEX}`));
       if (how === "") await this.#db.transaction((tx) => tx.script(`${brief} ${create}`));
-      else await this.#db.runLong(create);
+      else await this.#db.runLong(create, this.#stopped.signal);
       this.isThere = true;
     } catch (error) {
       // No rights, somebody holds the table, or two make it at once: claims go on without it.
