@@ -71,8 +71,8 @@ export class Enqueuer {
   }
 
   /**
-   * Somebody's open transaction is about to take the job's key, or has locked its user's row: what becomes of the job
-   * depends on its end.
+   * Somebody's open transaction is about to take the job's key or its id, or has locked its user's row: what becomes of
+   * the job depends on its end.
    */
   async #askAgain(job: NewJob): Promise<InsertAnswer> {
     const { clock } = this.#core;
@@ -82,11 +82,7 @@ export class Enqueuer {
       const inserted = await this.#batcher.add(job);
       if (inserted !== "busy") return inserted;
     }
-    const what =
-      job.unique === null
-        ? `has locked the row of the user ${JSON.stringify(job.user)}`
-        : `is about to take the unique key ${JSON.stringify(givenKey(job.unique.key))}`;
-    throw new StoreUnavailable(`another transaction, still open, ${what}; try again when it is over`);
+    throw new StoreUnavailable(`another transaction, still open, ${whyBusy(job)}; try again when it is over`);
   }
 
   /**
@@ -302,6 +298,12 @@ function toldIn(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAns
     if (inserted === undefined || !(error instanceof HoldfastError)) throw error;
     return { id: null, error };
   }
+}
+
+function whyBusy({ id, unique, user }: NewJob): string {
+  if (unique !== null) return `is about to take the unique key ${JSON.stringify(givenKey(unique.key))}`;
+  const sameId = `is about to enqueue the id ${id}`;
+  return user === null ? sameId : `has locked the row of the user ${JSON.stringify(user)}, or ${sameId}`;
 }
 
 /** In their order, each no larger than a store takes at once. */

@@ -82,13 +82,21 @@ export class LeaseKeeper {
     return this.#beating ?? Promise.resolve();
   }
 
+  /** Somebody says that these jobs are asked to stop: whether it is so, the store knows. */
+  confirm(ids: readonly string[]): void {
+    const named = new Set(ids);
+    const asking = this.#extend(({ job }) => named.has(job.id)).finally(() => this.#asking.delete(asking));
+    this.#asking.add(asking);
+  }
+  readonly #asking = new Set<Promise<void>>();
+
   async stop(): Promise<void> {
     this.#core.defining.delete(this.#tellDefined);
     this.#tellTimer?.cancel();
     this.#beatTimer?.cancel();
     this.#busyTimer?.cancel();
     this.#attentionTimer?.cancel();
-    await this.#beating;
+    await Promise.all([this.#beating, ...this.#asking]);
     if (!this.#listedHere) return;
     await this.#core.store.leave(this.#holder.id).catch((error: unknown) => this.#report("leave", error));
   }
@@ -174,10 +182,12 @@ export class LeaseKeeper {
     }
   }
 
-  async #extend(): Promise<void> {
+  async #extend(concerns: (lease: HeldLease) => boolean = () => true): Promise<void> {
     const { clock, store, events } = this.#core;
-    const running = [...this.#holder.runs()].filter((run) => run.reason === null || run.reason.code !== "LEASE_LOST");
-    const ready = [...this.#holder.ready()];
+    const running = [...this.#holder.runs()].filter(
+      ({ reason, lease }) => reason?.code !== "LEASE_LOST" && concerns(lease),
+    );
+    const ready = this.#holder.ready().filter(concerns);
     const leases = [...running.map((run) => run.lease), ...ready];
     let isBusy = false;
     for (let from = 0; from < leases.length; from += LIMITS.batchJobs) {

@@ -230,7 +230,7 @@ export class Worker {
 
   #hear(hint: Hint): void {
     if (hint.kind === "work") this.#claimer.wake(hint.inMs);
-    else if (hint.kind === "cancel") for (const id of hint.ids) this.#cancel(id);
+    else if (hint.kind === "cancel") this.#keeper.confirm(hint.ids);
   }
 
   #cancel(id: string): void {

@@ -1,6 +1,8 @@
 import { postgres } from "holdfast/postgres";
-import { onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { add, claimOne, newJob, outcomeOf, stateOf } from "#src/testing/exercise-store/builders.js";
 import { completingCases } from "../engine/completing.js";
+import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -37,4 +39,29 @@ completingCases("PostgreSQL", async () => {
       return store;
     },
   };
+});
+
+describe("completing a job where no transaction is open", () => {
+  it("is refused: the job would be complete whatever comes after", async () => {
+    const { store, session } = await openScene(server);
+    const id = await add(store);
+    const lease = await claimOne(store);
+    const { client } = await session();
+    const completing = store.settleIn(client, outcomeOf(lease, "completed"), null);
+    await expect(completing).rejects.toMatchObject({ code: "INVALID_OPTION", message: expect.stringMatching(/BEGIN/) });
+    expect(await stateOf(store, id)).toBe("claimed");
+  });
+
+  it("is refused also when another call at the same time has led to its ROLLBACK", async () => {
+    const { store, session } = await openScene(server);
+    const id = await add(store);
+    const lease = await claimOne(store);
+    const { client } = await session();
+    await client.query("BEGIN");
+    const enqueueing = Promise.resolve(store.insertIn(client, [newJob()])).then(() => client.query("ROLLBACK"));
+    const completing = store.settleIn(client, outcomeOf(lease, "completed"), null);
+    await expect(completing).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await enqueueing;
+    expect(await stateOf(store, id)).toBe("claimed");
+  });
 });

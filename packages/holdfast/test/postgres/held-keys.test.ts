@@ -34,6 +34,16 @@ describe("a unique key that an open transaction is about to take", () => {
     expect(answers.flatMap((answer, at) => (answer === "busy" ? [at] : []))).toEqual([7, 150]);
   });
 
+  it("is one of many, and a job whose key is free goes through all the same", async () => {
+    const { store } = await openStore(server);
+    const tx = await begin();
+    const taken = Array.from({ length: 60 }, (_, n) => ({ unique: key(`taken ${n}`) }));
+    await store.insertIn(tx, taken.map(newJob));
+    const answers = await store.insert([...taken, { unique: key("zzz") }].map(newJob));
+    expect(answers.slice(0, 60).every((answer) => answer === "busy")).toBe(true);
+    expect(answers[60]).toEqual({ status: "inserted" });
+  });
+
   it("is waited for by those who want it too, without holding up the others", async () => {
     const { address } = await openStore(server);
     const hf = await openClient(address, mail);

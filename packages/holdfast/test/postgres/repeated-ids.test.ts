@@ -1,7 +1,7 @@
 import type { NewJob, Store } from "holdfast/store";
 import type pg from "pg";
 import { describe, expect, it } from "vitest";
-import { add, claimOne, key, newJob, outcomeOf } from "#src/testing/exercise-store/builders.js";
+import { add, claim, claimOne, key, newJob, outcomeOf } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -57,6 +57,62 @@ describe("a job that is enqueued again by its id", () => {
     expect(await again).toEqual([{ id }]);
     expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
   });
+});
+
+describe("an id that an open transaction has enqueued", () => {
+  it("is to be asked again, and holds up no other job of its batch", async () => {
+    const scene = await openScene(server);
+    const { store } = scene;
+    const { client } = await scene.session();
+    const held = newJob();
+    await client.query("BEGIN");
+    await store.insertIn(client, [held]);
+    const jobs = [newJob(), held, newJob({ unique: key("k") }), newJob()];
+    const inserted = { status: "inserted" };
+    expect(await store.insert(jobs)).toEqual([inserted, "busy", inserted, inserted]);
+    await client.query("COMMIT");
+    expect(await store.insert([held])).toEqual([{ status: "duplicate", of: held.id, replaced: false }]);
+  });
+
+  it("is waited for inside a transaction, and what others finish meanwhile is not enqueued again", async () => {
+    const scene = await openScene(server);
+    const { store, sql } = scene;
+    const [first, second] = [(await scene.session()).client, (await scene.session()).client];
+    const [held, quick] = [newJob(), newJob()];
+    await first.query("BEGIN");
+    await store.insertIn(first, [held]);
+    await second.query("BEGIN");
+    const waiting = Promise.resolve(store.insertIn(second, [held, quick]));
+    await underWay(waiting, first);
+    await store.insert([quick]);
+    await store.settle([outcomeOf(await claimOne(store), "completed")]);
+    await first.query("ROLLBACK");
+    expect(await waiting).toEqual([{ status: "inserted" }, { status: "duplicate", of: quick.id, replaced: false }]);
+    await second.query("COMMIT");
+    expect(await sql("SELECT id FROM $s.live")).toEqual([{ id: held.id }]);
+    expect(await sql("SELECT id FROM $s.archive")).toEqual([{ id: quick.id }]);
+  });
+});
+
+it("an id that a REPEATABLE READ transaction enqueues though it has finished since troubles no other job", async () => {
+  const scene = await openScene(server);
+  const { store, sql } = scene;
+  const { client } = await scene.session();
+  await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+  await client.query("SELECT 1");
+  const job = newJob();
+  await store.insert([job]);
+  await store.settle([outcomeOf(await claimOne(store), "completed", { output: '"first"' })]);
+  await store.insertIn(client, [job]);
+  await client.query("COMMIT");
+  const other = newJob();
+  await store.insert([other]);
+  const leases = await claim(store);
+  expect(leases.map(({ id }) => id)).toEqual([job.id, other.id]);
+  const outcomes = leases.map((lease) => outcomeOf(lease, "completed", { output: '"second"' }));
+  expect((await store.settle(outcomes)).at(1)).toBe("applied");
+  expect(await store.get(job.id)).toMatchObject({ state: "completed", output: '"first"' });
+  expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
 });
 
 describe("an id that is in one batch twice", () => {

@@ -1,6 +1,7 @@
 import { holdfast, job, type Holdfast } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
 import type { Db } from "#src/stores/postgres/db.js";
 import { Notifier } from "#src/stores/postgres/notifier.js";
 import { deferred } from "../engine/scene.js";
@@ -103,6 +104,37 @@ describe("other processes hear of work", () => {
     await quiet();
     expect(heard()).toEqual([]);
   });
+});
+
+it("C-07 a notification alone stops no job, whoever sent it: the store must say so too", async () => {
+  const { address } = await scene();
+  const ends = deferred<void>();
+  const begun = [deferred<void>(), deferred<void>()];
+  const stopped: number[] = [];
+  const type = job({
+    type: "long",
+    input: z.object({ n: z.number() }),
+    async run({ input: { n }, signal }) {
+      signal.addEventListener("abort", () => stopped.push(n));
+      begun[n]?.resolve();
+      await Promise.race([ends.promise, new Promise((_, reject) => signal.addEventListener("abort", reject))]);
+    },
+  });
+  const hf = await holdfast({ store: address, jobs: [type], logger: false });
+  onTestFinished(() => hf.close());
+  const [first, second] = [await hf.enqueue(type, { n: 0 }), await hf.enqueue(type, { n: 1 })];
+  hf.work();
+  await Promise.all(begun.map(({ promise }) => promise));
+  const channel = `holdfast_${new URL(address).searchParams.get("schema")}`;
+  await server.query("SELECT pg_notify($1, $2)", [channel, `stranger cancel ${first.id}`]);
+  // Heard after the other, and by the same way.
+  const operator = await holdfast({ store: address, logger: false });
+  onTestFinished(() => operator.close());
+  await operator.cancel(second.id);
+  await expect(hf.result(type, second.id, { timeout: "10s" })).rejects.toMatchObject({ state: "cancelled" });
+  ends.resolve();
+  await hf.result(type, first.id, { timeout: "10s" });
+  expect(stopped).toEqual([1]);
 });
 
 describe("work that was enqueued beside a worker is offered to that worker first", () => {

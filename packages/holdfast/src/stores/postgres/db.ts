@@ -1,3 +1,4 @@
+import { InvalidOption } from "../../errors.js";
 import { fault, isConnectionLost, isServerFull, sqlState } from "./faults.js";
 import { Lending } from "./lending.js";
 
@@ -57,6 +58,8 @@ export interface DbOptions {
 const DEADLOCK = "40P01";
 // Never met where each statement sees what is committed, which is what every statement here is written for.
 const NOT_SERIALIZABLE = "40001";
+// A savepoint outside of any transaction.
+const NO_TRANSACTION = "25P01";
 // A pooler in transaction mode hands each statement to whichever connection is free, which has other statements prepared.
 const NOT_PREPARED = new Set(["26000", "42P05"]);
 const TRIES = 5;
@@ -221,7 +224,9 @@ export function callersRunner(tx: CallersTransaction, where: string): Runner {
         return rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
       } catch (error) {
         // Only who began the transaction can repeat it, and looks for these codes to know that it should.
-        if ([DEADLOCK, NOT_SERIALIZABLE].includes(sqlState(error))) throw error;
+        const code = sqlState(error);
+        if ([DEADLOCK, NOT_SERIALIZABLE].includes(code)) throw error;
+        if (code === NO_TRANSACTION) throw new InvalidOption("tx", "has no open transaction; run BEGIN on it first");
         throw fault(error, where);
       }
     },

@@ -1,4 +1,5 @@
 import { DiskFull, HoldfastError, StoreUnavailable, StoreUnreadable } from "../../errors.js";
+import { FINISHED_MEANWHILE } from "./insert-sql.js";
 
 /** An error of the driver or of PostgreSQL as Holdfast tells it. `where` is the address without the password. */
 export function fault(error: unknown, where: string): Error {
@@ -84,9 +85,12 @@ export function isTwice(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "23505";
 }
 
-/** What a statement of ours fails by on purpose, for want of anything milder that SQL has. */
-export function isDivisionByZero(error: unknown): boolean {
-  return sqlState(error instanceof HoldfastError ? error.cause : error) === "22012";
+/**
+ * Somebody else did the same in this moment, and what the statement saw is no longer so: asked again, it sees that. The
+ * first is what a statement fails by on purpose, for want of anything milder that SQL has.
+ */
+export function isRace(error: unknown): boolean {
+  return ["22012", FINISHED_MEANWHILE].includes(sqlState(error instanceof HoldfastError ? error.cause : error));
 }
 
 /** PostgreSQL's code of an error, also where a library has wrapped it, or else the system's. */

@@ -1,6 +1,6 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { OF_USER } from "../../unique-key.js";
-import { insertTexts } from "./insert-sql.js";
+import { insertTexts, refuseFinished } from "./insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
 import { staleParts } from "./stale.js";
@@ -15,10 +15,12 @@ import { LANE_UNUSED_MS } from "./upkeep.js";
 export const FUNCTIONS: Migration = {
   version: 2,
   name: "functions for SQL",
-  up: (settings) => `${enqueue(settings)}
+  up: (settings) => `${refuseFinished(settings.schema)}
+${enqueue(settings)}
 ${expireStale(settings)}
 REVOKE ALL ON FUNCTION ${Object.values(signatures(settings)).join(", ")} FROM PUBLIC;`,
-  down: (settings) => `DROP FUNCTION ${Object.values(signatures(settings)).join(", ")};`,
+  down: (settings) =>
+    `DROP FUNCTION ${[...Object.values(signatures(settings)), `${settings.schema}.refuse_finished(uuid[])`].join(", ")};`,
 };
 
 export function signatures({ schema: s, userType }: SchemaSettings): { enqueue: string; expireStale: string } {
@@ -76,7 +78,7 @@ DECLARE
   the_id uuid := enqueue.id;
   the_run_at bigint; the_expiry bigint; the_tags text; the_key text; the_holder uuid;
   field text; given text; longest integer;
-  is_new boolean; is_known boolean; is_lost boolean;
+  is_new boolean; is_known boolean; is_lost boolean; is_checked boolean;
 BEGIN
 ${checks}
   -- The time in front, as in every id: index pages fill in order.
@@ -88,11 +90,11 @@ ${checks}
     SELECT g.tag, min(g.place) AS place FROM unnest(enqueue.tags) WITH ORDINALITY AS g (tag, place) GROUP BY g.tag) d INTO the_tags;
 ${lane(settings)}
   IF the_key IS NULL THEN
-    ${bind(texts.plain(null), values)} INTO given;
+    ${bind(texts.plain(null), values)} INTO given, is_checked;
     is_new := given IS NULL;
   ELSE
     FOR trial IN 1..20 LOOP
-      ${bind(texts.keyed(null), values)} INTO given, is_new, is_known, is_lost;
+      ${bind(texts.keyed(null), values)} INTO given, is_new, is_known, is_lost, is_checked;
       IF is_lost THEN
         RAISE EXCEPTION 'enqueue: % was enqueued this moment, with another key; try again', the_id USING ERRCODE = '40001';
       END IF;

@@ -4,19 +4,20 @@ import { jsonBytes } from "../../json.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { isDivisionByZero, isLockTimeout, isRowsFault, isTwice } from "./faults.js";
+import { isLockTimeout, isRace, isRowsFault, isTwice } from "./faults.js";
 import { insertTexts } from "./insert-sql.js";
-import type { SchemaSettings } from "./schema.js";
 import { NOW, once, orNull, textArray, type Sql } from "./sql.js";
 
 type Keyed = NewJob & { unique: UniqueKey };
 
-// How long a keyed job waits for somebody's open transaction that is about to take its key. On connections of our own,
-// where the rest of the batch waits with it, for a moment: it is asked again. Inside a transaction, which holds up nobody
-// but itself, for as long as most transactions take.
-const KEY_WAIT_MS = { own: 30, inside: 2_000 };
-// Waits that one batch may go through until it is known which of its jobs have to be asked again.
-const MOST_WAITS = 20;
+// How long a job waits for somebody's open transaction that is about to take its key or its id, or has locked its user's
+// row. On connections of our own, where the rest of the batch waits with it, for a moment: it is asked again. Inside a
+// transaction, which holds up nobody but itself, for as long as most transactions take.
+const WAIT_MS = { own: 30, impatient: 1, inside: 2_000 };
+// Waits that one batch may go through until it is known which of its jobs have to be asked again, and how many of them
+// are long.
+const MOST_WAITS = 400;
+const PATIENT_WAITS = 5;
 const MOST_RACES = 5;
 
 /** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
@@ -54,16 +55,14 @@ export interface InsertOperations {
 }
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
-export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "users">): InsertOperations {
+export function insertOperations(sql: Sql): InsertOperations {
   const { s, user } = sql;
   const texts = insertTexts(sql);
   const { given } = texts;
-  const insertPlain: Statement = sql.statement("insert", texts.plain(null));
-  // An id that others insert in the same moment is an error, which spares each job a look of its own.
-  const insertQuickly: Statement = sql.statement("insert_quickly", texts.plain(null, ""));
-  // A job that refers to its user waits for whoever has locked the user's row, and its batch with it.
-  const insertReferring: Statement | null =
-    users === null ? null : sql.statement("insert_referring", texts.plain(impatient(19)));
+  const insertInside: Statement = sql.statement("insert_inside", texts.plain(null));
+  // Whoever has the id in an open transaction, or has locked the user's row, would hold up the whole batch.
+  const insertQuickly: Statement = sql.statement("insert_quickly", texts.quick(impatient(19)));
+  const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(19)));
   const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(19)));
   const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
@@ -111,20 +110,20 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
     `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = $2::json`,
   );
 
-  async function insertRows(runner: InsertRunner, values: unknown[]): Promise<Row[]> {
+  async function insertRows(runner: InsertRunner, values: unknown[], wait: number): Promise<Row[]> {
     // Inside a transaction it is waited for as whoever began that has set it.
-    if (runner.inside) return runner.run(insertPlain, values);
-    if (insertReferring !== null) return runner.run(insertReferring, [...values, keyWaitMs(runner)]);
+    if (runner.inside) return runner.run(insertInside, values);
     try {
-      return await runner.run(insertQuickly, values);
+      return await runner.run(insertQuickly, [...values, wait]);
     } catch (error) {
-      if (!isTwice(error)) throw error;
-      return runner.run(insertPlain, values);
+      // With a look at what is known first: what is told by that waits for nobody.
+      if (![isTwice, isRace, isLockTimeout].some((is) => is(error))) throw error;
+      return runner.run(insertPlain, [...values, wait]);
     }
   }
 
-  const plain: Attempt<NewJob> = async (runner, jobs, { now }) => {
-    const [[fresh]] = (await insertRows(runner, columnsOf(jobs, now))) as [Row];
+  const plain: Attempt<NewJob> = async (runner, jobs, asked) => {
+    const [[fresh]] = (await insertRows(runner, columnsOf(jobs, asked.now), waitMs(runner, asked))) as [Row];
     if (fresh === null) return jobs.map(() => INSERTED);
     const inserted = new Set((fresh as string).split(","));
     return jobs.map((job) => (inserted.has(job.id) ? INSERTED : { status: "duplicate", of: job.id, replaced: false }));
@@ -138,7 +137,7 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
   const keyed: Attempt<Keyed> = async (runner, jobs, asked) => {
     const answers: (InsertAnswer | "busy")[] = [];
     // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
-    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, asked.now), keyWaitMs(runner)]);
+    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, asked.now), waitMs(runner, asked)]);
     await calm(runner, runner.inside, rowsIn[0]?.[3]);
     const held: { at: number; job: Keyed }[] = [];
     const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
@@ -178,7 +177,7 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
     if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
     const became = await runner.together(async (apart) => {
-      const [[id, state, queue, type, before]] = (await apart.run(lockHolder, [of, keyWaitMs(runner)])) as [Row];
+      const [[id, state, queue, type, before]] = (await apart.run(lockHolder, [of, waitMs(runner, asked)])) as [Row];
       const waits = id !== null && isWaiting(state as State);
       // Before the holder was locked, it may have lost the key to another job. That one's it stays.
       const stillHolds = (await apart.run(waits ? lockKey : lookAtKey, [job.unique.key, of])).length > 0;
@@ -215,7 +214,7 @@ export function insertOperations(sql: Sql, { users }: Pick<SchemaSettings, "user
       // Whatever it is that is locked, not every job has to find out alone.
       if (isBusy && --asked.waits <= 0) return jobs.map(() => "busy");
       // Somebody else has inserted an id of these with another key: asked again, that is seen before a key is taken.
-      if (isDivisionByZero(error) && --asked.races >= 0) return splitting(runner, jobs, write, asked);
+      if (isRace(error) && --asked.races >= 0) return splitting(runner, jobs, write, asked);
       if (jobs.length === 1) return [isBusy ? "busy" : notStored(error)];
       const middle = Math.ceil(jobs.length / 2);
       return [
@@ -257,8 +256,9 @@ function holdsNul(json: string): boolean {
   return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
 }
 
-function keyWaitMs({ inside }: InsertRunner): number {
-  return inside ? KEY_WAIT_MS.inside : KEY_WAIT_MS.own;
+function waitMs({ inside }: InsertRunner, { waits }: Asked): number {
+  if (inside) return WAIT_MS.inside;
+  return waits > MOST_WAITS - PATIENT_WAITS ? WAIT_MS.own : WAIT_MS.impatient;
 }
 
 function keyIsBusy(cause: unknown): StoreUnavailable {

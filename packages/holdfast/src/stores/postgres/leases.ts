@@ -131,9 +131,10 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
      FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
   );
+  // A job that is being deleted takes no more lines: nobody would delete them with it.
   const noteLog = sql.statement(
     "log",
-    `WITH ${NOW}, ${heldRows("")} INSERT INTO ${s}.log (job, at, line)
+    `WITH ${NOW}, ${heldRows("FOR KEY SHARE SKIP LOCKED")} INSERT INTO ${s}.log (job, at, line)
      SELECT l.id, l.at, l.line FROM unnest($4::uuid[], $5::bigint[], $6::text[]) WITH ORDINALITY AS l (id, at, line, place)
      WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.place`,
   );

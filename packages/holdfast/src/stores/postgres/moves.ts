@@ -6,7 +6,10 @@ import type { Sql } from "./sql.js";
  * with the rows that left the live table.
  */
 export interface Moves {
-  /** Adds the rows of `from` to the archive; columns that change are given as SQL over `g`. */
+  /**
+   * Adds the rows of `from` to the archive; columns that change are given as SQL over `g`. A job that is there already
+   * stays as it ended first: a caller's REPEATABLE READ can enqueue its id again, since it does not see that.
+   */
   archive(from: string, changed: Partial<Record<string, string>>): string;
   /** Frees the unique keys that end with their job. */
   free: string;
@@ -22,7 +25,7 @@ export function movesFor({ s }: Sql): Moves {
       const values = COMMON.map((column) => changed[column] ?? `g.${column}`);
       return `INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at)
         SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t) FROM ${from}
-        RETURNING id, queue, type, state`;
+        ON CONFLICT (id) DO NOTHING RETURNING id, queue, type, state`;
     },
     free: `DELETE FROM ${s}.keys WHERE scope IN ('live', 'waiting')
       AND key = ANY (ARRAY(SELECT key FROM gone WHERE key IS NOT NULL))

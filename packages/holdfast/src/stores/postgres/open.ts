@@ -139,7 +139,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
   const db = new Db(pool, where, { owned: options.pool === undefined });
   const sql = sqlFor(settings.schema, userType);
-  const inserts = insertOperations(sql, settings);
+  const inserts = insertOperations(sql);
   const typesIndex = new TypesIndex(sql, db);
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
@@ -296,10 +296,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       under(async () => {
         const callers = readTransaction(tx);
         return turns.take(callers, async () => {
-          const runner = callersRunner(callers, where);
-          const answer = await leases.settleIn(runner, outcome, note, time());
-          if (notifies && answer !== "lost") await notifier.sendIn(runner, { kind: "finished" });
-          return answer;
+          // In a savepoint, also to know that a transaction is open: without one the job would be complete for good.
+          return insideOf(callersRunner(callers, where)).apart(async (runner) => {
+            const answer = await leases.settleIn(runner, outcome, note, time());
+            if (notifies && answer !== "lost") await notifier.sendIn(runner, { kind: "finished" });
+            return answer;
+          });
         });
       }),
     note: (notes) => under(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
