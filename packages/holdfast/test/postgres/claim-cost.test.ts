@@ -123,6 +123,26 @@ describe("claims over several queues", () => {
     expect(await claimIds(store, { limit: 1_000 })).toHaveLength(jobs.length - 10 - others.length);
   });
 
+  it("pass over what an open transaction has locked, however much more than they want that is", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert(newJobs(8, { queue: "mail" }));
+    const others = newJobs(50, { queue: "other" });
+    await store.insert(others);
+    await lockQueue(schema, "mail");
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.push(...(await claimIds(store, { limit: 4 })));
+    expect(ids).toEqual(others.slice(0, 12).map(({ id }) => id));
+  });
+
+  it("take no job of lower priority before one that lies behind what is locked", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert(newJobs(8, { queue: "mail", priority: 5 }));
+    const others = newJobs(10, { queue: "other", priority: 5 });
+    await store.insert([...newJobs(10, { queue: "other" }), ...others]);
+    await lockQueue(schema, "mail");
+    expect(await claimIds(store, { limit: 4 })).toEqual(others.slice(0, 4).map(({ id }) => id));
+  });
+
   it("look again soon for what others have locked", async () => {
     const { store, schema } = await openStore(server);
     await store.insert([newJob()]);
@@ -146,6 +166,14 @@ describe("claims over several queues", () => {
     expect(order).toEqual(jobs.map(({ id }) => id));
   });
 });
+
+/** Locks the jobs of a queue until the test is over. */
+async function lockQueue(schema: string, queue: string): Promise<void> {
+  const operator = await server.client();
+  onTestFinished(() => operator.end());
+  await operator.query("BEGIN");
+  await operator.query(`SELECT 1 FROM ${schema}.live WHERE queue = $1 FOR UPDATE`, [queue]);
+}
 
 /** The statement that a claim of ten sends. */
 async function claimStatement(schema: string): Promise<{ text: string; values: unknown[] }> {

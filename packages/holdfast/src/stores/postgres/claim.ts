@@ -30,6 +30,15 @@ export function claimOperation(
     const byType = match !== EVERY_TYPE;
     const due = `${match} AND j.priority = l.priority
       AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)`;
+    /** Of each lane of a level the first that nobody has locked, and of those the first of all. */
+    const found = (within: string, when = "true"): string => `(
+            SELECT d.* FROM lane l CROSS JOIN LATERAL (
+              SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
+              FROM ${s}.live j WHERE ${due} AND (j.due_at, j.seq) ${within}
+              ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
+            ) d
+            WHERE l.priority = v.priority AND ${when} ORDER BY d.due_at, d.seq LIMIT $3
+          )`;
     const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
     return sql.statement(
       name,
@@ -46,7 +55,7 @@ export function claimOperation(
       picked AS MATERIALIZED (
         SELECT p.* FROM level v
         -- Of several lanes none need be locked beyond the last job that can be wanted; as many again for those that
-        -- others have locked.
+        -- others have locked. If they have more than that, what lies beyond is wanted after all.
         LEFT JOIN LATERAL (
           SELECT c.due_at, c.seq FROM lane l CROSS JOIN LATERAL (
             SELECT j.due_at, j.seq FROM ${s}.live j WHERE ${due} ORDER BY j.due_at, j.seq LIMIT 2 * $3
@@ -54,13 +63,8 @@ export function claimOperation(
           WHERE v.lanes > 1 AND l.priority = v.priority ORDER BY c.due_at, c.seq OFFSET 2 * $3 - 1 LIMIT 1
         ) b ON true
         CROSS JOIN LATERAL (
-          SELECT d.* FROM lane l CROSS JOIN LATERAL (
-            SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
-            FROM ${s}.live j
-            WHERE ${due} AND (j.due_at, j.seq) <= (coalesce(b.due_at, ${LATEST}), coalesce(b.seq, ${LATEST}))
-            ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
-          ) d
-          WHERE l.priority = v.priority ORDER BY d.due_at, d.seq LIMIT $3
+          ${found(`<= (coalesce(b.due_at, ${LATEST}), coalesce(b.seq, ${LATEST}))`)}
+          UNION ALL ${found("> (b.due_at, b.seq)", "b.due_at IS NOT NULL")}
         ) p LIMIT $3
       ),
       size AS MATERIALIZED (SELECT sum(input_bytes) AS bytes FROM picked),
