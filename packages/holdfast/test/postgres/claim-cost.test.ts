@@ -2,6 +2,7 @@ import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { PgPool } from "#src/stores/postgres/db.js";
 import {
+  addAll,
   claim,
   claimIds,
   claimRequest,
@@ -90,6 +91,19 @@ describe("claims that come back full begin where the last one ended", () => {
     await store.insert([late]);
     let claims = 0;
     while (!(await claimIds(store, { limit: 10 })).includes(late.id)) expect(++claims).toBeLessThan(4_000);
+  });
+
+  it("and once they have found some of it, take the rest before anything later", async () => {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob()]);
+    await fill(server, schema, 60_000);
+    for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
+    const late = new Set(await addAll(store, newJobs(300, { runAt: 0 })));
+    const isLate = async (): Promise<boolean> => late.has((await claimIds(store, { limit: 10 }))[0] ?? "");
+    let claims = 0;
+    while (!(await isLate())) expect(++claims).toBeLessThan(4_000);
+    for (let more = 1; more < 30; more++) expect(await isLate()).toBe(true);
+    expect(await isLate()).toBe(false);
   });
 
   it("and what lies below is claimed when nothing else is left", async () => {

@@ -145,9 +145,8 @@ export function claimOperation(
 
   async function once(runner: Runner, request: ClaimRequest, lanes: Floors, now: number | null): Promise<Claim> {
     const { queues, types, limit, bytes, worker, leaseMs } = request;
-    const begun = performance.now();
-    const from = lanes.columns(begun);
-    const values = [now, queues, limit, bytes, worker, leaseMs, ...from.columns];
+    const look = lanes.look(request, performance.now());
+    const values = [now, queues, limit, bytes, worker, leaseMs, ...look.columns];
     const rows =
       types === null
         ? await runner.run(plain, values)
@@ -165,15 +164,12 @@ export function claimOperation(
     const jobs = rows.map(readClaimed);
     const at = last?.[AT] as number;
     if (!isShort) {
-      lanes.took(
-        rows.map((row) => readPlace(row, types !== null)),
-        begun,
-        from.whole,
-      );
+      const places = rows.map((row) => readPlace(row, types !== null));
+      lanes.took(look, places, performance.now());
       return { at, jobs, nextDueAt: null };
     }
-    lanes.clear();
-    if (from.whole) return { at, jobs, nextDueAt: (last?.[PREV_DUE] as number | null | undefined) ?? null };
+    lanes.clear(request);
+    if (look.whole) return { at, jobs, nextDueAt: (last?.[PREV_DUE] as number | null | undefined) ?? null };
     // What lies below the floors is all that is left.
     return jobs.length === 0 ? once(runner, request, lanes, now) : { at, jobs, nextDueAt: at };
   }
