@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import type { Db } from "#src/stores/postgres/db.js";
 import { Notifier } from "#src/stores/postgres/notifier.js";
+import { claim, newJobs } from "#src/testing/exercise-store/builders.js";
 import { deferred } from "../engine/scene.js";
 import { addressOf, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -78,6 +79,19 @@ describe("other processes hear of work", () => {
     gate.resolve();
   });
 
+  it("when a claim of the same process leaves some of it for want of room", async () => {
+    const { address, heard, quiet } = await scene();
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    await store.migrate();
+    expect(await claim(store)).toEqual([]);
+    await store.insert(newJobs(3, { input: JSON.stringify("x".repeat(100)) }));
+    expect(await claim(store, { bytes: 150 })).toHaveLength(1);
+    await store.close();
+    await quiet();
+    expect(heard()).toEqual(["work"]);
+  });
+
   it("from inside a transaction when that commits, the same process included", async () => {
     const { address } = await scene();
     const hf = await client(address, "1h");
@@ -150,19 +164,19 @@ describe("work that was enqueued beside a worker is offered to that worker first
       },
     };
   }
-  const claim = (): Promise<number> => Promise.resolve(1);
+  const claiming = (): Promise<number> => Promise.resolve(1);
 
   it("others hear nothing if its claim takes all of it", async () => {
     const { notifier: to, said } = notifier();
     to.offer();
-    await to.whileClaiming(claim, () => true);
+    await to.whileClaiming(claiming, () => true);
     expect(await said()).toEqual([]);
   });
 
   it("others hear of it if the claim leaves some, fails, or never comes", async () => {
     const left = notifier();
     left.notifier.offer();
-    await left.notifier.whileClaiming(claim, () => false);
+    await left.notifier.whileClaiming(claiming, () => false);
     expect(await left.said()).toEqual(["me work"]);
 
     const failed = notifier();

@@ -119,7 +119,9 @@ export function claimOperation(
       ),
       after AS (
         SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END,
-          CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END) AS next
+          CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END,
+          -- There is more, for which there was no room.
+          CASE WHEN (SELECT count(*) FROM picked) > (SELECT count(*) FROM chosen) THEN (SELECT now FROM t) END) AS next
         FROM ${s}.lanes l CROSS JOIN LATERAL (
           SELECT due_at FROM ${s}.live j
           WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
@@ -163,13 +165,15 @@ export function claimOperation(
     );
     const jobs = rows.map(readClaimed);
     const at = last?.[AT] as number;
-    if (!isShort) {
+    const next = isShort ? (last?.[PREV_DUE] as number | null) : null;
+    const isCut = next === at;
+    if (!isShort || isCut) {
       const places = rows.map((row) => readPlace(row, types !== null));
       lanes.took(look, places, performance.now());
-      return { at, jobs, nextDueAt: null };
+      return { at, jobs, nextDueAt: next };
     }
     lanes.clear(request);
-    if (look.whole) return { at, jobs, nextDueAt: (last?.[PREV_DUE] as number | null | undefined) ?? null };
+    if (look.whole) return { at, jobs, nextDueAt: next };
     // What lies below the floors is all that is left.
     return jobs.length === 0 ? once(runner, request, lanes, now) : { at, jobs, nextDueAt: at };
   }

@@ -278,7 +278,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         const everything = request.queues === null && request.types === null;
         return notifier.whileClaiming(
           () => claim(db, request, time()),
-          ({ jobs }) => everything && jobs.length < request.limit,
+          // One that knows of more that is due was cut for want of room, or has yet to look from the start.
+          ({ at, jobs, nextDueAt }) => everything && jobs.length < request.limit && nextDueAt !== at,
         );
       }),
     start: (marks) => under(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
