@@ -19,4 +19,17 @@ describe("upkeep", () => {
       { queue: "default", type: "mail", state: "completed", count: 120_000 },
     ]);
   });
+
+  it.each([
+    [
+      "is not taken twice by those who ask in the same moment, and of whom one read the clock before the other",
+      5_000,
+      false,
+    ],
+    ["is not lost for long when the clock was set back", 70_000, true],
+  ])("a turn %s", async (_what, aheadMs, isGiven) => {
+    const { store, sql } = await openScene(server);
+    await sql("INSERT INTO $s.turns SELECT 'duty', extract(epoch FROM clock_timestamp()) * 1000 + $1", [aheadMs]);
+    expect(await store.turn("duty", 60_000)).toBe(isGiven);
+  });
 });

@@ -58,10 +58,11 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
      ), ${moves.deleteBeside("gone", "own keys")}
      SELECT count(*)::float8 FROM gone`,
   );
+  // One that lies ahead of us was taken this moment by somebody who read the clock later, or before the clock was set back.
   const turn = sql.statement(
     "turn",
     `WITH ${NOW} INSERT INTO ${s}.turns (name, at) SELECT $2, now FROM t
-     ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE turns.at <= excluded.at - $3::bigint OR turns.at > excluded.at RETURNING 1`,
+     ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE turns.at <= excluded.at - $3::bigint OR turns.at > excluded.at + $3::bigint RETURNING 1`,
   );
   const fold = sql.statement(
     "fold",
