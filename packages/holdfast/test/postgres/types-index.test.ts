@@ -1,6 +1,13 @@
-import { expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { Db } from "#src/stores/postgres/db.js";
+import { sqlFor } from "#src/stores/postgres/sql.js";
+import { TypesIndex } from "#src/stores/postgres/types-index.js";
+import { upkeepOperations } from "#src/stores/postgres/upkeep.js";
 import { claim, claimIds, newJob } from "#src/testing/exercise-store/builders.js";
-import { fill, openScene, type RunSql } from "./scene.js";
+import { until } from "#src/testing/exercise-store/until.js";
+import { startProxy } from "./proxy.js";
+import { login, newRole } from "./roles.js";
+import { fill, openScene, type RunSql, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -29,14 +36,18 @@ it("the first claim for types makes it", async () => {
   expect(await indexState(sql)).toBe(true);
 });
 
-it("what a process that died left half made is made anew", async () => {
-  const { store, sql } = await openScene(server);
+it.each([
+  ["small", 1],
+  ["full", MANY],
+])("what a process that died left half made is made anew, in a %s table", async (_size, count) => {
+  const { store, sql, schema } = await openScene(server);
   const other = newJob({ type: "other" });
   await store.insert([other]);
+  await fill(server, schema, count);
   await sql("CREATE INDEX live_types ON $s.live (type)");
   await sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('$s.live_types')");
   expect(await claimIds(store, { types: ["other"] })).toEqual([other.id]);
-  expect(await indexState(sql)).toBe(true);
+  await until("the index", async () => (await indexState(sql)) === true);
 });
 
 it("in a full table claims go on while it is made, and closing does not wait for it", async () => {
@@ -54,4 +65,111 @@ it("in a full table claims go on while it is made, and closing does not wait for
   expect(await indexState(sql)).toBe(false);
   await backup.sql("COMMIT");
   await vi.waitFor(async () => expect(await indexState(sql)).toBe(true), { timeout: 10_000, interval: 100 });
+});
+
+/** What a process knows of the index, on connections of its own, which notice soon that they wait for each other. */
+function processOf(
+  { schema }: Scene,
+  pool = server.pool({ max: 2, options: "-c deadlock_timeout=10ms" }),
+  answerMs = 30_000,
+): TypesIndex {
+  const sql = sqlFor(`"${schema}"`, "text");
+  const index = new TypesIndex(sql, new Db(pool, "the test", { owned: false, answerMs }), upkeepOperations(sql));
+  onTestFinished(async () => {
+    await index.stop();
+    await pool.end();
+  });
+  return index;
+}
+
+/** A full table whose index is not there yet. */
+async function fullTable(): Promise<Scene> {
+  const scene = await openScene(server);
+  await scene.store.insert([newJob()]);
+  await fill(server, scene.schema, MANY);
+  return scene;
+}
+
+/** How many sessions are making the index, or wait until they can. */
+async function making({ sql, schema }: Scene): Promise<number> {
+  const found = await sql(
+    "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND starts_with(query, 'CREATE INDEX') AND strpos(query, $1) > 0",
+    [schema],
+  );
+  return found.length;
+}
+
+describe("when several processes want it", () => {
+  it("one of those that start together makes it, and it is whole", async () => {
+    const scene = await fullTable();
+    const { session, sql } = scene;
+    const processes = [processOf(scene), processOf(scene), processOf(scene)];
+    // While somebody has the table so, nobody can begin to make it, nor see that another waits to.
+    const holder = await session();
+    await holder.sql("BEGIN");
+    await holder.sql("LOCK TABLE $s.live IN SHARE UPDATE EXCLUSIVE MODE");
+    await Promise.all(processes.map((each) => each.ensure()));
+    // Whoever has waited for so long looks no more whether it waits in vain: that is left to whoever comes to wait next.
+    await until("all who would make it to wait", async () => {
+      const [row] = await sql<{ all: boolean | null }>(
+        "SELECT bool_and(waitstart < clock_timestamp() - interval '100 ms') AS all FROM pg_locks WHERE relation = '$s.live'::regclass AND NOT granted",
+      );
+      return row?.all === true;
+    });
+    await holder.sql("COMMIT");
+    await until("the index", async () => (await making(scene)) === 0);
+    expect(await indexState(sql)).toBe(true);
+    await until("its maker to use it", () => processes.some(({ isThere }) => isThere));
+    const later = processOf(scene);
+    await later.ensure();
+    expect(later.isThere).toBe(true);
+  });
+
+  it("none takes it for usable if its making met a deadlock", async () => {
+    const scene = await fullTable();
+    const { session, sql } = scene;
+    const index = processOf(scene);
+    const writer = await session();
+    await writer.sql("BEGIN");
+    await writer.sql("LOCK TABLE $s.live IN ROW EXCLUSIVE MODE");
+    await index.ensure();
+    await until("the index to be half made", async () => (await indexState(sql)) === false);
+    // It waits for what was begun before it, which waits for the table; and it is the first to notice.
+    const reader = await session();
+    await reader.sql("SET deadlock_timeout = '1h'");
+    await reader.sql("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    await reader.sql("SELECT 1 FROM $s.lanes");
+    const locking = reader.sql("LOCK TABLE $s.live IN SHARE UPDATE EXCLUSIVE MODE");
+    await until("the reader to wait", async () => {
+      const waits = await sql("SELECT 1 FROM pg_locks WHERE relation = '$s.live'::regclass AND NOT granted");
+      return waits.length > 0;
+    });
+    await writer.sql("COMMIT");
+    await locking;
+    await reader.sql("COMMIT");
+    await until("nobody to make it", async () => (await making(scene)) === 0);
+    await index.ensure();
+    expect(await indexState(sql)).toBe(false);
+    expect(index.isThere).toBe(false);
+  });
+});
+
+it("a process that may not make it leaves the turn to one that may", async () => {
+  const scene = await fullTable();
+  const { role, address } = await login(server, scene, await newRole(server, "worker"));
+  await scene.sql(`GRANT USAGE ON SCHEMA $s TO ${role}; GRANT ALL ON $s.live, $s.turns TO ${role}`);
+  await processOf(scene, server.pool({ connectionString: address.replace(/\?.*/, "") })).ensure();
+  const owner = processOf(scene);
+  await owner.ensure();
+  await until("the index", () => owner.isThere);
+});
+
+it("a claim does not wait for it on a connection that went silent", async () => {
+  const scene = await openScene(server);
+  const proxy = await startProxy(server.url());
+  const pool = server.pool({ connectionString: proxy.url, max: 1 });
+  const index = processOf(scene, pool, 200);
+  await pool.query("SELECT 1");
+  proxy.swallow();
+  await expect(index.ensure()).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
 });

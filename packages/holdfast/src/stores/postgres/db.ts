@@ -100,13 +100,19 @@ export class Db implements Runner {
   }
 
   /**
-   * A single statement that may take as long as it needs, outside of any transaction. When `signal` is aborted it is not
-   * waited for any longer, and its connection given up; the server goes on with it.
+   * A single statement that may take as long as it needs, outside of any transaction, and is tried once: what it leaves
+   * behind when it fails may be in the way of another try. When `signal` is aborted it is not waited for any longer, and its
+   * connection given up; the server goes on with it.
    */
   async runLong(text: string, signal: AbortSignal): Promise<void> {
-    await this.#retrying(() =>
-      this.#lending.using((client) => Promise.race([client.query({ text }), abortOf(signal)])),
-    );
+    try {
+      await this.#lending.using((client) => {
+        signal.throwIfAborted();
+        return Promise.race([client.query({ text }), abortOf(signal)]);
+      });
+    } catch (error) {
+      throw fault(error, this.#where);
+    }
   }
 
   /** All or nothing. Repeated from the start if it met a deadlock. */

@@ -140,11 +140,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const db = new Db(pool, where, { owned: options.pool === undefined });
   const sql = sqlFor(settings.schema, userType);
   const inserts = insertOperations(sql);
-  const typesIndex = new TypesIndex(sql, db);
+  const upkeep = upkeepOperations(sql);
+  const typesIndex = new TypesIndex(sql, db, upkeep);
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
   const changes = changeOperations(sql);
-  const upkeep = upkeepOperations(sql);
   const queries = queryOperations(sql);
   const importLegacy = importOperation(sql, queries);
   const schedules = scheduleOperations(sql, inserts);
