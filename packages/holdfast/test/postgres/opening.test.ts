@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { refuseUnfit } from "#src/stores/postgres/unfit.js";
+import { newJob } from "#src/testing/exercise-store/builders.js";
 import { startChild } from "../sqlite/child.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { openStore } from "./scene.js";
@@ -38,5 +39,28 @@ describe("a server that Holdfast cannot work on is refused in one sentence", () 
 
   it.each(["UTF8", "SQL_ASCII"])("%s will do", async (encoding) => {
     await refuseUnfit(answering(150_000, encoding), "there");
+  });
+});
+
+describe("closing a store twice", () => {
+  it("waits both times for what is under way", async () => {
+    const { store } = await openStore(server);
+    const told: string[] = [];
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    const asked = new Promise<void>((resolve) => {
+      const query = async (): Promise<never> => {
+        resolve();
+        await answered;
+        throw Object.assign(new Error("no"), { code: "25P02" });
+      };
+      void Promise.resolve(store.insertIn({ query }, [newJob()])).catch(() => told.push("call"));
+    });
+    await asked;
+    const closing = ["first", "second"].map((name) => store.close().then(() => told.push(name)));
+    setImmediate(answer);
+    await Promise.all(closing);
+    expect(told[0]).toBe("call");
+    expect(told.toSorted()).toEqual(["call", "first", "second"]);
   });
 });

@@ -9,6 +9,8 @@ import { Lending } from "./lending.js";
 export interface Statement {
   name: string;
   text: string;
+  /** Without a name, but never long under way: given up as one with a name is. */
+  brief?: true;
 }
 
 /** One row, column by column: made and read at half the cost of an object. */
@@ -51,7 +53,7 @@ export interface PgPool extends PgQueryable {
 export interface DbOptions {
   /** False: the pool is the caller's, and stays open. */
   owned?: boolean;
-  /** How long a statement with a name may go without an answer before its connection is given up. */
+  /** How long a statement with a name, or a brief one, may go without an answer before its connection is given up. */
   answerMs?: number;
 }
 
@@ -152,9 +154,10 @@ export class Db implements Runner {
     }
   }
 
-  async #query(client: PgClient, mode: Mode, { name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
+  async #query(client: PgClient, mode: Mode, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const { name, text, brief = false } = statement;
     const config: PgQuery = { text, values, rowMode: "array", types: TYPES };
-    if (name !== "") config.query_timeout = this.#answerMs;
+    if (name !== "" || brief) config.query_timeout = this.#answerMs;
     if (name !== "" && mode.prepare) config.name = name;
     return (await client.query(config)).rows;
   }

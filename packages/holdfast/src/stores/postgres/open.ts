@@ -8,7 +8,7 @@ import { readAccess, type AccessOptions } from "./access.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connections.js";
-import { callersRunner, Db, Turns, type CallersTransaction, type PgPool, type Runner, type Statement } from "./db.js";
+import { callersRunner, Db, Turns, type CallersTransaction, type PgPool } from "./db.js";
 import { examine } from "./doctor/doctor.js";
 import type { Finding } from "./doctor/finding.js";
 import { insertOperations, type InsertRunner } from "./insert.js";
@@ -21,6 +21,7 @@ import { migrate, undoMigrations, type UndoOptions } from "./migrate.js";
 import { Notifier, NOTIFY } from "./notifier.js";
 import { migrationScript, type ScriptOptions } from "./plan.js";
 import { queryOperations } from "./queries.js";
+import { insideOf } from "./savepoints.js";
 import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
@@ -171,6 +172,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const turns = new Turns();
   const pending = new Set<Promise<unknown>>();
   let closed = false;
+  let closing: Promise<void> | null = null;
   let claimedAt = Number.NEGATIVE_INFINITY;
 
   /** A call under way: closing waits for it. */
@@ -183,6 +185,15 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     } finally {
       pending.delete(call);
     }
+  }
+
+  async function close(): Promise<void> {
+    closed = true;
+    listeners.clear();
+    await listener.stop();
+    await notifier.stop();
+    await Promise.allSettled([...pending, typesIndex.stop()]);
+    await db.end();
   }
 
   function hint(...hints: Hint[]): void {
@@ -239,15 +250,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         const most = options.pool === undefined ? connections + (notifies ? 1 : 0) : null;
         return examine(db, { settings, schema: schemaName, connections: most, clock, time });
       }),
-    async close() {
-      if (closed) return;
-      closed = true;
-      listeners.clear();
-      await listener.stop();
-      await notifier.stop();
-      await Promise.allSettled([...pending, typesIndex.stop()]);
-      await db.end();
-    },
+    close: () => (closing ??= close()),
 
     insert: (jobs) =>
       under(async () => {
@@ -415,32 +418,6 @@ function differentSchedules(firings: readonly Firing[]): Firing[][] {
     parts.at(-1)?.push(firing);
   }
   return parts;
-}
-
-const SAVE: Statement = { name: "", text: "SAVEPOINT holdfast" };
-const KEEP: Statement = { name: "", text: "RELEASE SAVEPOINT holdfast" };
-const UNDO: Statement = { name: "", text: "ROLLBACK TO SAVEPOINT holdfast" };
-
-/** Writing inside a transaction that is open already: what fails goes back to where it began, and no further. */
-function insideOf(runner: Runner): InsertRunner {
-  const inside: InsertRunner = {
-    inside: true,
-    run: (statement, values) => runner.run(statement, values),
-    async apart(work) {
-      await runner.run(SAVE, []);
-      try {
-        const answer = await work(inside);
-        await runner.run(KEEP, []);
-        return answer;
-      } catch (error) {
-        // What went wrong first is what counts, not that a connection which is gone cannot go back.
-        await runner.run(UNDO, []).catch(() => {});
-        throw error;
-      }
-    },
-    together: (work) => work(runner),
-  };
-  return inside;
 }
 
 function readTransaction(tx: unknown): CallersTransaction {
