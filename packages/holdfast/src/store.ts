@@ -91,7 +91,8 @@ export interface Store {
   /**
    * Turns slots into jobs. For each schedule all or nothing, in one transaction: if it is still the version that was
    * read, and its last slot would not move back, its next run and last slot are set, the jobs inserted, the slots kept.
-   * A job whose id exists is the same job, and counts as made. The jobs' keys keep on conflict, never replace.
+   * A job whose id exists is the same job, and counts as made. The jobs' keys keep on conflict, never replace. A schedule
+   * that somebody's open transaction keeps from being fired is `busy`, and holds up no other.
    */
   fire(firings: readonly Firing[]): Promise<FireAnswer[]>;
 
@@ -462,13 +463,14 @@ export interface KeptSlot extends Omit<FiredSlot, "job"> {
 }
 
 /**
- * `changed`: nothing was done. Otherwise each slot's answer, in their order. A job whose unique key is held is not
+ * `changed`: it is there in another version, or gone. `busy`: somebody's open transaction has locked it or what its jobs
+ * need, and it is to be asked again. With both, nothing was done. Otherwise each slot's answer, in their order. A job whose unique key is held is not
  * inserted: its slot is kept without a job, with the reason `OVERLAP`, and `heldBy` names the holder. A job that cannot
  * be stored leaves its slot without a job, with the fault in its reason.
  */
 export type FireAnswer =
   | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
-  | { status: "changed" };
+  | { status: "changed" | "busy" };
 
 export interface WorkerRecord {
   id: string;

@@ -1,10 +1,11 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
-import { isOutage } from "../errors.js";
+import { isOutage, StoreUnavailable } from "../errors.js";
 import { OVERLAP } from "../schedule/slots.js";
 import type { FireAnswer, Firing, SlotReason, StoredSchedule } from "../store.js";
 import type { Core } from "./core.js";
 import { planFiring } from "./firing.js";
+import { LeftAlone } from "./left-alone.js";
 
 // Schedules asked for at a time, and for how long they are planned before the event loop has its turn.
 const BATCH = 100;
@@ -12,16 +13,18 @@ const PLAN_MS = 5;
 // Several processes that see the same slot come all try; who came too late steps aside for about so long.
 const STEP_ASIDE_MS = 100;
 const TRIES = 5;
-// A store that failed is asked again soon, and then less and less often.
+// A store that failed, or a schedule that somebody's transaction holds, is tried again soon, and then less and less often.
 const RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
+// Whoever asks for a single schedule waits for such a transaction for so long, with a look so often.
+const HOLD_WAIT_MS = 2_000;
+const HOLD_LOOK_MS = 50;
 // Schedules that code no longer defines are looked for when those who start now have had time to define theirs.
 const FIRST_REPORT_MS = 60_000;
 const REPORT_MS = 300_000;
 const REPORT_PAGE = 100;
 // A schedule that cannot be read here is left to others, and tried again after so long.
 const UNREADABLE_MS = 3_600_000;
-const MOST_UNREADABLE = 1_000;
 // Names in one line of the log.
 const SHOWN = 5;
 
@@ -31,6 +34,8 @@ interface Look {
   nextInMs: number;
   /** Somebody else was quicker. */
   contended: boolean;
+  /** Somebody's transaction holds some. */
+  busy: boolean;
 }
 
 /**
@@ -49,12 +54,16 @@ export class Scheduler {
   #unlisten: (() => void) | null = null;
   #reportAt = 0;
   readonly #reported = new Set<string>();
-  /** Versions that this process cannot read, with the time until which it leaves them alone. */
-  readonly #unreadable = new Map<string, number>();
+  /** Those that this process cannot read. */
+  readonly #unreadable: LeftAlone;
+  /** Those that somebody's transaction held when they were tried. */
+  readonly #held: LeftAlone;
 
   constructor(core: Core, tickMs: number) {
     this.#core = core;
     this.#tickMs = tickMs;
+    this.#unreadable = new LeftAlone(core.clock);
+    this.#held = new LeftAlone(core.clock);
   }
 
   start(): void {
@@ -84,19 +93,37 @@ export class Scheduler {
   async fireDue(): Promise<number> {
     let made = 0;
     for (let attempt = 1; ; attempt++) {
+      // Whoever asks has reason to think that they can be had.
+      this.#held.clear();
       const look = await this.#fire(() => true);
       made += look.made;
-      if (!look.contended || attempt === TRIES) return made;
-      // Whoever was quicker may die over the rest.
+      if (!(look.contended || look.busy) || attempt === TRIES) return made;
+      // Whoever was quicker may die over the rest; whoever holds some may be done.
       await new Promise((resolve) => setTimeout(resolve, STEP_ASIDE_MS));
     }
   }
 
   /** What is due of this one becomes a job as it is, before it is changed; or somebody else was quicker. */
   async fireOne(schedule: StoredSchedule, at: number): Promise<void> {
-    const firing = planFiring(schedule, at);
-    const [answer] = await this.#core.store.fire([firing]);
-    if (answer !== undefined) this.announce(schedule, firing, answer);
+    await this.fireAlone(schedule, planFiring(schedule, at));
+  }
+
+  /** Fires this one, and tells listeners. Waits a while for a transaction that keeps it from that. */
+  async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireAnswer> {
+    const { clock, store } = this.#core;
+    const until = clock.monotonic() + HOLD_WAIT_MS;
+    for (;;) {
+      const [answer = { status: "changed" }] = await store.fire([firing]);
+      if (answer.status !== "busy") {
+        this.announce(schedule, firing, answer);
+        return answer;
+      }
+      if (clock.monotonic() >= until) {
+        const what = `the schedule ${JSON.stringify(schedule.name)}, its user's row, its key or its queue`;
+        throw new StoreUnavailable(`another transaction, still open, holds ${what}; try again when it is over`);
+      }
+      await new Promise<void>((resolve) => void clock.after(HOLD_LOOK_MS, resolve));
+    }
   }
 
   /** Tells listeners what the store has confirmed. True if a slot was missed. */
@@ -167,23 +194,33 @@ export class Scheduler {
   async #fire(goOn: () => boolean): Promise<Look> {
     const { store, logger } = this.#core;
     let made = 0;
+    /** Versions that somebody's transaction holds: none is tried twice, or those behind it might never have their turn. */
+    const busy = new Set<string>();
+    const isOpen = ({ version }: StoredSchedule): boolean =>
+      !(busy.has(version) || this.#held.has(version) || this.#unreadable.has(version));
+    const look = (nextInMs: number, contended = false): Look => ({ made, nextInMs, contended, busy: busy.size > 0 });
     const missed = new Set<string>();
     let begun = Number.POSITIVE_INFINITY;
     try {
       for (;;) {
-        this.#forgetUnreadable();
-        const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + this.#unreadable.size);
+        const passedOver = busy.size + this.#held.count().versions + this.#unreadable.count().versions;
+        const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + passedOver);
         begun = Math.min(begun, at);
         // By the store's clock: ours may be ahead of it, and would have us ask again at once, for as long as it is.
-        const nextInMs = nextRunAt === null ? this.#tickMs : nextRunAt - at;
-        const readable = schedules.filter(({ version }) => !this.#unreadable.has(version));
-        const open = readable.filter((schedule) => (schedule.nextRunAt ?? 0) <= begun);
-        if (!goOn() || readable.length === 0) return { made, nextInMs, contended: false };
-        if (open.length === 0) return { made, nextInMs: 1, contended: false };
+        const nextInMs = Math.min(nextRunAt === null ? this.#tickMs : nextRunAt - at, this.#held.count().nextInMs);
+        const due = schedules.filter(isOpen);
+        const open = due.filter((schedule) => (schedule.nextRunAt ?? 0) <= begun);
+        if (!goOn() || due.length === 0) return look(nextInMs);
+        if (open.length === 0) return look(1);
         let moved = 0;
-        for (const part of parts(this.#plan(open, at))) {
+        const planned = this.#plan(open, at);
+        for (const part of parts(planned)) {
           for (const [{ schedule, firing }, answer] of await this.#send(part)) {
-            if (answer.status === "changed") continue;
+            if (answer.status === "busy") {
+              busy.add(schedule.version);
+              this.#held.leave(schedule.version, RETRY_MS, LONGEST_RETRY_MS);
+            }
+            if (answer.status !== "fired") continue;
             moved++;
             made += answer.slots.filter(({ job }) => job !== null).length;
             if (this.announce(schedule, firing, answer)) missed.add(schedule.name);
@@ -191,9 +228,8 @@ export class Scheduler {
         }
         // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
         await new Promise((resolve) => setImmediate(resolve));
-        if (moved === 0 && open.some(({ version }) => !this.#unreadable.has(version))) {
-          return { made, nextInMs, contended: true };
-        }
+        const tried = planned.length === 0 ? open : planned.map(({ schedule }) => schedule);
+        if (moved === 0 && tried.some(isOpen)) return look(nextInMs, true);
       }
     } finally {
       // In one line: after a night's sleep there may be thousands.
@@ -246,16 +282,10 @@ export class Scheduler {
 
   /** Another process may be able to read it; its slots wait for that, or for somebody to mend it. */
   #leaveAlone({ name, version }: StoredSchedule, error: unknown): void {
-    const { clock, logger } = this.#core;
-    if (this.#unreadable.size >= MOST_UNREADABLE) this.#unreadable.clear();
-    this.#unreadable.set(version, clock.monotonic() + UNREADABLE_MS);
+    const { logger } = this.#core;
+    this.#unreadable.leave(version, UNREADABLE_MS);
     const problem = error instanceof Error ? error.message : String(error);
     logger.error({ schedule: name, problem }, "this process cannot read a schedule, and leaves its slots alone");
-  }
-
-  #forgetUnreadable(): void {
-    const now = this.#core.clock.monotonic();
-    for (const [version, until] of this.#unreadable) if (until <= now) this.#unreadable.delete(version);
   }
 
   /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */

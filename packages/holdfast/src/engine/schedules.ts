@@ -238,9 +238,8 @@ export class Schedules {
       const stored = await core.store.getSchedule(known);
       if (stored === null) throw new ScheduleNotFound(known);
       const firing = planRunNow(stored, core.clock.now());
-      const [answer] = await core.store.fire([firing]);
-      if (answer?.status !== "fired") continue;
-      this.#scheduler.announce(stored, firing, answer);
+      const answer = await this.#scheduler.fireAlone(stored, firing);
+      if (answer.status !== "fired") continue;
       const { job = null, heldBy = null } = answer.slots[0] ?? {};
       const id = job ?? heldBy;
       if (id === null) throw new HoldfastError("NOT_STORED", "the store refused the job");

@@ -379,10 +379,10 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       under(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
         await lanes.ensure(jobs, time());
+        const begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer> =>
+          db.transaction((runner) => work(insideOf(runner)));
         const answers: FireAnswer[] = [];
-        for (const part of differentSchedules(firings)) {
-          answers.push(...(await db.transaction((runner) => schedules.fire(insideOf(runner), part, time()))));
-        }
+        for (const part of differentSchedules(firings)) answers.push(...(await schedules.fire(begin, part, time())));
         hintOfJobs(workHints(jobs, []));
         return answers;
       }),

@@ -13,6 +13,7 @@ import type {
   StoredSchedule,
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
+import { isLockTimeout } from "./faults.js";
 import type { InsertOperations, InsertRunner } from "./insert.js";
 import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
 
@@ -22,9 +23,18 @@ export interface ScheduleOperations {
   list(runner: Runner, filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
   remove(runner: Runner, name: string): Promise<boolean>;
   due(runner: Runner, limit: number, now: number | null): Promise<DueSchedules>;
-  /** Of different schedules, inside one transaction. */
-  fire(runner: InsertRunner, firings: readonly Firing[], now: number | null): Promise<FireAnswer[]>;
+  /** Of different schedules: in one transaction, or in several if somebody else's keeps some of them from being fired. */
+  fire(begin: Begin, firings: readonly Firing[], now: number | null): Promise<FireAnswer[]>;
 }
+
+/** Runs work in a transaction of its own. */
+type Begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>) => Promise<Answer>;
+
+// How long a firing waits for what others have locked, a key or a user, with all schedules of its batch; and, once it is
+// known that something is, each part of them. Longer than most transactions take it need not be: it is asked again.
+const LOCK_MS = 30;
+const PART_LOCK_MS = 10;
+const BUSY: FireAnswer = { status: "busy" };
 
 type Column = [name: string, type: string, value: (schedule: ScheduleRecord) => unknown];
 
@@ -91,18 +101,23 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
        UNION ALL (SELECT ${row} FROM ${s}.schedules c WHERE enabled AND next_run_at <= (SELECT now FROM t) ORDER BY c.next_run_at NULLS FIRST LIMIT $2)
      ) d ON true LIMIT greatest(1, $2)`,
   );
+  const isAsRead = "c.name = f.name AND c.version = f.version AND (c.last_slot IS NULL OR c.last_slot <= f.last_slot)";
+  // Whoever has a schedule locked fires it this moment, or changes or deletes it: it is passed over. From here on its
+  // transaction waits for locks no longer than value 7 says, in milliseconds.
   const advance = sql.statement(
     "schedule_advance",
-    `WITH ${NOW}, f AS MATERIALIZED (
+    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT set_config('lock_timeout', $7::text, true)), f AS MATERIALIZED (
        SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
          AS f (name, version, new_version, next_run_at, last_slot) ORDER BY name
      ), target AS MATERIALIZED (
-       SELECT l.* FROM f CROSS JOIN LATERAL (
-         SELECT c.ctid AS place FROM ${s}.schedules c WHERE c.name = f.name AND c.version = f.version
-           AND (c.last_slot IS NULL OR c.last_slot <= f.last_slot) FOR UPDATE) l
+       SELECT l.* FROM f CROSS JOIN impatient CROSS JOIN LATERAL (
+         SELECT c.ctid AS place FROM ${s}.schedules c WHERE ${isAsRead} FOR UPDATE SKIP LOCKED) l
+     ), moved AS (
+       UPDATE ${s}.schedules c SET version = f.new_version, next_run_at = f.next_run_at, last_slot = f.last_slot, updated_at = (SELECT now FROM t)
+       FROM f WHERE c.ctid = ANY (ARRAY(SELECT place FROM target)) AND f.name = c.name RETURNING c.name
      )
-     UPDATE ${s}.schedules c SET version = f.new_version, next_run_at = f.next_run_at, last_slot = f.last_slot, updated_at = (SELECT now FROM t)
-     FROM f WHERE c.ctid = ANY (ARRAY(SELECT place FROM target)) AND f.name = c.name RETURNING c.name`,
+     SELECT f.name, CASE WHEN f.name = ANY (ARRAY(SELECT name FROM moved)) THEN 'fired'
+       WHEN EXISTS (SELECT 1 FROM ${s}.schedules c WHERE ${isAsRead}) THEN 'busy' ELSE 'changed' END FROM f`,
   );
   const keep = sql.statement(
     "slots_keep",
@@ -144,6 +159,33 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     return answers.map(({ job, heldBy }) => ({ job, heldBy }));
   }
 
+  /** In one transaction: all of them or none. */
+  async function fireTogether(
+    runner: InsertRunner,
+    firings: readonly Firing[],
+    now: number | null,
+    lockMs: number,
+  ): Promise<FireAnswer[]> {
+    const rows = await runner.run(advance, [
+      now,
+      firings.map(({ name }) => name),
+      firings.map(({ version }) => version),
+      firings.map(({ newVersion }) => newVersion),
+      firings.map(({ nextRunAt }) => nextRunAt),
+      firings.map(({ lastSlot }) => lastSlot),
+      lockMs,
+    ]);
+    const statuses = new Map(rows as unknown as [string, FireAnswer["status"]][]);
+    const fired = firings
+      .filter(({ name }) => statuses.get(name) === "fired")
+      .flatMap(({ name, slots }) => slots.map((slot) => ({ schedule: name, slot })));
+    const answers = fired.length === 0 ? [] : await fireSlots(runner, fired, now);
+    return firings.map(({ name, slots }) => {
+      const status = statuses.get(name) ?? "changed";
+      return status === "fired" ? { status, slots: answers.splice(0, slots.length) } : { status };
+    });
+  }
+
   return {
     async put(runner, schedule, version, now) {
       const values = [now, ...COLUMNS.map(([, , value]) => value(schedule))];
@@ -183,25 +225,42 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
         nextRunAt: next === null || next === undefined || (next as number) >= NEVER ? null : (next as number),
       };
     },
-    async fire(runner, firings, now) {
-      const rows = await runner.run(advance, [
-        now,
-        firings.map(({ name }) => name),
-        firings.map(({ version }) => version),
-        firings.map(({ newVersion }) => newVersion),
-        firings.map(({ nextRunAt }) => nextRunAt),
-        firings.map(({ lastSlot }) => lastSlot),
-      ]);
-      const moved = new Set(rows.map(([name]) => name as string));
-      const fired = firings
-        .filter(({ name }) => moved.has(name))
-        .flatMap(({ name, slots }) => slots.map((slot) => ({ schedule: name, slot })));
-      const answers = fired.length === 0 ? [] : await fireSlots(runner, fired, now);
-      return firings.map(({ name, slots }) =>
-        moved.has(name) ? { status: "fired", slots: answers.splice(0, slots.length) } : { status: "changed" },
-      );
+    async fire(begin, firings, now) {
+      const answers = new Map<string, FireAnswer>();
+      const lockedUsers = new Set<string>();
+      const attempt = async (some: readonly Firing[], lockMs: number): Promise<void> => {
+        const part = some.filter((firing) => {
+          const user = plainUserOf(firing);
+          return user === null || !lockedUsers.has(user);
+        });
+        if (part.length === 0) return;
+        try {
+          const told = await begin((runner) => fireTogether(runner, part, now, lockMs));
+          for (const [at, { name }] of part.entries()) answers.set(name, told[at] as FireAnswer);
+          return;
+        } catch (error) {
+          if (!isLockTimeout(error)) throw error;
+        }
+        if (part.length === 1) {
+          // What is in the way of a job without a key is its user's row, which need not be waited for again.
+          const user = plainUserOf(part[0] as Firing);
+          if (user !== null) lockedUsers.add(user);
+          return;
+        }
+        const middle = Math.ceil(part.length / 2);
+        await attempt(part.slice(0, middle), PART_LOCK_MS);
+        await attempt(part.slice(middle), PART_LOCK_MS);
+      };
+      await attempt(firings, LOCK_MS);
+      return firings.map(({ name }) => answers.get(name) ?? BUSY);
     },
   };
+}
+
+/** The user of its jobs, if those have one and no keys. */
+function plainUserOf({ slots }: Firing): string | null {
+  const job = slots.find((slot) => slot.job !== null)?.job ?? null;
+  return job === null || job.unique !== null ? null : job.user;
 }
 
 function readRow(row: Row, slots: readonly KeptSlot[]): StoredSchedule {
