@@ -25,8 +25,8 @@ export interface Store {
   close(): Promise<void>;
 
   /**
-   * `busy`: somebody's open transaction is about to take the job's key or its id, or has locked its user's row, and it is
-   * to be asked again; the rest of the batch is not held up.
+   * `busy`: somebody's open transaction is about to take the job's key or its id or to make its queue, or has locked its
+   * user's row, and it is to be asked again; the rest of the batch is not held up.
    */
   insert(jobs: readonly NewJob[]): Promise<(InsertAnswer | "busy")[]>;
   /** Inserts inside the caller's own transaction. A store whose driver is synchronous answers synchronously. */

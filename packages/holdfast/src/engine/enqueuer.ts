@@ -71,8 +71,8 @@ export class Enqueuer {
   }
 
   /**
-   * Somebody's open transaction is about to take the job's key or its id, or has locked its user's row: what becomes of
-   * the job depends on its end.
+   * Somebody's open transaction is about to take the job's key or its id or to make its queue, or has locked its user's
+   * row: what becomes of the job depends on its end.
    */
   async #askAgain(job: NewJob): Promise<InsertAnswer> {
     const { clock } = this.#core;
@@ -300,10 +300,11 @@ function toldIn(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAns
   }
 }
 
-function whyBusy({ id, unique, user }: NewJob): string {
+/** What most likely is in the job's way. */
+function whyBusy({ id, unique, user, queue }: NewJob): string {
   if (unique !== null) return `is about to take the unique key ${JSON.stringify(givenKey(unique.key))}`;
-  const sameId = `is about to enqueue the id ${id}`;
-  return user === null ? sameId : `has locked the row of the user ${JSON.stringify(user)}, or ${sameId}`;
+  const other = `is about to enqueue the id ${id}, or to make the queue ${JSON.stringify(queue)}`;
+  return user === null ? other : `has locked the row of the user ${JSON.stringify(user)}, or ${other}`;
 }
 
 /** In their order, each no larger than a store takes at once. */

@@ -1,6 +1,8 @@
 import { LIMITS } from "../../defaults.js";
 import type { Db, Row, Runner, Statement } from "./db.js";
+import { isLockTimeout } from "./faults.js";
 import { NOW, type Sql } from "./sql.js";
+import { LANE_UNUSED_MS } from "./upkeep.js";
 
 export interface Lane {
   queue: string;
@@ -11,97 +13,181 @@ export interface Lane {
 const FRESH_MS = 3_600_000;
 const MOST_KNOWN = 10_000;
 // A lane that said so within this time is not forgotten before any transaction is over.
-const SAFE_MS = 43_200_000;
-// How long a free connection is waited for, and for how long after that nobody waits again.
+const SAFE_MS = LANE_UNUSED_MS / 2;
+// One that somebody has locked will do if it said so within this time: that leaves hours until it could be forgotten.
+const HELD_SAFE_MS = LANE_UNUSED_MS * 0.75;
+// How long a lane is waited for that somebody has locked, and, once it is known that one of them is, each part of them.
+const LOCK_MS = 50;
+const PART_LOCK_MS = 10;
+// Waits that one batch may go through until it is known which of its lanes are locked.
+const MOST_WAITS = 20;
+// How long a free connection is waited for.
 const FREE_CONNECTION_MS = 200;
-const STARVED_MS = 60_000;
+// For so long nobody waits again for what was waited for in vain.
+const IN_VAIN_MS = 60_000;
 
 export interface LaneKeeper {
-  ensure(jobs: readonly Lane[], now: number | null): Promise<void>;
+  /** Answers which lanes cannot take jobs yet, since an open transaction is about to make them; null: all can. */
+  ensure(jobs: readonly Lane[], now: number | null): Promise<((job: Lane) => boolean) | null>;
   /** The same while the caller's transaction is open, which may hold the last connection of the pool that both share. */
   ensureBeside(tx: Runner, jobs: readonly Lane[], now: number | null): Promise<void>;
 }
 
+/** Runs a statement, or answers null if there is no connection to run it on. */
+type Run = (statement: Statement, values: readonly unknown[]) => Promise<Row[] | null>;
+
 /**
  * Sees to it that jobs are written only into lanes that claims walk. On connections of our own: a lane that waited for
- * the caller's transaction would hold up everyone else's.
+ * the caller's transaction would hold up everyone else's. Others may do that all the same, by SQL. They are waited for no
+ * longer than a moment: they may be whoever waits for us.
  *
  * No lane is born paused: a queue is paused if any of its lanes is, and one that took it over from the others would, if its
  * transaction ended after the queue was resumed, pause it again.
  */
 export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   const { s } = sql;
-  const add = adding(sql);
-  // A lane that is there is not touched: its row would stay locked until the caller is done.
-  const addInside = sql.statement(
-    "ensure_lanes_inside",
-    `WITH ${NOW} INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
-     SELECT g.queue, g.priority, false, now
-     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t
-     WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes l WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - ${SAFE_MS})
-     ORDER BY 1, 2 ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
+  const add = sql.statement(
+    "ensure_lanes",
+    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT set_config('lock_timeout', $5::text, true))
+     ${adding(sql, ", impatient")}`,
   );
-  /** When each lane last said that it is used. */
-  const known = new Map<string, number>();
+  const addInside = addingInside(sql);
+  const there = sql.statement(
+    "lanes_there",
+    `WITH ${NOW} SELECT l.queue, l.priority FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t, ${s}.lanes l
+     WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - $4::bigint`,
+  );
+  const known = new Known();
   let starvedUntil = Number.NEGATIVE_INFINITY;
+  /** Until when lanes that somebody has locked are left to the transactions that want them. */
+  const lockedUntil = new Map<string, number>();
 
-  /** Those not known to be fresh. */
-  function unknown(jobs: readonly Lane[]): Lane[] {
+  /** Makes lanes known. Answers those that somebody has locked, or null if there was no connection to look. */
+  async function open(
+    run: Run,
+    lanes: readonly Lane[],
+    now: number | null,
+    waits = MOST_WAITS,
+  ): Promise<Opened | null> {
+    if (lanes.length === 0) return { locked: [], waits };
+    const since = moment(now);
+    try {
+      const lockMs = waits === MOST_WAITS ? LOCK_MS : PART_LOCK_MS;
+      if ((await run(add, [...columnsOf(lanes, now), FRESH_MS, lockMs])) === null) return null;
+      known.add(lanes, since, FRESH_MS);
+      return { locked: [], waits };
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+    }
+    // Whoever has locked a lane that is there keeps nobody else from using it.
+    const rows = await run(there, [...columnsOf(lanes, now), HELD_SAFE_MS]);
+    if (rows === null) return null;
+    const seen = new Set(rows.map(([queue, priority]) => nameOf({ queue, priority } as Lane)));
+    const isSeen = (lane: Lane): boolean => seen.has(nameOf(lane));
+    known.add(lanes.filter(isSeen), since, IN_VAIN_MS);
+    const unseen = lanes.filter((lane) => !isSeen(lane));
+    if (lanes.length === 1 || waits <= 1) return { locked: unseen, waits: waits - 1 };
+    // Halves are tried until the locked ones stand alone.
+    const middle = Math.ceil(unseen.length / 2);
+    const first = await open(run, unseen.slice(0, middle), now, waits - 1);
+    const second = first && (await open(run, unseen.slice(middle), now, first.waits));
+    return second && { locked: [...first.locked, ...second.locked], waits: second.waits };
+  }
+
+  /** Lanes that a transaction can use only if it makes them itself. */
+  async function notOpenBeside(lanes: readonly Lane[], now: number | null): Promise<readonly Lane[]> {
     const at = performance.now();
+    if (at < starvedUntil) return lanes;
+    const isLeft = (lane: Lane): boolean => (lockedUntil.get(nameOf(lane)) ?? at) > at;
+    const tried = lanes.filter((lane) => !isLeft(lane));
+    const opened = await open((statement, values) => db.runIfFree(FREE_CONNECTION_MS, statement, values), tried, now);
+    if (opened === null) {
+      starvedUntil = performance.now() + IN_VAIN_MS;
+      return lanes;
+    }
+    if (lockedUntil.size > MOST_KNOWN) lockedUntil.clear();
+    for (const lane of opened.locked) lockedUntil.set(nameOf(lane), performance.now() + IN_VAIN_MS);
+    return [...lanes.filter(isLeft), ...opened.locked];
+  }
+
+  return {
+    async ensure(jobs, now) {
+      const opened = await open((statement, values) => db.run(statement, values), known.missing(jobs, now), now);
+      if (opened === null || opened.locked.length === 0) return null;
+      const locked = new Set(opened.locked.map(nameOf));
+      return (job) => locked.has(nameOf(job));
+    },
+    async ensureBeside(tx, jobs, now) {
+      const missing = known.missing(jobs, now);
+      if (missing.length === 0) return;
+      const lanes = await notOpenBeside(missing, now);
+      // Not known afterwards: the caller may yet roll back.
+      if (lanes.length > 0) await tx.run(addInside, [...columnsOf(lanes, now), SAFE_MS]);
+    },
+  };
+}
+
+interface Opened {
+  locked: readonly Lane[];
+  /** Waits for locks that are left to its batch. */
+  waits: number;
+}
+
+/** Lanes that need not be looked at for a while. */
+class Known {
+  readonly #lanes = new Map<string, { since: Moment; forMs: number }>();
+
+  add(lanes: readonly Lane[], since: Moment, forMs: number): void {
+    if (this.#lanes.size > MOST_KNOWN) this.#lanes.clear();
+    for (const lane of lanes) this.#lanes.set(nameOf(lane), { since, forMs });
+  }
+
+  /** The lanes of these jobs that are not known. */
+  missing(jobs: readonly Lane[], now: number | null): Lane[] {
+    const { ticks, wall } = moment(now);
     const missing = new Map<string, Lane>();
     let last: Lane | null = null;
     for (const { queue, priority } of jobs) {
       if (last !== null && last.queue === queue && last.priority === priority) continue;
       last = { queue, priority };
       const name = nameOf({ queue, priority });
-      const fresh = (known.get(name) ?? Number.NEGATIVE_INFINITY) >= at - FRESH_MS;
+      const { since, forMs } = this.#lanes.get(name) ?? NEVER_KNOWN;
+      const isKnown = ticks - since.ticks < forMs && Math.abs(wall - since.wall) < FRESH_MS;
       // A priority that no lane can have is refused with its job.
-      if (!fresh && Math.abs(priority) <= LIMITS.priority) missing.set(name, { queue, priority });
+      if (!isKnown && Math.abs(priority) <= LIMITS.priority) missing.set(name, { queue, priority });
     }
     return [...missing.values()];
   }
-
-  async function learn(lanes: readonly Lane[], write: () => Promise<Row[] | null>): Promise<boolean> {
-    const at = performance.now();
-    if ((await write()) === null) return false;
-    if (known.size > MOST_KNOWN) known.clear();
-    for (const lane of lanes) known.set(nameOf(lane), at);
-    return true;
-  }
-
-  return {
-    async ensure(jobs, now) {
-      const lanes = unknown(jobs);
-      if (lanes.length > 0) await learn(lanes, () => db.run(add, columnsOf(lanes, now)));
-    },
-    async ensureBeside(tx, jobs, now) {
-      const lanes = unknown(jobs);
-      if (lanes.length === 0) return;
-      const values = columnsOf(lanes, now);
-      if (performance.now() >= starvedUntil) {
-        if (await learn(lanes, () => db.runIfFree(FREE_CONNECTION_MS, add, values))) return;
-        starvedUntil = performance.now() + STARVED_MS;
-      }
-      // Not known afterwards: the caller may yet roll back.
-      await tx.run(addInside, values);
-    },
-  };
 }
+
+interface Moment {
+  /** By a clock that nobody sets, which may stand still while the machine sleeps. */
+  ticks: number;
+  wall: number;
+}
+
+function moment(now: number | null): Moment {
+  return { ticks: performance.now(), wall: now ?? Date.now() };
+}
+
+const NEVER_KNOWN = { since: { ticks: 0, wall: 0 }, forMs: 0 };
 
 /** The same inside a transaction of ours: what is undone with it must not be taken for known. */
 export async function addLanes(sql: Sql, tx: Runner, lanes: readonly Lane[], now: number | null): Promise<void> {
-  if (lanes.length > 0) await tx.run(adding(sql), columnsOf(lanes, now));
+  if (lanes.length > 0) await tx.run(addingInside(sql), [...columnsOf(lanes, now), SAFE_MS]);
 }
 
-function adding(sql: Sql): Statement {
-  const { s } = sql;
-  return sql.statement(
-    "ensure_lanes",
-    `WITH ${NOW} INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
+function addingInside(sql: Sql): Statement {
+  return sql.statement("ensure_lanes_inside", `WITH ${NOW} ${adding(sql)}`);
+}
+
+/** A lane that said that it is used within value 4, in milliseconds, is not touched: its row would stay locked. */
+function adding({ s }: Sql, and = ""): string {
+  return `INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
      SELECT g.queue, g.priority, false, now
-     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t ORDER BY 1, 2
-     ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`,
-  );
+     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t${and}
+     WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes l WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - $4::bigint)
+     ORDER BY 1, 2 ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`;
 }
 
 function columnsOf(lanes: readonly Lane[], now: number | null): unknown[] {

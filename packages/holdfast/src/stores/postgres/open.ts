@@ -255,8 +255,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     insert: (jobs) =>
       under(async () => {
         if (jobs.length === 0) return [];
-        await lanes.ensure(jobs, time());
-        const answers = await inserts.insert(own, jobs, time());
+        const isLocked = await lanes.ensure(jobs, time());
+        const answers = await sparing(jobs, isLocked, "busy", (free) => inserts.insert(own, free, time()));
         hintOfJobs(workHints(jobs, answers));
         return answers;
       }),
@@ -378,11 +378,16 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     fire: (firings) =>
       under(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
-        await lanes.ensure(jobs, time());
+        const isLocked = await lanes.ensure(jobs, time());
+        const waits =
+          isLocked && (({ slots }: Firing): boolean => slots.some(({ job }) => job !== null && isLocked(job)));
         const begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer> =>
           db.transaction((runner) => work(insideOf(runner)));
-        const answers: FireAnswer[] = [];
-        for (const part of differentSchedules(firings)) answers.push(...(await schedules.fire(begin, part, time())));
+        const answers = await sparing<Firing, FireAnswer>(firings, waits, { status: "busy" }, async (free) => {
+          const fired: FireAnswer[] = [];
+          for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
+          return fired;
+        });
         hintOfJobs(workHints(jobs, []));
         return answers;
       }),
@@ -404,6 +409,19 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
 // A process that has claimed this lately runs a worker.
 const WORKING_MS = 2_000;
 const FIRED_TOGETHER = 100;
+
+/** Does the work for those that need not wait for others; the rest is answered `busy`. */
+async function sparing<Item, Answer>(
+  items: readonly Item[],
+  waits: ((item: Item) => boolean) | null,
+  busy: Answer,
+  work: (items: readonly Item[]) => Promise<Answer[]>,
+): Promise<Answer[]> {
+  if (waits === null) return work(items);
+  const free = items.filter((item) => !waits(item));
+  const answers = free.length === 0 ? [] : await work(free);
+  return items.map((item) => (waits(item) ? busy : (answers.shift() as Answer)));
+}
 
 /** In their order; of the same schedule one in each part. */
 function differentSchedules(firings: readonly Firing[]): Firing[][] {
