@@ -48,11 +48,16 @@ export interface PgPool extends PgQueryable {
   connect(): Promise<PgClient>;
   end(): Promise<void>;
   on?(event: "error", listener: (error: Error) => void): unknown;
+  /** Whether `end` was called, and whether it is done. A pool that does not say is not watched. */
+  readonly ending?: boolean;
+  readonly ended?: boolean;
 }
 
 export interface DbOptions {
   /** False: the pool is the caller's, and stays open. */
   owned?: boolean;
+  /** Called when the caller has ended the pool: what else is held of it is to be let go. */
+  onEnded?: () => void;
   /** How long a statement with a name, or a brief one, may go without an answer before its connection is given up. */
   answerMs?: number;
 }
@@ -81,9 +86,9 @@ export class Db implements Runner {
   #mode: Mode = { prepare: true, begin: false };
   readonly #lending: Lending;
 
-  constructor(pool: PgPool, where: string, { owned = true, answerMs = ANSWER_MS }: DbOptions = {}) {
+  constructor(pool: PgPool, where: string, { owned = true, onEnded, answerMs = ANSWER_MS }: DbOptions = {}) {
     this.#pool = pool;
-    this.#lending = new Lending(pool);
+    this.#lending = new Lending(pool, onEnded);
     this.#where = where;
     this.#owned = owned;
     this.#answerMs = answerMs;

@@ -1,8 +1,11 @@
+import { Closed } from "../../errors.js";
 import type { PgClient, PgPool } from "./db.js";
 import { isConnectionLost, isServerFull } from "./faults.js";
 
 // A server that was full is asked for more connections again after this.
 const FULL_MS = 5_000;
+// How often those who wait for a connection look whether the pool was ended meanwhile.
+const ENDED_MS = 50;
 
 /**
  * Lends connections of the pool, each for one piece of work.
@@ -17,9 +20,14 @@ export class Lending {
   #limit = Number.POSITIVE_INFINITY;
   #limitUntil = 0;
   readonly #waiting: (() => void)[] = [];
+  readonly #asking = new Set<() => void>();
+  #watching = false;
+  readonly #onEnded: () => void;
 
-  constructor(pool: PgPool) {
+  /** `onEnded`: the pool is the caller's and was ended; what else is held of it is to be let go. */
+  constructor(pool: PgPool, onEnded: () => void = ignore) {
     this.#pool = pool;
+    this.#onEnded = onEnded;
   }
 
   async using<Answer>(work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
@@ -46,7 +54,7 @@ export class Lending {
     }
     this.#asked++;
     try {
-      const client = await this.#pool.connect();
+      const client = await this.#ask();
       this.#lent++;
       return client;
     } catch (error) {
@@ -57,6 +65,47 @@ export class Lending {
       this.#limitUntil = performance.now() + FULL_MS;
       return this.#connect();
     }
+  }
+
+  /** Asks the pool, which never answers those who still wait when it is ended. */
+  #ask(): Promise<PgClient> {
+    if (this.#pool.ending === undefined) return this.#pool.connect();
+    if (this.#isEnded()) return Promise.reject(poolEnded());
+    const connecting = this.#pool.connect();
+    return new Promise((resolve, reject) => {
+      const giveUp = (): void => reject(poolEnded());
+      this.#asking.add(giveUp);
+      this.#watch();
+      connecting.then(
+        (client) => {
+          if (this.#asking.delete(giveUp)) resolve(client);
+          else client.release(true);
+        },
+        (error: Error) => {
+          this.#asking.delete(giveUp);
+          reject(this.#isEnded() ? poolEnded() : error);
+        },
+      );
+    });
+  }
+
+  /** For as long as somebody waits. The pool tells nobody that it was ended. */
+  #watch(): void {
+    if (this.#watching) return;
+    this.#watching = true;
+    setTimeout(() => {
+      this.#watching = false;
+      if (this.#asking.size === 0) return;
+      if (!this.#isEnded()) return this.#watch();
+      for (const giveUp of this.#asking) giveUp();
+      this.#asking.clear();
+    }, ENDED_MS);
+  }
+
+  #isEnded(): boolean {
+    const ended = this.#pool.ending === true || this.#pool.ended === true;
+    if (ended) this.#onEnded();
+    return ended;
   }
 
   async #lend<Answer>(client: PgClient, work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
@@ -82,6 +131,10 @@ export class Lending {
     client.release(broken);
     this.#waiting.shift()?.();
   }
+}
+
+function poolEnded(): Closed {
+  return new Closed("your pool was ended", "call hf.close() first");
 }
 
 function ignore(): void {}

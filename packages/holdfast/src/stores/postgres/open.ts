@@ -138,7 +138,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   };
   const self = randomUUID().slice(0, 8);
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
-  const db = new Db(pool, where, { owned: options.pool === undefined });
+  const db = new Db(pool, where, { owned: options.pool === undefined, onEnded: () => void listener.stop() });
   const sql = sqlFor(settings.schema, userType);
   const inserts = insertOperations(sql);
   const upkeep = upkeepOperations(sql);
