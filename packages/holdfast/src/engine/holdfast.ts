@@ -67,7 +67,11 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const types = readTypes(options.jobs ?? []);
   const retention = readRetention(options.retention ?? {});
   const tickMs = readTick(options.scheduler ?? {});
-  const given = options.store ?? "sqlite:holdfast.db";
+  if ("store" in options && options.store === undefined) {
+    const problem = "is undefined; is the environment variable set? Leave it out for the file holdfast.db";
+    throw new InvalidOption("store", problem);
+  }
+  const given = "store" in options ? options.store : "sqlite:holdfast.db";
   if (typeof given !== "string" && typeof given?.migrate !== "function") {
     throw new InvalidOption("store", `${show(given)} is neither the URL of a store nor a store`);
   }

@@ -72,6 +72,13 @@ describe("holdfast() refuses by name", () => {
     ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
     ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retention/],
     ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
+    [
+      "a store that is not set",
+      { store: undefined },
+      "store",
+      /^store: is undefined; is the environment variable set\?/,
+    ],
+    ["a store that is null", { store: null }, "store", /null is neither the URL of a store nor a store/],
     ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
     ["an unknown state in retention", { retention: { running: "1d" } }, "running", /known: completed, dead, cancelled/],
     ["a retention that says nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],

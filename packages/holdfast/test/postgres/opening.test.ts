@@ -1,9 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { postgres } from "holdfast/postgres";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { refuseUnfit } from "#src/stores/postgres/unfit.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
 import { startChild } from "../sqlite/child.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
-import { openStore } from "./scene.js";
+import { addressOf, openStore, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -25,6 +26,16 @@ it("B-13 a process that only enqueues ends by itself, without closing, and its j
   // An idle connection is kept for ten seconds; nobody waits for that.
   expect(await child.ended(5_000)).toBe(0);
   expect(await store.get(id)).toMatchObject({ state: "pending", type: "hello" });
+});
+
+it("a store whose tables nobody has made says what makes them", async () => {
+  const store = postgres(addressOf(server.url(), ownSchema(server)));
+  onTestFinished(() => store.close());
+  const refusal = {
+    code: "STORE_UNREADABLE",
+    message: expect.stringMatching(/start with holdfast\(\), or call store.migrate\(\)/),
+  };
+  await expect(store.stats()).rejects.toMatchObject(refusal);
 });
 
 describe("a server that Holdfast cannot work on is refused in one sentence", () => {

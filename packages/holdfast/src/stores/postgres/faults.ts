@@ -1,4 +1,4 @@
-import { DiskFull, HoldfastError, StoreUnavailable, StoreUnreadable } from "../../errors.js";
+import { DiskFull, HoldfastError, InvalidOption, StoreUnavailable, StoreUnreadable } from "../../errors.js";
 import { FINISHED_MEANWHILE } from "./insert-sql.js";
 
 /** An error of the driver or of PostgreSQL as Holdfast tells it. `where` is the address without the password. */
@@ -17,7 +17,10 @@ export function fault(error: unknown, where: string): Error {
       return new StoreUnreadable(`the user of ${where} has not the rights for this: ${message}`, error);
     case "42P01":
     case "3F000":
-      return new StoreUnreadable(`the tables of Holdfast are missing at ${where}; run migrate first`, error);
+      return new StoreUnreadable(
+        `the tables of Holdfast are missing at ${where}; start with holdfast(), or call store.migrate()`,
+        error,
+      );
     case "25006":
       return new StoreUnavailable(
         `PostgreSQL at ${where} takes no writes: it is a standby, or default_transaction_read_only is on; ` +
@@ -27,6 +30,10 @@ export function fault(error: unknown, where: string): Error {
     case "53100":
       return new DiskFull(error);
     default:
+  }
+  if (code === "ERR_INVALID_URL") {
+    const signs = "# as %23, / as %2F, ? as %3F, @ as %40, : as %3A";
+    return new InvalidOption("url", `${where} cannot be read; in user and password write ${signs}`);
   }
   if (isPassing(code)) return new StoreUnavailable(`PostgreSQL at ${where} did not answer: ${message}`, error);
   if (isSqlState(code)) {

@@ -1,4 +1,5 @@
-import { openPostgres, type PostgresOptions, type PostgresStore } from "./open.js";
+import { InvalidOption } from "../../errors.js";
+import { openPostgres, WAYS, type PostgresOptions, type PostgresStore } from "./open.js";
 
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
@@ -19,5 +20,8 @@ export type { UsersOptions } from "./users.js";
 export function postgres(url: string, options?: Omit<PostgresOptions, "pool">): PostgresStore;
 export function postgres(options: PostgresOptions & Required<Pick<PostgresOptions, "pool">>): PostgresStore;
 export function postgres(first: string | PostgresOptions, options: PostgresOptions = {}): PostgresStore {
+  if (first === undefined) {
+    throw new InvalidOption("url", `is undefined; is the environment variable set? Otherwise ${WAYS}`);
+  }
   return typeof first === "string" ? openPostgres(first, options) : openPostgres(null, first);
 }

@@ -56,6 +56,9 @@ export interface PostgresOptions {
   clock?: Clock;
 }
 
+/** How a store is opened. */
+export const WAYS = 'use postgres("postgres://…") or postgres({ pool })';
+
 const POSTGRES_FIELDS: ReadonlySet<string> = new Set([
   "pool",
   "schema",
@@ -107,6 +110,12 @@ export interface PostgresStore extends Store {
 /** Opens a store on a PostgreSQL database. Nothing is touched before `migrate`. */
 export function openPostgres(given: string | null, options: PostgresOptions = {}): PostgresStore {
   refuseUnknown(options, POSTGRES_FIELDS, "postgres");
+  if (given !== null && !/^postgres(?:ql)?:/.test(given)) {
+    throw new InvalidOption("url", `${show(hideSecrets(given))} is no postgres:// address`);
+  }
+  if (given === null && options.pool === undefined) {
+    throw new InvalidOption("pool", `is missing; ${WAYS}`);
+  }
   const { url, schema: schemaInUrl } = readUrl(given);
   const clock = options.clock ?? systemClock;
   const schemaName = options.schema ?? schemaInUrl ?? "holdfast";
@@ -449,8 +458,14 @@ function readTransaction(tx: unknown): CallersTransaction {
   return given as CallersTransaction;
 }
 
-/** `?schema=…` names the schema; the driver must not see it. */
+/** `?schema=…` names the schema; the driver must not see it. Other parameters are the driver's. */
 function readUrl(given: string | null): { url: string | null; schema: string | null } {
+  for (const [, name = ""] of (given ?? "").matchAll(/[?&]([^=&]+)=/g)) {
+    // The driver ignores what it does not know, and the jobs would go to the schema of somebody else.
+    if (name !== "schema" && isNearly(name, "schema", 2)) {
+      throw new InvalidOption(name, "is no parameter of the address; did you mean schema?");
+    }
+  }
   const match = given === null ? null : /[?&]schema=([^&]*)/.exec(given);
   if (given === null || match === null) return { url: given, schema: null };
   const rest = given
@@ -458,6 +473,18 @@ function readUrl(given: string | null): { url: string | null; schema: string | n
     .replace(/\?&/, "?")
     .replace(/\?$/, "");
   return { url: rest, schema: decodeURIComponent(match[1] ?? "") };
+}
+
+/** Whether so many letters changed, added or left out make the one of the other. */
+function isNearly(given: string, meant: string, most: number): boolean {
+  if (given === "" || meant === "") return given.length + meant.length <= most;
+  if (given[0] === meant[0]) return isNearly(given.slice(1), meant.slice(1), most);
+  if (most === 0) return false;
+  return (
+    isNearly(given.slice(1), meant.slice(1), most - 1) ||
+    isNearly(given.slice(1), meant, most - 1) ||
+    isNearly(given, meant.slice(1), most - 1)
+  );
 }
 
 /** A mistyped URL may carry a password, and errors end up in logs. */

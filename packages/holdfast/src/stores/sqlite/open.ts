@@ -5,7 +5,7 @@ import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
-import { refuseUnknown } from "../../options.js";
+import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
 import type { Durability } from "./connection.js";
@@ -30,9 +30,17 @@ type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: 
   ? Args
   : never;
 
-/** Opens a SQLite store on a file, or in memory (`:memory:`). Nothing is touched before `migrate`. */
-export function openSqlite(file: string, options: SqliteOptions = {}): Store {
+/**
+ * Opens a SQLite store on a file, or in memory (`:memory:`); `sqlite:` in front of either may be there. Nothing is touched
+ * before `migrate`.
+ */
+export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   refuseUnknown(options, SQLITE_FIELDS, "sqlite");
+  if (typeof given !== "string") throw new InvalidOption("file", `${show(given)} is not the name of a file`);
+  if (/^postgres(?:ql)?:/.test(given)) {
+    throw new InvalidOption("file", "is an address of PostgreSQL; open it with postgres() of holdfast/postgres");
+  }
+  const file = given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given;
   const memory = file === ":memory:" || file === "//:memory:";
   const path = memory ? ":memory:" : resolveFile(file);
   const clock = options.clock ?? systemClock;
