@@ -1,13 +1,55 @@
-// Checks the package as a user would get it: packs it, looks for files that should not ship, and runs publint and attw
-// on the tarball. Expects a finished build.
+// Checks the package as a user would get it: packs it, which builds it, looks for files that should not ship, for source
+// maps without their sources and for types of packages that a user may not have, and runs publint and attw on the tarball.
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
 const root = join(import.meta.dirname, "..");
-const shipped = /^(package\.json|README\.md|LICENSE|dist\/(?!.*\.(tsbuildinfo|test\.js)$).+)$/;
+const home = join(root, "packages/holdfast");
+const shipped = /^(package\.json|README\.md|LICENSE|dist\/(?!.*\.(tsbuildinfo|test\.js|d\.ts\.map)$).+)$/;
+
+/** @param {string} file */
+const read = (file) => readFileSync(join(home, file), "utf8");
+
+/** What a file imports, by name as it stands there. @param {string} file */
+function importsOf(file) {
+  const code = read(file).replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, "");
+  return [...code.matchAll(/(?:from|import|import\(|require\(|import\.meta\.url\)\()\s*"([^"]+)"/g)].map(
+    (match) => match[1] ?? "",
+  );
+}
+
+/** Declarations that a user's compiler reads name nothing but what is installed with the package. */
+function* foreignTypes() {
+  /** @type {{ exports: Record<string, string | { types: string }>, dependencies: Record<string, string> }} */
+  const { exports, dependencies } = JSON.parse(read("package.json"));
+  const files = new Set(
+    Object.values(exports).flatMap((entry) => (typeof entry === "string" ? [] : [join(entry.types)])),
+  );
+  for (const file of files) {
+    for (const name of importsOf(file)) {
+      if (name.startsWith(".")) files.add(join(dirname(file), name.replace(/\.js$/, ".d.ts")));
+      else if (!name.startsWith("node:") && !(name in dependencies)) yield `${file} needs the types of ${name}`;
+    }
+  }
+}
+
+/** @param {string[]} files */
+function* unusedPeers(files) {
+  const used = new Set(files.filter((file) => file.endsWith(".js")).flatMap(importsOf));
+  for (const peer of Object.keys(JSON.parse(read("package.json")).peerDependencies)) {
+    if (!used.has(peer)) yield `nothing imports the peer ${peer}`;
+  }
+}
+
+/** @param {string[]} files */
+function* mapsWithoutSources(files) {
+  for (const file of files.filter((name) => name.endsWith(".js.map"))) {
+    if (!Array.isArray(JSON.parse(read(file)).sourcesContent)) yield `${file} has not its sources, which do not ship`;
+  }
+}
 
 const run = promisify(execFile);
 /** @param {string} command @param {string[]} args */
@@ -16,24 +58,33 @@ const bin = (command, args) =>
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-pack-"));
 try {
-  const pack = ["pack", "--workspace=holdfast", "--json", `--pack-destination=${directory}`, "--loglevel=error"];
+  const pack = [
+    "pack",
+    "--workspace=holdfast",
+    "--json",
+    `--pack-destination=${directory}`,
+    "--loglevel=error",
+    "--foreground-scripts=false",
+  ];
   const { stdout } = await run("npm", pack, { cwd: root, shell: process.platform === "win32" });
   /** @type {{ filename: string, size: number, files: { path: string }[] }} */
   const packed = JSON.parse(stdout)[0];
-  const unwanted = packed.files.map(({ path }) => path).filter((path) => !shipped.test(path));
+  const files = packed.files.map(({ path }) => path);
+  const problems = files.filter((path) => !shipped.test(path)).map((path) => `${path} must not ship`);
+  problems.push(...foreignTypes(), ...unusedPeers(files), ...mapsWithoutSources(files));
   const tarball = join(directory, packed.filename);
 
   const results = await Promise.allSettled([
     bin("publint", ["run", tarball, "--strict"]),
     bin("attw", [tarball, "--profile", "esm-only"]),
   ]);
-  for (const path of unwanted) console.error(`package: ${path} must not ship`);
+  for (const problem of problems) console.error(`package: ${problem}`);
   for (const result of results) {
     if (result.status === "rejected")
       console.error(`${result.reason.stdout ?? ""}${result.reason.stderr ?? result.reason}`);
   }
   console.log(`${packed.files.length} files, ${Math.round(packed.size / 1000)} kB packed`);
-  if (unwanted.length > 0 || results.some(({ status }) => status === "rejected")) process.exitCode = 1;
+  if (problems.length > 0 || results.some(({ status }) => status === "rejected")) process.exitCode = 1;
 } finally {
   rmSync(directory, { recursive: true, force: true });
 }

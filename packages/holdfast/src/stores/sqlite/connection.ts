@@ -2,8 +2,7 @@ import { statSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Database, Options } from "better-sqlite3";
 import { DriverMissing, StoreUnreadable } from "../../errors.js";
-
-export type Durability = "full" | "normal";
+import type { Durability } from "./durability.js";
 
 export interface ConnectionOptions {
   file: string;

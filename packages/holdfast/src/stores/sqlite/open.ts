@@ -8,7 +8,7 @@ import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
-import type { Durability } from "./connection.js";
+import type { Durability } from "./durability.js";
 import type { Call } from "./executor.js";
 import { packError, unpackError } from "./faults.js";
 import { packOutcomes } from "./leases.js";
