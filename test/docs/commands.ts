@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { ROOT } from "./documents.js";
 
 interface Manifest {
+  version?: string;
   scripts?: Record<string, string>;
   dependencies?: Record<string, string>;
   devDependencies?: Record<string, string>;
@@ -15,9 +16,12 @@ function manifest(folder: string): Manifest {
 
 const root = manifest(".");
 const scripts = new Set(Object.keys(root.scripts ?? {}));
+const published = manifest("packages/holdfast");
 const packages = new Set([
   "holdfast",
-  ...[root, manifest("packages/holdfast")].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
+  // What `npm pack` makes, in a clone beside the reader's project.
+  `../holdfast/holdfast-${published.version}.tgz`,
+  ...[root, published].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
     Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies }),
   ),
 ]);
@@ -32,6 +36,8 @@ export function problemOf(line: string): string | null {
       const missing = rest.filter((word) => !word.startsWith("-")).find((name) => !packages.has(name));
       return missing === undefined ? null : `the package ${missing} is not among those we use`;
     }
+    case "pack":
+      return rest.join(" ") === "--workspace=holdfast" ? null : `"${line}" does not pack holdfast`;
     case "start":
     case "test":
       return scripts.has(verb) ? null : `package.json has no script ${verb}`;
