@@ -407,18 +407,23 @@ export class Holdfast {
   }
 
   #stopOnSignals(): void {
+    let stopping = false;
     const stop = (): void => {
-      // A second signal finds the handlers gone and ends the process at once.
+      // One Ctrl-C may come twice: from the terminal, and from a runner such as tsx that hands its signals on.
+      if (stopping) return;
+      stopping = true;
+      // A signal after that finds the handlers gone and ends the process at once.
+      this.#core.clock.after(SAME_SIGNAL_MS, off, { background: true });
+      this.#offSignals = nothing;
+      this.close().catch((error: unknown) => this.#core.logger.error({ error }, "closing on a signal failed"));
+    };
+    const off = (): void => {
       process.off("SIGTERM", stop);
       process.off("SIGINT", stop);
-      this.close().catch((error: unknown) => this.#core.logger.error({ error }, "closing on a signal failed"));
     };
     process.on("SIGTERM", stop);
     process.on("SIGINT", stop);
-    this.#offSignals = () => {
-      process.off("SIGTERM", stop);
-      process.off("SIGINT", stop);
-    };
+    this.#offSignals = off;
   }
   #offSignals: () => void = nothing;
 
@@ -538,6 +543,9 @@ export class Holdfast {
     await this.close();
   }
 }
+
+// Signals that come within this are one and the same.
+const SAME_SIGNAL_MS = 1_000;
 
 function nothing(): void {}
 

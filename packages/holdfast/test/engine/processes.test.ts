@@ -47,14 +47,31 @@ describe("processes", () => {
     expect(await hf.get(second.id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("C-10 a second SIGTERM ends the process at once; its job is for others when the lease is over", async () => {
+  it("C-10 a SIGTERM that comes twice within a second is one: the running job ends", async () => {
+    const { hf, file } = await onFile();
+    const { id } = await hf.enqueue(slow);
+    const child = start("drain-on-signal", file);
+    expect(await says(child)).toBe("running");
+    for (const _time of ["from the terminal", "handed on by a runner"]) {
+      const heard = says(child);
+      child.kill("SIGTERM");
+      expect(await heard).toBe("stopping");
+    }
+    const ended = ends(child);
+    child.send("finish");
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(await hf.get(id)).toMatchObject({ state: "completed", output: { finished: true } });
+  });
+
+  it("C-10 a second SIGTERM, a second later, ends the process at once; its job is for others when the lease is over", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
     expect(await says(child)).toBe("running");
     const stopping = says(child);
     child.kill("SIGTERM");
-    await stopping;
+    expect(await stopping).toBe("stopping");
+    expect(await says(child)).toBe("deaf");
     child.kill("SIGTERM");
     expect(await ends(child)).toEqual({ code: null, signal: "SIGTERM" });
     expect((await hf.get(id))?.state).toMatch(/claimed|running/);
