@@ -234,8 +234,9 @@ export function callersRunner(tx: CallersTransaction, where: string): Runner {
   return {
     async run({ text }, values) {
       try {
-        const { rows } = await tx.query(text, [...values]);
-        return rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
+        const answer = (await tx.query(text, [...values])) as Partial<{ rows: readonly unknown[] }> | undefined;
+        if (!Array.isArray(answer?.rows)) throw new InvalidOption("tx.query", "must give { rows }");
+        return answer.rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
       } catch (error) {
         // Only who began the transaction can repeat it, and looks for these codes to know that it should.
         const code = sqlState(error);
