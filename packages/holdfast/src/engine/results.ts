@@ -1,7 +1,7 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
-import { Closed, InvalidOption, JobNotCompleted, JobNotFound, WaitTimeout } from "../errors.js";
+import { Closed, InvalidOption, JobNotCompleted, JobNotFound, StoreUnreadable, WaitTimeout } from "../errors.js";
 import type { JobType } from "../job.js";
 import { fromJson } from "../json.js";
 import { isFinished } from "../state.js";
@@ -37,8 +37,14 @@ interface Waiter {
   scope: Scope;
   resolve(output: unknown): void;
   reject(error: unknown): void;
+  /** Monotonic time since which the job is seen to be due, or since which workers were last looked for. */
+  dueSince: number | null;
 }
 
+// A job that is due for so long and nobody takes makes us look whether there is a worker at all.
+const UNTAKEN_MS = 5_000;
+// A worker that was not heard of for so long is not there.
+const WORKER_MS = 60_000;
 const FEW = 16;
 const SHARED_LOOK_MS = 20;
 
@@ -51,6 +57,7 @@ export class Results {
   #soon: Timer | null = null;
   #looking = false;
   #lookAgain = false;
+  #warned = false;
 
   constructor(core: Core) {
     this.#core = core;
@@ -65,7 +72,7 @@ export class Results {
     let waiter: Waiter | null = null;
     try {
       return await new Promise((resolve, reject) => {
-        waiter = { id, type, scope, resolve, reject };
+        waiter = { id, type, scope, resolve, reject, dueSince: null };
         if (timeoutMs !== null) {
           timer = this.#core.clock.after(timeoutMs, () => void this.#giveUp(waiter, timeoutMs));
         }
@@ -155,10 +162,35 @@ export class Results {
       else if (waiter.type !== null && waiter.type !== job.type) {
         waiter.reject(new InvalidOption("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
       } else if (isFinished(job.state)) conclude(waiter, job);
+      else if (!this.#warned) await this.#warnIfUntaken(waiter, job);
     } catch (error) {
-      if (error instanceof Closed) waiter.reject(error);
+      // Rights or tables that are missing do not come by waiting.
+      if (error instanceof Closed || error instanceof StoreUnreadable) waiter.reject(error);
       else this.#core.events.emit("outage", { doing: "result", error });
     }
+  }
+
+  /** A forgotten `hf.work()` would otherwise be silence for ever. Told once. */
+  async #warnIfUntaken(waiter: Waiter, job: StoredJob): Promise<void> {
+    const { clock, store, logger } = this.#core;
+    if (job.dueAt === null || job.dueAt > clock.now()) {
+      waiter.dueSince = null;
+      return;
+    }
+    waiter.dueSince ??= clock.monotonic();
+    if (clock.monotonic() - waiter.dueSince < UNTAKEN_MS) return;
+    waiter.dueSince = clock.monotonic();
+    const workers = await store.workers().catch(() => null);
+    const since = clock.now() - WORKER_MS;
+    const isTaken = workers?.some(
+      ({ left, seenAt, queues }) => !left && seenAt >= since && (queues === null || queues.includes(job.queue)),
+    );
+    if (this.#warned || isTaken !== false) return;
+    this.#warned = true;
+    logger.warn(
+      { type: job.type, queue: job.queue },
+      `job ${job.id} is due and no live worker was seen for its queue; did you call hf.work()?`,
+    );
   }
 }
 

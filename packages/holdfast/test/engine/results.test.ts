@@ -1,6 +1,6 @@
-import { Closed, job, JobNotCompleted, JobNotFound, WaitTimeout } from "holdfast";
+import { Closed, job, JobNotCompleted, JobNotFound, StoreUnavailable, StoreUnreadable, WaitTimeout } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { onFile, scene } from "./scene.js";
+import { deferred, onFile, scene, type LogLine } from "./scene.js";
 
 const type = job({ type: "t", run: () => ({ answer: 42 }) });
 
@@ -121,5 +121,79 @@ describe("results", () => {
     const waiting = other.result(type, id);
     hf.work();
     expect(await waiting).toEqual({ answer: 42 });
+  });
+
+  describe("a wait for a job that nobody takes", () => {
+    const warnings = (lines: LogLine[]): string[] =>
+      lines.filter(({ level }) => level === "warn").map(({ message }) => message);
+
+    it("is told after 5 s, once for a client", async () => {
+      const { hf, clock, lines } = await scene({ jobs: [type] });
+      const first = await hf.enqueue(type);
+      const second = await hf.enqueue(type);
+      const waiting = [hf.result(first.id), hf.result(second.id)];
+      await clock.advance(4_999);
+      expect(warnings(lines)).toEqual([]);
+      await clock.advance("1s");
+      expect(warnings(lines)).toEqual([
+        `job ${first.id} is due and no live worker was seen for its queue; did you call hf.work()?`,
+      ]);
+      await clock.advance("1m");
+      expect(warnings(lines)).toHaveLength(1);
+      await hf.drain();
+      await Promise.all(waiting);
+    });
+
+    it("is told where the only workers left, or take from other queues", async () => {
+      const { hf, clock, lines } = await scene({ jobs: [type] });
+      const gone = hf.work();
+      await clock.settle();
+      await gone.stop();
+      hf.work({ queues: ["other"] });
+      const { id } = await hf.enqueue(type);
+      const waiting = hf.result(id);
+      await clock.advance("6s");
+      expect(warnings(lines).filter((message) => message.includes(id))).toHaveLength(1);
+      await hf.drain();
+      await waiting;
+    });
+
+    it("is not told while the job is not due, nor while a worker is busy with others", async () => {
+      const gate = deferred();
+      const slow = job({ type: "slow", run: () => gate.promise });
+      const { hf, clock, lines } = await scene({ jobs: [type, slow] });
+      const later = await hf.enqueue(type, undefined, { delay: "1h" });
+      const waiting = hf.result(later.id);
+      await clock.advance("1m");
+      hf.work({ concurrency: 1 });
+      await hf.enqueue(slow, undefined, { priority: 1 });
+      await clock.settle();
+      const { id } = await hf.enqueue(type);
+      const behind = hf.result(id);
+      await clock.advance("1m");
+      expect(warnings(lines)).toEqual([]);
+      gate.resolve();
+      await behind;
+      await clock.advance("1h");
+      await waiting;
+    });
+
+    it("goes on where nobody can say whether there are workers", async () => {
+      const { hf, clock, lines, store } = await scene({ jobs: [type] });
+      store.fail(new StoreUnavailable("away"), "workers");
+      const { id } = await hf.enqueue(type);
+      const waiting = hf.result(id);
+      await clock.advance("10s");
+      expect(warnings(lines)).toEqual([]);
+      await hf.drain();
+      expect(await waiting).toEqual({ answer: 42 });
+    });
+  });
+
+  it("a store that may not be read is told at once", async () => {
+    const { hf, store } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    store.fail(new StoreUnreadable("permission denied"), "get");
+    await expect(hf.result(id)).rejects.toThrow(StoreUnreadable);
   });
 });
