@@ -194,9 +194,11 @@ export class Worker {
     const { events, settler } = this.#core;
     this.#phase = "stopping";
     await this.#claimer.stop();
+    this.#logWait();
     await this.#waitForRuns(this.#settings.graceMs);
     for (const run of this.#runs) this.#abort(run, new WorkerStopping());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
+    this.#logIgnored();
     for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
     while (this.#aside > 0) await this.#change();
     await settler.idle();
@@ -207,6 +209,24 @@ export class Worker {
     if (this.#unlisten === null) return;
     this.#unlisten();
     events.emit("workerStopped", { worker: this.id });
+  }
+
+  #logWait(): void {
+    const { graceMs } = this.#settings;
+    const jobs = this.#runs.size;
+    if (jobs === 0 || graceMs === 0) return;
+    const message = `stopping: waiting up to ${graceMs / 1_000}s for ${jobs} ${jobs === 1 ? "job" : "jobs"}`;
+    this.#core.logger.info({ worker: this.id }, message);
+  }
+
+  #logIgnored(): void {
+    const runs = [...this.#runs].filter(({ reason }) => reason instanceof WorkerStopping);
+    if (runs.length === 0) return;
+    const message =
+      runs.length === 1
+        ? "1 handler ignored its signal; its job was released"
+        : `${runs.length} handlers ignored their signals; their jobs were released`;
+    this.#core.logger.warn({ jobs: runs.map(({ lease }) => lease.job.id) }, message);
   }
 
   /** Waits until no handler runs, at most `ms`. */

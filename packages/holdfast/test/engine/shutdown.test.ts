@@ -75,6 +75,47 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "pending", output: null });
   });
 
+  it("C-10 the log tells for how many jobs a stop waits, and how many handlers ignored their signals", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, lines } = await scene({ jobs: [type] });
+    const worker = hf.work({ grace: "2s", queues: ["default"] });
+    const ids = [(await hf.enqueue(type)).id, (await hf.enqueue(type)).id];
+    const alone = hf.work({ grace: "500ms", queues: ["alone"] });
+    const { id } = await hf.enqueue(type, undefined, { queue: "alone" });
+    await clock.settle();
+    lines.length = 0;
+    const stopping = worker.stop();
+    await clock.settle();
+    expect(lines).toEqual([
+      { level: "info", fields: { worker: worker.id }, message: "stopping: waiting up to 2s for 2 jobs" },
+    ]);
+    await clock.advance("3s");
+    await stopping;
+    expect(lines.at(-1)).toEqual({
+      level: "warn",
+      fields: { jobs: ids },
+      message: "2 handlers ignored their signals; their jobs were released",
+    });
+
+    const stoppingAlone = alone.stop();
+    await clock.advance("2s");
+    await stoppingAlone;
+    expect(lines.slice(2)).toMatchObject([
+      { level: "info", message: "stopping: waiting up to 0.5s for 1 job" },
+      { level: "warn", fields: { jobs: [id] }, message: "1 handler ignored its signal; its job was released" },
+    ]);
+    gate.resolve();
+  });
+
+  it("C-10 a stop with nothing to wait for says nothing", async () => {
+    const { hf, clock, lines } = await scene({ jobs: [job({ type: "t", run() {} })] });
+    const worker = hf.work();
+    await clock.settle();
+    await worker.stop();
+    expect(lines).toEqual([]);
+  });
+
   it("C-10 a handler that completes after the abort is completed", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).catch(() => ({ saved: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
