@@ -19,6 +19,8 @@ export interface Core {
   readonly defined: Set<string>;
   /** Called when there is another. */
   readonly defining: Set<() => void>;
+  /** Queues that a worker takes from and nobody knows, and that were told. */
+  readonly toldQueues: Set<string>;
   /** Called in the turn in which jobs are sent to the store, so that an idle worker's claim can go with them. */
   readonly inserting: Set<(jobs: readonly NewJob[]) => void>;
 }

@@ -26,6 +26,7 @@ import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
 import { readStats, type Stats } from "./stats.js";
 import { UserJobs } from "./user-jobs.js";
+import { warnOfQueues, warnOfTypes } from "./unknown-names.js";
 import { readWorkOptions, Worker, type WorkOptions } from "./worker.js";
 
 export interface HoldfastOptions {
@@ -88,6 +89,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     settler: new Settler(store, clock, events, unkeptStates(retention)),
     defined: new Set(),
     defining: new Set(),
+    toldQueues: new Set(),
     inserting: new Set(),
   };
   events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
@@ -394,14 +396,16 @@ export class Holdfast {
 
   /** Starts a worker. Returns at once; `await worker.stop()` drains it. */
   work(options: WorkOptions = {}): Worker {
-    const worker = new Worker(this.#running(), readWorkOptions(options));
+    const settings = readWorkOptions(options);
+    const worker = new Worker(this.#running(), settings);
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
     if (this.#runsScheduler) this.#scheduler.start();
     if (this.#core.types.size === 0) {
       this.#core.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
-    }
+    } else warnOfTypes(this.#core, settings);
+    warnOfQueues(this.#core, settings).catch(nothing);
     if (options.signals === true && this.#offSignals === nothing) this.#stopOnSignals();
     return worker;
   }

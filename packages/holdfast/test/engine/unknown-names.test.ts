@@ -1,0 +1,60 @@
+import { job, StoreUnavailable } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { scene } from "./scene.js";
+
+const mail = job({ type: "mail.send", queue: "mail", run() {} });
+const report = job({ type: "report", run() {} });
+const QUEUES = "this worker takes from queues that no job type here uses and the store does not know. Misspelt?";
+const TYPES = "no handler here for types that this worker takes. Misspelt, or missing from holdfast({ jobs })?";
+
+describe("a worker that takes from a queue nobody knows", () => {
+  it("is told with the queues that are known, once for each queue", async () => {
+    const { hf, clock, lines } = await scene({ jobs: [mail] });
+    await hf.enqueue(report, undefined, { queue: "reports" });
+    hf.work({ queues: ["mial"] });
+    await clock.settle();
+    hf.work({ queues: ["mial", "reprots", "mail"] });
+    await clock.settle();
+    expect(lines).toEqual([
+      { level: "warn", fields: { queues: "mial", known: "mail, reports" }, message: QUEUES },
+      { level: "warn", fields: { queues: "reprots", known: "mail, reports" }, message: QUEUES },
+    ]);
+  });
+
+  it("is not told where a job type here uses it, nor where it had a job", async () => {
+    const { hf, clock, lines, store } = await scene({ jobs: [mail] });
+    hf.work({ queues: ["mail"] });
+    await clock.settle();
+    expect(store.count("queues")).toBe(0);
+    await hf.enqueue(mail, undefined, { queue: "other" });
+    hf.work({ queues: ["mail", "other"] });
+    await clock.settle();
+    expect(lines).toEqual([]);
+  });
+
+  it("begins before the store has said which queues there are, and whether it can or not", async () => {
+    const { hf, clock, lines, store } = await scene({ jobs: [mail] });
+    const answer = store.hold("queues");
+    const slow = hf.work({ queues: ["express"] });
+    const { id } = await hf.enqueue(mail, undefined, { queue: "express" });
+    await clock.settle();
+    expect(await hf.get(id)).toMatchObject({ state: "completed", worker: slow.id });
+    answer();
+    store.fail(new StoreUnavailable("away"), "queues");
+    hf.work({ queues: ["mial"] });
+    await clock.settle();
+    expect(lines).toEqual([]);
+  });
+});
+
+describe("a worker that takes types without a handler here", () => {
+  it("is told with the types that have one", async () => {
+    const { hf, clock, lines } = await scene({ jobs: [mail, report] });
+    hf.work({ types: [mail, "mail.sned"] });
+    hf.work({ types: [report] });
+    await clock.settle();
+    expect(lines).toEqual([
+      { level: "warn", fields: { types: "mail.sned", known: "mail.send, report" }, message: TYPES },
+    ]);
+  });
+});
