@@ -87,7 +87,15 @@ describe("A-01 the user as a foreign key", () => {
     const { store } = await sceneWithUsers();
     const answers = await insertAll(store, [newJob({ user: "ada" }), newJob({ user: "eve" }), newJob()]);
     expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({ reason: "not stored", error: expect.stringMatching(/foreign key/) });
+    expect(answers[1]).toMatchObject({
+      reason: "not stored",
+      error: expect.stringMatching(/^no such user: .*foreign key/),
+    });
+    const schedule = addSchedule(store, { name: "hers", user: "eve" });
+    await expect(schedule).rejects.toMatchObject({
+      code: "STORE_ERROR",
+      message: expect.stringMatching(/no such user/),
+    });
   });
 
   it("A-01 lets a job whose user's row is locked hold up nobody else: it is to be asked again", async () => {

@@ -1,11 +1,20 @@
 import { DiskFull, HoldfastError, InvalidOption, StoreUnavailable, StoreUnreadable } from "../../errors.js";
 import { FINISHED_MEANWHILE } from "./insert-sql.js";
 
+/** What is wrong with a row, as PostgreSQL tells it, or plainer where the reason is one of ours. */
+export function rowsFault(error: unknown): string {
+  const { message, constraint } = error as { message: string; constraint?: unknown };
+  // The foreign keys to the table of users, by the names that we give them.
+  return sqlState(error) === "23503" && /^(?:live|schedules)_user$/.test(String(constraint))
+    ? `no such user: ${message}`
+    : message;
+}
+
 /** An error of the driver or of PostgreSQL as Holdfast tells it. `where` is the address without the password. */
 export function fault(error: unknown, where: string): Error {
   if (error instanceof HoldfastError) return error;
   const code = sqlState(error);
-  const text = error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? rowsFault(error) : String(error);
   const message = text === "" ? code : text;
   switch (code) {
     case "28P01":

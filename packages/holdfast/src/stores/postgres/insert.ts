@@ -4,7 +4,7 @@ import { jsonBytes } from "../../json.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { isLockTimeout, isRace, isRowsFault, isTwice } from "./faults.js";
+import { isLockTimeout, isRace, isRowsFault, isTwice, rowsFault } from "./faults.js";
 import { insertTexts } from "./insert-sql.js";
 import { NOW, once, orNull, textArray, type Sql } from "./sql.js";
 
@@ -268,7 +268,7 @@ function keyIsBusy(cause: unknown): StoreUnavailable {
 
 function notStored(error: unknown): InsertAnswer {
   const { cause, message } = error as Error;
-  return { status: "refused", reason: "not stored", error: cause instanceof Error ? cause.message : message };
+  return { status: "refused", reason: "not stored", error: cause instanceof Error ? rowsFault(cause) : message };
 }
 
 const MOST = 1_000;
