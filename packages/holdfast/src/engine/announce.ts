@@ -3,13 +3,16 @@ import type { LaidDown, Outcome, SettleAnswer } from "../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 
+// The error alone reads as if the handler had taken too long.
+const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
+
 /** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
 export function announceClaim({ events, logger }: Core, lease: HeldLease): void {
   const { id, type, queue, attempt, previous } = lease.job;
   if (events.hears("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
   events.emit("recovered", { id, type, queue, to: "claimed" });
-  logger.warn({ job: id, type, attempt }, STALE_ERROR.message);
+  logger.warn({ job: id, type, attempt }, VANISHED);
 }
 
 /** Tells listeners and log what the store has confirmed of a lease's outcome. */
@@ -58,7 +61,7 @@ export function announceLaidDown(core: Core, job: LaidDown, error: ErrorEvent): 
   const { events, logger } = core;
   if (error.code === STALE_ERROR.code) {
     events.emit("recovered", { ...jobEvent(job), to: job.to });
-    logger.warn({ job: job.id, type: job.type, to: job.to }, error.message);
+    logger.warn({ job: job.id, type: job.type, to: job.to }, VANISHED);
   }
   if (job.to === "dead") announceDeath(core, job, error);
   if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));

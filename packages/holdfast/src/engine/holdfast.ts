@@ -93,6 +93,8 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     inserting: new Set(),
   };
   events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
+  // As loud as the outage: who saw that begin wants to see it end.
+  events.on("back", ({ doing }) => logger.warn({ doing }, "the store answers again"));
   try {
     await store.migrate();
   } catch (error) {

@@ -38,7 +38,9 @@ describe("stale leases", () => {
       [second, "pending"],
       [last, "dead"],
     ]);
-    expect(lines.filter((line) => line.message === STALE)).toHaveLength(3);
+    expect(lines.filter((line) => line.message === `${STALE}: the worker of its last attempt vanished`)).toHaveLength(
+      3,
+    );
   });
 
   it("A-13 more stale leases than one step takes are all laid down", async () => {

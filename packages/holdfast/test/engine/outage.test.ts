@@ -66,7 +66,7 @@ describe("an outage of the store", () => {
 
   it("B-19 a store that fails claims is asked again with growing pauses, at least at every poll; one event tells of it", async () => {
     const type = job({ type: "t", run: () => {} });
-    const { hf, clock, store } = await scene({ jobs: [type] });
+    const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
     await clock.settle();
     const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
@@ -79,6 +79,10 @@ describe("an outage of the store", () => {
     back();
     await clock.advance("1s");
     expect(backs).toEqual([{ doing: "claim" }]);
+    expect(lines).toMatchObject([
+      { level: "warn", message: "the store failed a call; trying again" },
+      { level: "warn", fields: { doing: "claim" }, message: "the store answers again" },
+    ]);
     const { id } = await hf.enqueue(type);
     await clock.settle();
     expect((await hf.get(id))?.state).toBe("completed");

@@ -68,7 +68,7 @@ describe("A-35 C-02 a worker process that is killed while it runs a job", () => 
     expect(await victim.ended()).toBe("SIGKILL");
     expect(await hf.result(endless, id, { timeout: "10s" })).toEqual({ attempt: 2 });
     expect(recovered).toEqual([id]);
-    expect(warnings).toEqual(["Job timed out (stale claim)"]);
+    expect(warnings).toEqual(["Job timed out (stale claim): the worker of its last attempt vanished"]);
     expect(await hf.get(id)).toMatchObject({
       state: "completed",
       attempt: 2,
