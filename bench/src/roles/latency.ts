@@ -9,7 +9,7 @@ export interface LatencyOrder {
   samples: number;
 }
 
-const WARM_UP = 30;
+const WARM_UP = 200;
 /** Long enough for the worker to be idle again. The raw baseline rests as long: a disk that idled answers differently. */
 export const REST_MS = 2;
 

@@ -11,6 +11,7 @@ export interface RawOrder {
 }
 
 const WARM_UP = 20;
+const LATENCY_WARM_UP = 200;
 
 /** Claims and completes batch by batch until nothing is due. */
 export async function rawDrain({ url, count, batch }: RawOrder, stage: Stage): Promise<Timed & { cpuSeconds: number }> {
@@ -49,11 +50,11 @@ export async function rawTwoCommits({ url, count }: RawOrder, stage: Stage): Pro
   const raw = await openRaw(url);
   await stage.ready();
   const taken: number[] = [];
-  for (let index = 0; index < WARM_UP + count; index++) {
+  for (let index = 0; index < LATENCY_WARM_UP + count; index++) {
     const begun = performance.now();
     await raw.insert(1);
     const leases = await raw.claim(1);
-    if (index >= WARM_UP) taken.push(performance.now() - begun);
+    if (index >= LATENCY_WARM_UP) taken.push(performance.now() - begun);
     await raw.settle(leases);
     await sleep(REST_MS);
   }

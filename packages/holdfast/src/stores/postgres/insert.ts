@@ -5,7 +5,7 @@ import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
 import { isLockTimeout, isRace, isRowsFault, isTwice, rowsFault } from "./faults.js";
-import { insertTexts } from "./insert-sql.js";
+import { insertTexts, singleOf } from "./insert-sql.js";
 import { NOW, once, orNull, textArray, type Sql } from "./sql.js";
 
 type Keyed = NewJob & { unique: UniqueKey };
@@ -62,6 +62,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   const insertInside: Statement = sql.statement("insert_inside", texts.plain(null));
   // Whoever has the id in an open transaction, or has locked the user's row, would hold up the whole batch.
   const insertQuickly: Statement = sql.statement("insert_quickly", texts.quick(impatient(19)));
+  const insertSingle: Statement = sql.statement("insert_single", texts.single(impatient(13)));
   const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(19)));
   const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(19)));
   const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
@@ -110,20 +111,24 @@ export function insertOperations(sql: Sql): InsertOperations {
     `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = $2::json`,
   );
 
-  async function insertRows(runner: InsertRunner, values: unknown[], wait: number): Promise<Row[]> {
+  async function insertRows(runner: InsertRunner, jobs: readonly NewJob[], asked: Asked): Promise<Row[]> {
     // Inside a transaction it is waited for as whoever began that has set it.
-    if (runner.inside) return runner.run(insertInside, values);
+    if (runner.inside) return runner.run(insertInside, columnsOf(jobs, asked.now));
+    const wait = waitMs(runner, asked);
+    const [only] = jobs;
+    const single = jobs.length === 1 && only !== undefined ? singleOf(only, asked.now) : null;
     try {
-      return await runner.run(insertQuickly, [...values, wait]);
+      if (single !== null) return await runner.run(insertSingle, [...single, wait]);
+      return await runner.run(insertQuickly, [...columnsOf(jobs, asked.now), wait]);
     } catch (error) {
       // With a look at what is known first: what is told by that waits for nobody.
       if (![isTwice, isRace, isLockTimeout].some((is) => is(error))) throw error;
-      return runner.run(insertPlain, [...values, wait]);
+      return runner.run(insertPlain, [...columnsOf(jobs, asked.now), wait]);
     }
   }
 
   const plain: Attempt<NewJob> = async (runner, jobs, asked) => {
-    const [[fresh]] = (await insertRows(runner, columnsOf(jobs, asked.now), waitMs(runner, asked))) as [Row];
+    const [[fresh]] = (await insertRows(runner, jobs, asked)) as [Row];
     if (fresh === null) return jobs.map(() => INSERTED);
     const inserted = new Set((fresh as string).split(","));
     return jobs.map((job) => (inserted.has(job.id) ? INSERTED : { status: "duplicate", of: job.id, replaced: false }));
