@@ -35,7 +35,7 @@ function target(importer, specifier) {
   if (own.startsWith("#src/")) return own.slice("#src/".length);
   if (own === "holdfast") return "index.ts";
   if (own.startsWith("holdfast/"))
-    return `${{ sqlite: "stores/sqlite", postgres: "stores/postgres" }[own.slice(9)] ?? own.slice(9)}/index.ts`;
+    return `${{ sqlite: "stores/sqlite", postgres: "stores/postgres", dynamodb: "stores/dynamodb" }[own.slice(9)] ?? own.slice(9)}/index.ts`;
   if (!own.startsWith(".")) return undefined;
   return posix.join(posix.dirname(importer), own);
 }

@@ -1,5 +1,6 @@
-// Makes a fresh clone ready: checks Node, installs the npm packages of package-lock.json. Needs nothing installed,
-// does nothing when all is there, and may run twice at once (the second waits for the first).
+// Makes a fresh clone ready: checks Node, installs the npm packages of package-lock.json, and, with `--tests`, Java for
+// DynamoDB Local. Needs nothing installed, does nothing when all is there, and may run twice at once (the second waits for
+// the first).
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -133,6 +134,33 @@ async function takeLock() {
   }
 }
 
+const oldestJava = 17;
+
+function javaVersion() {
+  const { status, stderr } = spawnSync("java", ["-version"], { encoding: "utf8" });
+  return status === 0 ? Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0) : 0;
+}
+
+/** DynamoDB Local is a Java program. Without Java its tests are skipped, and say so. */
+function findJava() {
+  if (process.env["HOLDFAST_TEST_DYNAMODB"] !== undefined || javaVersion() >= oldestJava) return;
+  if (process.platform === "linux" && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
+    console.error("setup: installing Java for DynamoDB Local");
+    /** @param {string[]} args */
+    const apt = (args) =>
+      spawnSync("apt-get", ["-qq", ...args], {
+        stdio: "ignore",
+        env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+      }).status === 0;
+    const packages = ["install", "-y", "--no-install-recommends", "default-jre-headless"];
+    if (!apt(packages) && apt(["update"])) apt(packages);
+    if (javaVersion() >= oldestJava) return;
+  }
+  console.error(
+    `setup: Java ${oldestJava} or later was not found: the tests on DynamoDB Local are skipped. Install it (Debian: apt install default-jre-headless; macOS: brew install openjdk), or set HOLDFAST_TEST_DYNAMODB to the endpoint of one.`,
+  );
+}
+
 checkNode();
 const stamp = wantedStamp();
 if (!isStamped(stamp)) {
@@ -142,3 +170,4 @@ if (!isStamped(stamp)) {
     writeFileSync(stampFile, stamp);
   }
 }
+if (process.argv.includes("--tests")) findJava();

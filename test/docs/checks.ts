@@ -4,14 +4,16 @@ import { problemOf } from "./commands.js";
 import type { Databases } from "./databases.js";
 import { readDocument, ROOT, type Block, type Link } from "./documents.js";
 import { runSql, type Programs } from "./programs.js";
+import { asksForTable, type Tables } from "./tables.js";
 
 const PROGRAM_MS = 20_000;
 
-/** What a block is checked against. `next` is the block after it. Without `databases` there is no PostgreSQL. */
+/** What a block is checked against. `next` is the block after it. Without `databases` there is no PostgreSQL, without `tables` no DynamoDB. */
 interface Surroundings {
   programs: Programs;
   next: Block | undefined;
   databases?: Databases;
+  tables?: Tables;
   limitMs?: number;
 }
 
@@ -41,12 +43,15 @@ export async function checkBlock(block: Block, around: Surroundings): Promise<vo
   await known.check(block, around);
 }
 
-async function checkProgram(block: Block, { programs, next, databases, limitMs }: Surroundings): Promise<void> {
+async function checkProgram(block: Block, { programs, next, databases, tables, limitMs }: Surroundings): Promise<void> {
   const errors = programs.errorsOf(block);
   if (errors.length > 0) throw new Error(errors.join("\n"));
-  // Whoever asks for a database gets one of its own.
+  // Whoever asks for a database or a table gets one of its own.
   const asks = databases !== undefined && block.text.includes("DATABASE_URL");
-  const variables = asks ? { DATABASE_URL: await databases.empty() } : {};
+  const variables = {
+    ...(asks && { DATABASE_URL: await databases.empty() }),
+    ...(tables !== undefined && asksForTable(block) && tables.variables()),
+  };
   const output = await programs.run(block, limitMs ?? PROGRAM_MS, variables);
   if (!block.tellsOutput) return;
   if (next?.language !== "text") throw new Error("no text block with its output follows");

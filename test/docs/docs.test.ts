@@ -3,10 +3,12 @@ import { checkBlock, checkLink, isRelative, titleOf } from "./checks.js";
 import { databases as makeDatabases } from "./databases.js";
 import { findDocuments, parseDocument } from "./documents.js";
 import { compile, type Programs } from "./programs.js";
+import { tables as makeTables } from "./tables.js";
 
 const documents = findDocuments();
 const databases = makeDatabases();
-// While the server starts.
+const tables = makeTables();
+// While the servers start.
 const compiling = compile(
   "documents",
   documents.flatMap(({ blocks }) => blocks.filter(({ language }) => language === "ts")),
@@ -21,7 +23,11 @@ beforeAll(async () => {
 describe.concurrent("every block", () => {
   for (const { blocks } of documents) {
     for (const [index, block] of blocks.entries()) {
-      it(`${titleOf(block)}`, () => checkBlock(block, { programs, databases, next: blocks[index + 1] }));
+      it(`${titleOf(block)}`, ({ skip }) => {
+        const reason = tables.reasonAgainst(block);
+        if (reason !== null) skip(reason);
+        return checkBlock(block, { programs, databases, tables, next: blocks[index + 1] });
+      });
     }
   }
 });

@@ -21,6 +21,7 @@ describe("docs/reference/api.md names every export", () => {
     holdfast: "index.d.ts",
     "holdfast/sqlite": "stores/sqlite/index.d.ts",
     "holdfast/postgres": "stores/postgres/index.d.ts",
+    "holdfast/dynamodb": "stores/dynamodb/index.d.ts",
     "holdfast/testing": "testing/index.d.ts",
     "holdfast/store": "stores/contract.d.ts",
   })) {
@@ -57,6 +58,8 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     SqliteOptions: "stores/sqlite/open.d.ts",
     PostgresOptions: "stores/postgres/open.d.ts",
     AccessOptions: "stores/postgres/access.d.ts",
+    DynamoOptions: "stores/dynamodb/open.d.ts",
+    DynamoStore: "stores/dynamodb/open.d.ts",
     FakeClock: "testing/clock.d.ts",
     StoreHarness: "testing/exercise-store/harness.d.ts",
     StoreUnderTest: "testing/exercise-store/harness.d.ts",

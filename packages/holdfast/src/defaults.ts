@@ -8,6 +8,8 @@ export const DEFAULTS = {
   timeoutMs: 900_000,
   leaseMs: 30_000,
   pollMs: 1_000,
+  /** How rarely a worker that finds nothing looks where every look costs money, unless `poll` is longer. */
+  rarePollMs: 10_000,
   concurrency: 4,
   graceMs: 30_000,
   /** How long a handler may ignore its signal before it is written off. */

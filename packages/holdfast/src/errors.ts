@@ -134,12 +134,9 @@ export class UnknownStore extends HoldfastError {
   constructor(given: string) {
     // A mistyped URL may carry a password, and errors end up in logs.
     const shown = given.replace(/\/\/[^/]*@/, "//…@");
-    const planned = given.startsWith("dynamodb:");
     super(
       "UNKNOWN_STORE",
-      planned
-        ? `the store of ${JSON.stringify(shown)} is not part of this version yet; use "sqlite:<file>" or "postgres://…"`
-        : `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:", "postgres://…" or a store object`,
+      `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:", "postgres://…", "dynamodb://<table>" or a store object`,
     );
   }
 }

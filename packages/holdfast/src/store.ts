@@ -112,6 +112,10 @@ export interface Capabilities {
   strictOrder: boolean;
   /** Other processes are woken by the store and not only by polling. */
   push: boolean;
+  /** Every look costs money: workers that find nothing look more and more rarely. */
+  metered: boolean;
+  /** `stats` agrees with the records at any time. Otherwise its count of completed jobs may lag, and lack what a process was about to count when it was killed. */
+  exactCounts: boolean;
   /** Calls made in one turn of the event loop are carried out together, in order: a claim sees the insert before it. */
   together: boolean;
 }
@@ -257,6 +261,11 @@ export interface Outcome extends LeaseRef {
    * outlives its job. A repeated settle then answers `lost`.
    */
   keep: boolean;
+  /**
+   * How long a job that is kept is kept at least. A store that clears away by itself does so after that; null, and on other
+   * stores, `purge` does.
+   */
+  keepMs: number | null;
 }
 
 /** `cancelled`: applied, and a requested cancellation turned the outcome into that. */

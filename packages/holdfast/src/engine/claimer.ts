@@ -1,5 +1,5 @@
 import type { Timer } from "../clock.js";
-import { LIMITS } from "../defaults.js";
+import { DEFAULTS, LIMITS } from "../defaults.js";
 import { isLeased } from "../state.js";
 import type { Claim, NewJob, Outcome } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
@@ -51,6 +51,8 @@ export class Claimer {
   #wallAhead: number | null = null;
   /** The last claim came back short: only a hint, the poll timer or a due time makes another worthwhile. */
   #dry = false;
+  /** Claims in a row that found nothing. */
+  #empty = 0;
   #wakes = 0;
   #failures = 0;
   #timer: Timer | null = null;
@@ -104,6 +106,11 @@ export class Claimer {
       if (this.#active) this.#wakeIn(inMs);
       return;
     }
+    this.#empty = 0;
+    this.#look();
+  }
+
+  #look(): void {
     this.#dry = false;
     this.#wakes++;
     this.pump();
@@ -219,6 +226,7 @@ export class Claimer {
       if (this.#failures > 0) this.#core.events.emit("back", { doing: "claim" });
       this.#failures = 0;
       this.#receive(claim, sentAt);
+      this.#empty = claim.jobs.length === 0 ? this.#empty + 1 : 0;
       if (cameShort(claim, limit) && this.#wakes === wakes) this.#dry = true;
       if (claim.nextDueAt !== null) this.#wakeIn(Math.max(1, claim.nextDueAt - claim.at));
       // Before the handlers run: the store then works on the next claim meanwhile.
@@ -292,16 +300,23 @@ export class Claimer {
   /** One timer serves polling, due times and pauses after an error: it fires at the nearest of them. */
   #wakeIn(ms: number): void {
     if (!this.#active) return;
-    const at = this.#core.clock.monotonic() + Math.min(ms, this.#settings.pollMs);
+    const at = this.#core.clock.monotonic() + Math.min(ms, this.#pauseMs());
     if (this.#timer !== null && this.#timerAt <= at) return;
     this.#timer?.cancel();
     this.#timerAt = at;
     this.#timer = this.#core.clock.after(at - this.#core.clock.monotonic(), () => {
       this.#timer = null;
       if (!this.#active) return;
-      this.#wakeIn(this.#settings.pollMs);
-      this.wake(0);
+      this.#wakeIn(this.#pauseMs());
+      this.#look();
     });
+  }
+
+  /** How long nobody looks unless told to. Where looks cost money, the longer the more of them were in vain. */
+  #pauseMs(): number {
+    const { pollMs } = this.#settings;
+    if (!this.#core.store.capabilities.metered) return pollMs;
+    return Math.max(pollMs, Math.min(DEFAULTS.rarePollMs, pollMs * 2 ** Math.min(this.#empty, 20)));
   }
 }
 

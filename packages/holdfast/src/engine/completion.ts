@@ -20,7 +20,7 @@ export function completedIn(
     throw new InvalidOption("tx", "this store cannot complete a job inside a transaction");
   }
   const outcome = completed(lease, encodeOutput(lease.job.type, output));
-  outcome.keep = settler.keeps(outcome.to);
+  settler.retain(outcome);
   const check = (answer: SettleAnswer): Outcome => {
     if (answer !== "applied") throw new LeaseLost(lease.job.id);
     return outcome;

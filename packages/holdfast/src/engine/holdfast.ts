@@ -14,7 +14,7 @@ import { Emitter, type EventName, type Listener } from "./events.js";
 import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
-import { Maintenance, readRetention, unkeptStates, type Maintained, type RetentionOptions } from "./maintenance.js";
+import { Maintenance, readRetention, keptMs, type Maintained, type RetentionOptions } from "./maintenance.js";
 import { scheduleKey, type EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { triage } from "./outcome.js";
@@ -30,7 +30,7 @@ import { warnOfQueues, warnOfTypes } from "./unknown-names.js";
 import { readWorkOptions, Worker, type WorkOptions } from "./worker.js";
 
 export interface HoldfastOptions {
-  /** `"sqlite:jobs.db"`, `"sqlite::memory:"`, or a store. Default `"sqlite:holdfast.db"`. */
+  /** `"sqlite:jobs.db"`, `"sqlite::memory:"`, `"postgres://…"`, `"dynamodb://jobs"`, or a store. Default `"sqlite:holdfast.db"`. */
   store?: string | Store;
   /** The job types this process can run. */
   jobs?: readonly JobType[];
@@ -86,7 +86,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     types,
     events,
     logger,
-    settler: new Settler(store, clock, events, unkeptStates(retention)),
+    settler: new Settler(store, clock, events, keptMs(retention)),
     defined: new Set(),
     defining: new Set(),
     toldQueues: new Set(),

@@ -40,9 +40,11 @@ export function readRetention(options: RetentionOptions): Rule[] {
   });
 }
 
-/** States whose jobs are not kept at all. */
-export function unkeptStates(rules: readonly Rule[]): ReadonlySet<FinishedState> {
-  return new Set(rules.filter(({ ageMs, count }) => ageMs === 0 || count === 0).map(({ state }) => state));
+/** How long jobs of each state are kept: 0, not at all; null, as long as a purge says, which alone can count them. */
+export function keptMs(rules: readonly Rule[]): ReadonlyMap<FinishedState, number | null> {
+  return new Map(
+    rules.map(({ state, ageMs, count }) => [state, ageMs === 0 || count === 0 ? 0 : count === null ? ageMs : null]),
+  );
 }
 
 /** How many jobs each duty of maintenance concerned. */

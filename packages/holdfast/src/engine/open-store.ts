@@ -21,6 +21,10 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
       const { openPostgres } = await import("../stores/postgres/open.js");
       return openPostgres(url, { clock });
     }
+    case "dynamodb": {
+      const { openDynamo, readDynamoUrl } = await import("../stores/dynamodb/open.js");
+      return openDynamo({ ...readDynamoUrl(url), clock });
+    }
     default:
       throw new UnknownStore(url);
   }

@@ -30,6 +30,7 @@ function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {
     startedAt: lease.startedAt,
     attemptRecord: null,
     keep: true,
+    keepMs: null,
     ...more,
   };
 }

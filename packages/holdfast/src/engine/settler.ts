@@ -29,7 +29,7 @@ export class Settler {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: Emitter;
-  readonly #unkept: ReadonlySet<State>;
+  readonly #kept: ReadonlyMap<State, number | null>;
   #waiting: Unsettled[] = [];
   readonly #aside = new Set<Unsettled>();
   #scheduled = false;
@@ -41,12 +41,12 @@ export class Settler {
   #added = 0;
   #idle: { until: number; resolve: () => void }[] = [];
 
-  /** `unkept`: finished states whose jobs are deleted at once. */
-  constructor(store: Store, clock: Clock, events: Emitter, unkept: ReadonlySet<State> = new Set()) {
+  /** `kept`: how long jobs in finished states are kept; 0, they are deleted at once; null, until they are purged. */
+  constructor(store: Store, clock: Clock, events: Emitter, kept: ReadonlyMap<State, number | null> = new Map()) {
     this.#store = store;
     this.#clock = clock;
     this.#events = events;
-    this.#unkept = unkept;
+    this.#kept = kept;
   }
 
   /** False during an outage: nobody should claim what could not be settled. */
@@ -63,14 +63,16 @@ export class Settler {
       answered("lost");
       return;
     }
-    outcome.keep = this.keeps(outcome.to);
+    this.retain(outcome);
     this.#waiting.push({ number: ++this.#added, outcome, deadline, answered });
     this.#schedule();
   }
 
-  /** Whether a job that came to this state is kept for a while. */
-  keeps(state: State): boolean {
-    return !this.#unkept.has(state);
+  /** Says how long the job is kept, if it comes to this end. */
+  retain(outcome: Outcome): void {
+    const keepMs = this.#kept.get(outcome.to) ?? null;
+    outcome.keep = keepMs !== 0;
+    outcome.keepMs = keepMs;
   }
 
   settle(outcome: Outcome, deadline: number): Promise<SettleAnswer> {

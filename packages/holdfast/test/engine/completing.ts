@@ -132,5 +132,5 @@ async function laidDown(store: Store, id: string): Promise<void> {
     startedAt: null,
     attemptRecord: null,
   };
-  await store.settle([{ id, fence, to: "dead", keep: true, ...nothing }]);
+  await store.settle([{ id, fence, to: "dead", keep: true, keepMs: null, ...nothing }]);
 }

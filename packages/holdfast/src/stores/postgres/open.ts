@@ -239,7 +239,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   }
 
   return {
-    capabilities: { transactions: true, strictOrder: true, push: listens, together: false },
+    capabilities: {
+      transactions: true,
+      strictOrder: true,
+      push: listens,
+      metered: false,
+      exactCounts: true,
+      together: false,
+    },
     migrations: (script) => migrationScript(settings, script),
     migrate: () =>
       under(async () => {

@@ -181,5 +181,6 @@ export function unpackOutcomes(columns: Columns): Outcome[] {
     startedAt: at(8) as number | null,
     attemptRecord: at(9) as Outcome["attemptRecord"],
     keep: at(10) as boolean,
+    keepMs: null,
   }));
 }

@@ -90,7 +90,14 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   }
 
   return {
-    capabilities: { transactions: !memory, strictOrder: true, push: true, together: !memory },
+    capabilities: {
+      transactions: !memory,
+      strictOrder: true,
+      push: true,
+      metered: false,
+      exactCounts: true,
+      together: !memory,
+    },
 
     migrate: async () => void (await send("migrate", [])),
     async close() {

@@ -116,6 +116,7 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
     startedAt: null,
     attemptRecord: null,
     keep: true,
+    keepMs: null,
     ...overrides,
   };
 }

@@ -16,6 +16,11 @@ export interface StoreHarness {
    * behind `holdfast({ store: "<url>" })`.
    */
   opener?: string;
+  /**
+   * How many jobs the cases with many workers share. Default 10,000: fewer where the store is an emulator that takes longer
+   * than the leases last.
+   */
+  many?: number;
   /** Cases this store cannot pass, by the beginning of their titles, each with its reason. They show as skipped. */
   skip?: Readonly<Record<string, string>>;
 }

@@ -147,5 +147,10 @@ export async function assertNothingVanished(store: Store, enqueued: number, purg
   for (const row of (await store.stats()).counts) counted.set(row.state, (counted.get(row.state) ?? 0) + row.count);
   const recorded = new Map<State, number>();
   for (const job of records.values()) recorded.set(job.state, (recorded.get(job.state) ?? 0) + 1);
+  if (!store.capabilities.exactCounts) {
+    assert.ok((counted.get("completed") ?? 0) <= (recorded.get("completed") ?? 0), "no job is counted twice");
+    counted.delete("completed");
+    recorded.delete("completed");
+  }
   assert.deepEqual(counted, recorded, "stats and records agree");
 }

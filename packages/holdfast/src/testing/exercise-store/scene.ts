@@ -11,6 +11,8 @@ export interface SceneOn<C extends Clock> {
   again: () => Promise<Store>;
   address: string;
   opener: string;
+  /** Jobs of cases with many workers. */
+  many: number;
   begin: () => Promise<CallerTransaction>;
 }
 export type Scene = SceneOn<FakeClock>;
@@ -26,6 +28,7 @@ export interface DefineCase {
   live(needs: readonly Need[], title: string, body: (scene: LiveScene) => Promise<void>): void;
 }
 
+const MANY = 10_000;
 const OUR_OPENER = new URL("../../engine/open-store.js", import.meta.url).href;
 // Far above what a case takes: only a store that hangs should run into it, not a loaded machine.
 const CASE_TIMEOUT_MS = 120_000;
@@ -113,6 +116,7 @@ function sceneOf<C extends Clock>(
     clock,
     address: under.address ?? "",
     opener: harness.opener ?? OUR_OPENER,
+    many: harness.many ?? MANY,
     async again() {
       const handle = await under.again();
       handles.push(handle);

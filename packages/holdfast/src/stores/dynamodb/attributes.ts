@@ -1,0 +1,78 @@
+/** A value as DynamoDB writes it; the kinds that Holdfast uses. */
+export type Attribute =
+  | { S: string }
+  | { N: string }
+  | { BOOL: boolean }
+  | { L: Attribute[] }
+  | { M: Record<string, Attribute> };
+export type Item = Record<string, Attribute>;
+
+export function text(value: string): Attribute {
+  return { S: value };
+}
+export function number(value: number): Attribute {
+  return { N: String(value) };
+}
+export function texts(values: readonly string[]): Attribute {
+  return { L: values.map(text) };
+}
+
+export function textOf(item: Item, name: string): string | null {
+  const value = item[name];
+  return value !== undefined && "S" in value ? value.S : null;
+}
+export function numberOf(item: Item, name: string): number | null {
+  const value = item[name];
+  return value !== undefined && "N" in value ? Number(value.N) : null;
+}
+export function flagOf(item: Item, name: string): boolean {
+  const value = item[name];
+  return value !== undefined && "BOOL" in value && value.BOOL;
+}
+export function textsOf(item: Item, name: string): string[] {
+  const value = item[name];
+  return value !== undefined && "L" in value ? value.L.flatMap((each) => ("S" in each ? [each.S] : [])) : [];
+}
+/** Numbers by name. */
+export function numbersOf(item: Item, name: string): Map<string, number> {
+  const value = item[name];
+  const entries = value !== undefined && "M" in value ? Object.entries(value.M) : [];
+  return new Map(entries.map(([key, each]) => [key, "N" in each ? Number(each.N) : 0]));
+}
+
+/** Without what is null: an index leaves out items that lack its keys. */
+export function itemOf(fields: Record<string, Attribute | string | number | boolean | null>): Item {
+  const item: Item = {};
+  for (const [name, value] of Object.entries(fields)) if (value !== null) item[name] = attributeOf(value);
+  return item;
+}
+
+export function attributeOf(value: Attribute | string | number | boolean): Attribute {
+  switch (typeof value) {
+    case "string":
+      return text(value);
+    case "number":
+      return number(value);
+    case "boolean":
+      return { BOOL: value };
+    default:
+      return value;
+  }
+}
+
+const NUMBER_BYTES = 21;
+
+/** The size that counts against DynamoDB's limit: names and values, in UTF-8. An upper bound. */
+export function itemBytes(item: Item): number {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(item)) bytes += Buffer.byteLength(name) + attributeBytes(value);
+  return bytes;
+}
+
+function attributeBytes(value: Attribute): number {
+  if ("S" in value) return Buffer.byteLength(value.S);
+  if ("N" in value) return NUMBER_BYTES;
+  if ("BOOL" in value) return 1;
+  if ("L" in value) return value.L.reduce((sum, each) => sum + 1 + attributeBytes(each), 3);
+  return 3 + itemBytes(value.M) + Object.keys(value.M).length;
+}

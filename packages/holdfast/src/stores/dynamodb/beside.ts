@@ -1,0 +1,76 @@
+import { LIMITS } from "../../defaults.js";
+import type { AttemptRecord, StoredJob } from "../../store.js";
+import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
+import { inputName } from "./items.js";
+import { BESIDE, jobKey, type Key } from "./keys.js";
+import type { Table } from "./table.js";
+
+/** An entry of a job's history, the `nth` of all. The newest take the places of the oldest. */
+export function attemptItem(id: string, nth: number, record: AttemptRecord): Item {
+  const { pk } = jobKey(id);
+  return itemOf({ pk, sk: `${BESIDE.attempt}${nth % LIMITS.attempts}`, nth, record: JSON.stringify(record) });
+}
+
+export type LogLines = StoredJob["log"];
+
+/**
+ * Lines of a job's log, of which `before` came first. What is no longer among the last is written over, sooner or later:
+ * the places are as many as lines are kept.
+ */
+export function logItem(id: string, before: number, lines: LogLines): Item {
+  const { pk } = jobKey(id);
+  const kept = lines.slice(-LIMITS.logLines);
+  return itemOf({ pk, sk: `${BESIDE.log}${before % LIMITS.logLines}`, nth: before, lines: JSON.stringify(kept) });
+}
+
+export interface WholeJob {
+  job: Item;
+  inputs: Map<string, string>;
+  attempts: AttemptRecord[];
+  log: { at: number; line: string }[];
+}
+
+/** All items of a job. */
+function itemsOf(table: Table, id: string): Promise<Item[]> {
+  return table.all({ hash: jobKey(id).pk, consistent: true });
+}
+
+/** A job with what it has beside itself. */
+export async function wholeJob(table: Table, id: string): Promise<WholeJob | null> {
+  const items = await itemsOf(table, id);
+  const named = (beginning: string): Item[] =>
+    items
+      .filter((item) => textOf(item, "sk")?.startsWith(beginning) === true)
+      .toSorted((a, b) => (numberOf(a, "nth") ?? 0) - (numberOf(b, "nth") ?? 0));
+  const job = items.find((item) => textOf(item, "sk") === "job");
+  if (job === undefined) return null;
+  const read = <Value>(item: Item, name: string): Value => JSON.parse(textOf(item, name) ?? "null") as Value;
+  return {
+    job,
+    inputs: new Map(named(BESIDE.input).map(inputEntry)),
+    attempts: named(BESIDE.attempt).map((item) => read<AttemptRecord>(item, "record")),
+    log: named(BESIDE.log)
+      .flatMap((item) => read<{ at: number; line: string }[]>(item, "lines"))
+      .slice(-LIMITS.logLines),
+  };
+}
+
+function inputEntry(item: Item): [string, string] {
+  return [inputName(textOf(item, "pk") ?? "", textOf(item, "sk") ?? ""), textOf(item, "input") ?? "null"];
+}
+
+/** The inputs of those jobs that have them elsewhere. */
+export async function inputsOf(table: Table, jobs: readonly Item[]): Promise<Map<string, string>> {
+  const keys = jobs.flatMap((job): Key[] => {
+    const at = textOf(job, "input_at");
+    return at === null ? [] : [{ pk: textOf(job, "pk") ?? "", sk: at }];
+  });
+  return new Map(keys.length === 0 ? [] : (await table.getAll(keys)).map(inputEntry));
+}
+
+/** Deletes what a job had beside itself. */
+export async function deleteBeside(table: Table, id: string): Promise<void> {
+  const { pk, sk } = jobKey(id);
+  const keys = (await itemsOf(table, id)).map((item) => ({ pk, sk: textOf(item, "sk") ?? "" }));
+  await Promise.all(keys.filter((key) => key.sk !== sk).map((key) => table.delete(key)));
+}

@@ -1,0 +1,347 @@
+import { systemClock, type Clock } from "../../clock.js";
+import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
+import { readCount, refuseUnknown, show } from "../../options.js";
+import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import { Changes } from "./changes.js";
+import { Claims } from "./claim.js";
+import { ConfigKeeper } from "./config.js";
+import { Counts } from "./counts.js";
+import { fault } from "./faults.js";
+import { HeldJobs } from "./held.js";
+import { Inserts } from "./insert.js";
+import { Leases } from "./leases.js";
+import { Queries } from "./queries.js";
+import { cloudFormation, iamPolicy, migrate, terraform } from "./schema.js";
+import { Schedules } from "./schedules.js";
+import { statsOf } from "./stats.js";
+import { Table, type DynamoClient, type Sdk } from "./table.js";
+import { Upkeep } from "./upkeep.js";
+import { beat, leave, workers } from "./workers.js";
+
+export interface DynamoOptions {
+  /** Your own `DynamoDBClient` of the AWS SDK. Left out: one of our own. */
+  client?: DynamoClient;
+  /** The table. Default `holdfast`. */
+  table?: string;
+  /** For a client of our own. Left out: as the environment says. */
+  region?: string;
+  /** Address of another DynamoDB than AWS's, for a client of our own. */
+  endpoint?: string;
+  /**
+   * Parts that each queue is split into: one for every 300 jobs a second. Can be raised at any time.
+   * Left out: as many as the table has; a new one gets 8.
+   */
+  shards?: number;
+  /** How far the clocks of different machines may be apart. Default 1 s. */
+  marginMs?: number;
+  /**
+   * How far ahead of a lease's end its entry in the index is moved, in leases: the further, the cheaper a long job and the
+   * later a lost one is found. Default 1.
+   */
+  slack?: number;
+  /** Requests under way at a time. Default 64. */
+  requests?: number;
+  /** For tests. Left out: DynamoDB's own time, as its answers tell it. */
+  clock?: Clock;
+}
+
+const FIELDS: ReadonlySet<string> = new Set([
+  "client",
+  "table",
+  "region",
+  "endpoint",
+  "shards",
+  "marginMs",
+  "slack",
+  "requests",
+  "clock",
+]);
+const MOST_SHARDS = 1_000;
+
+/** The DynamoDB store, and what only it can do. */
+export interface DynamoStore extends Store {
+  /** The table for those who provision it elsewhere: a template of CloudFormation, in JSON. */
+  cloudFormation(): string;
+  /** The same for Terraform. */
+  terraform(): string;
+  /** The least that IAM must allow. Without `migrates`, the table must be there. */
+  iamPolicy(options?: { migrates?: boolean }): string;
+}
+
+/** Opens a store on a DynamoDB table. Nothing is touched before `migrate`. */
+export function openDynamo(given: DynamoOptions): DynamoStore {
+  refuseUnknown(given, FIELDS, "dynamodb");
+  const { client, region, endpoint } = given;
+  const name = given.table ?? "holdfast";
+  if (typeof name !== "string" || !/^[\w.-]{3,255}$/.test(name)) {
+    throw new InvalidOption("table", `${show(name)} is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _ - .`);
+  }
+  if (client !== undefined && typeof client?.send !== "function") {
+    throw new InvalidOption("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
+  }
+  const shards = given.shards === undefined ? null : readCount(given.shards, "shards", 1, MOST_SHARDS);
+  const marginMs = readCount(given.marginMs ?? 1_000, "marginMs", 0, 60_000);
+  const requests = readCount(given.requests ?? 64, "requests", 1, 10_000);
+  const slack = given.slack ?? 1;
+  if (typeof slack !== "number" || !(slack >= 0 && slack <= 1))
+    throw new InvalidOption("slack", `${show(slack)} is not from 0 to 1`);
+  const clock = given.clock ?? systemClock;
+  const isLive = clock === systemClock;
+  const table = new Table({
+    name,
+    where: `table ${name}${region === undefined ? "" : ` in ${region}`}${endpoint === undefined ? "" : ` at ${endpoint}`}`,
+    requests,
+    connect: () => connect({ client, region, endpoint, requests }),
+  });
+  const time = (): number => (isLive ? Math.round(Date.now() + table.time.offset) : clock.now());
+  const config = new ConfigKeeper(table, shards);
+  const counts = new Counts(table, systemClock, COUNTED_MS);
+  const jobs = new HeldJobs();
+  const inserts = new Inserts(table, config);
+  const claims = new Claims(table, config, jobs, { marginMs });
+  const leases = new Leases(table, { counts, jobs, config }, { slack, marginMs });
+  const changes = new Changes(table, { config, counts, inserts });
+  const upkeep = new Upkeep(table, { config, counts, changes }, marginMs);
+  const queries = new Queries(table, config);
+  const schedules = new Schedules(table, { config, inserts });
+  const listeners = new Set<(hint: Hint) => void>();
+  const pending = new Set<Promise<unknown>>();
+  let closing: Promise<void> | null = null;
+
+  /** A call under way: closing waits for it. It begins once the time is known, for which any answer will do. */
+  async function under<Answer>(work: () => Promise<Answer>, { timed = true } = {}): Promise<Answer> {
+    if (closing !== null) throw new Closed("the store is closed", "open a new one");
+    const call = timed && isLive && table.time.isUnsure ? config.read().then(work) : work();
+    pending.add(call);
+    try {
+      return await call;
+    } catch (error) {
+      throw fault(error, table.where);
+    } finally {
+      pending.delete(call);
+    }
+  }
+
+  /** Where a test's clock rules, what was counted is written at once. */
+  async function counted<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    const answer = await work();
+    if (!isLive) await counts.flush();
+    return answer;
+  }
+
+  function hint(...hints: Hint[]): void {
+    queueMicrotask(() => {
+      for (const each of hints) for (const listener of listeners) listener(each);
+    });
+  }
+
+  function hintOfWork(given: readonly NewJob[], answers: readonly InsertAnswer[], now: number): void {
+    let inMs = Number.POSITIVE_INFINITY;
+    for (const [at, job] of given.entries()) {
+      if (answers[at]?.status === "refused") continue;
+      inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
+    }
+    if (Number.isFinite(inMs)) hint({ kind: "work", inMs });
+  }
+
+  async function close(): Promise<void> {
+    listeners.clear();
+    await Promise.allSettled(pending);
+    // Jobs that were counted and not written are missing in the counts, nothing worse.
+    await counts.stop().catch(() => {});
+    await table.close(client === undefined);
+  }
+
+  return {
+    capabilities: {
+      transactions: false,
+      strictOrder: shards === 1,
+      push: false,
+      metered: true,
+      exactCounts: false,
+      together: false,
+    },
+    cloudFormation: () => cloudFormation(name),
+    terraform: () => terraform(name),
+    iamPolicy: (options) => iamPolicy(name, options),
+    // What is over by a test's clock is not by DynamoDB's, and the other way round.
+    migrate: () => under(() => migrate(table, config, { clearsAway: isLive }), { timed: false }),
+    close: () => (closing ??= close()),
+
+    insert: (given) =>
+      under(async () => {
+        if (given.length === 0) return [];
+        const now = time();
+        const answers = await inserts.insert(given, now);
+        hintOfWork(given, answers, now);
+        return answers;
+      }),
+    insertIn: () => under(() => Promise.reject(new InvalidOption("tx", "DynamoDB has no transaction that stays open"))),
+    claim: (request) => under(() => claims.claim(request, time())),
+    start: (marks) => under(() => leases.start(marks, time())),
+    extend: (refs, leaseMs) => under(() => leases.extend(refs, leaseMs, time())),
+    settle: (outcomes) =>
+      under(() =>
+        counted(async () => {
+          const answers = await leases.settle(outcomes, time());
+          const waits = outcomes.filter(({ to }) => to === "pending" || to === "failed");
+          if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
+          if (waits.length < outcomes.length) hint({ kind: "finished" });
+          return answers;
+        }),
+      ),
+    settleIn: () => under(() => Promise.reject(new InvalidOption("tx", "DynamoDB has no transaction that stays open"))),
+    note: (notes) => under(() => leases.note(notes, time())),
+
+    get: (id, scope) => under(() => queries.get(id, scope ?? {}, time())),
+    list: (filter, page) => under(() => queries.list(filter, page, time())),
+    cancel: (ids, scope) =>
+      under(() =>
+        counted(async () => {
+          const answers = await changes.cancel(ids, scope ?? {}, time());
+          const asked = ids.filter((_, at) => answers[at] === "requested");
+          if (asked.length > 0) hint({ kind: "cancel", ids: asked });
+          if (answers.includes("cancelled")) hint({ kind: "finished" });
+          return answers;
+        }),
+      ),
+    retry: (ids, scope) =>
+      under(async () => {
+        const answers = await changes.retry(ids, scope ?? {}, time());
+        if (answers.includes("retried")) hint({ kind: "work", inMs: 0 });
+        return answers;
+      }),
+    remove: (ids, scope) => under(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
+
+    expireStale: (limit) =>
+      under(() =>
+        counted(async () => {
+          const laidDown = await upkeep.expireStale(limit, time());
+          if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
+          if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
+          return laidDown;
+        }),
+      ),
+    expireWaiting: (limit) =>
+      under(() =>
+        counted(async () => {
+          const laidDown = await upkeep.expireWaiting(limit, time());
+          if (laidDown.length > 0) hint({ kind: "finished" });
+          return laidDown;
+        }),
+      ),
+    purge: (request) => under(() => counted(() => upkeep.purge(request, time()))),
+    upkeep: () => under(() => upkeep.tidy(time())),
+    turn: (turn, everyMs) => under(() => upkeep.turn(turn, everyMs, time())),
+
+    stats: () => under(() => statsOf(table, config, counts, time())),
+    pause: (queue) => under(() => config.pause(queue, time())),
+    resume: (queue) =>
+      under(async () => {
+        await config.resume(queue);
+        hint({ kind: "work", inMs: 0 });
+      }),
+    queues: () => under(() => config.queues()),
+
+    putSchedule: (schedule, version) =>
+      under(async () => {
+        const answer = await schedules.put(schedule, version, time());
+        if (answer === "put") hint({ kind: "schedules" });
+        return answer;
+      }),
+    getSchedule: (schedule) => under(() => schedules.get(schedule)),
+    listSchedules: (filter, page) => under(() => schedules.list(filter, page)),
+    removeSchedule: (schedule) =>
+      under(async () => {
+        const removed = await schedules.remove(schedule);
+        if (removed) hint({ kind: "schedules" });
+        return removed;
+      }),
+    dueSchedules: (limit) => under(() => schedules.due(limit, time())),
+    fire: (firings) =>
+      under(async () => {
+        const now = time();
+        const answers = await schedules.fire(firings, now);
+        const made = firings.flatMap(({ slots }, at) =>
+          answers[at]?.status === "fired" ? slots.flatMap(({ job }) => (job === null ? [] : [job])) : [],
+        );
+        hintOfWork(made, [], now);
+        return answers;
+      }),
+
+    beat: (worker) => under(() => beat(table, worker, time())),
+    leave: (worker) => under(() => leave(table, worker, time())),
+    workers: () => under(() => workers(table, time())),
+
+    listen(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+}
+
+// How long completed jobs are counted before that is written.
+const COUNTED_MS = 1_000;
+const CONNECT_MS = 3_000;
+const ANSWER_MS = 10_000;
+
+interface Connecting {
+  client: DynamoClient | undefined;
+  region: string | undefined;
+  endpoint: string | undefined;
+  requests: number;
+}
+
+async function connect({
+  client,
+  region,
+  endpoint,
+  requests,
+}: Connecting): Promise<{ sdk: Sdk; client: DynamoClient }> {
+  const sdk = await loadSdk();
+  if (client !== undefined) return { sdk, client };
+  const Client = sdk["DynamoDBClient"] as unknown as new (options: object) => DynamoClient;
+  const options = {
+    ...(region !== undefined && { region }),
+    ...(endpoint !== undefined && { endpoint }),
+    // What is worth a second try is decided here.
+    maxAttempts: 1,
+    requestHandler: {
+      connectionTimeout: CONNECT_MS,
+      requestTimeout: ANSWER_MS,
+      httpAgent: { maxSockets: requests, keepAlive: true },
+      httpsAgent: { maxSockets: requests, keepAlive: true },
+    },
+  };
+  const made = new Client(options) as DynamoClient & { config: { region(): Promise<string> } };
+  await made.config.region().catch(() => {
+    throw new InvalidOption(
+      "region",
+      "is not known; pass it, as in dynamodb://jobs?region=eu-central-1, or set AWS_REGION",
+    );
+  });
+  return { sdk, client: made };
+}
+
+async function loadSdk(): Promise<Sdk> {
+  try {
+    return (await import("@aws-sdk/client-dynamodb")) as unknown as Sdk;
+  } catch (error) {
+    throw DriverMissing.notInstalled("@aws-sdk/client-dynamodb", error);
+  }
+}
+
+const URL_FIELDS: ReadonlySet<string> = new Set(["region", "endpoint", "shards", "marginMs", "slack", "requests"]);
+
+/** `dynamodb://table?region=eu-central-1&shards=8`. */
+export function readDynamoUrl(url: string): DynamoOptions {
+  const [, table = "", query = ""] = /^dynamodb:(?:\/\/)?([^?]*)(?:\?(.*))?$/s.exec(url) ?? [];
+  // A name that is not one is refused with the other options.
+  const options: Record<string, unknown> = table === "" ? {} : { table };
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!URL_FIELDS.has(name))
+      throw new InvalidOption("store", `${show(name)} in the URL is none of ${[...URL_FIELDS].join(", ")}`);
+    options[name] = name === "region" || name === "endpoint" ? value : Number(value);
+  }
+  return options;
+}

@@ -1,0 +1,198 @@
+import { isFinished, isLeased, type State } from "../../state.js";
+import type { JobFilter, JobPage, Scope, StoredJob } from "../../store.js";
+import { InvalidOption } from "../../errors.js";
+import { textOf, type Item } from "./attributes.js";
+import { inputsOf, wholeJob } from "./beside.js";
+import type { Config, ConfigKeeper } from "./config.js";
+import { isGone, readItem, storedJob } from "./items.js";
+import { classOf, idOf, jobKey, laneKey, LIST_CLASSES, LISTED, LISTED_FORM, LIVE, OWNED, timeText } from "./keys.js";
+import type { Table } from "./table.js";
+
+interface Window {
+  /** Listed before this; null: from the newest on. */
+  before: string | null;
+  /** And not before this. */
+  from: string | null;
+}
+
+/** Jobs as people ask for them. No list scans the table: each walks entries of an index, newest first. */
+export class Queries {
+  readonly #table: Table;
+  readonly #config: ConfigKeeper;
+
+  constructor(table: Table, config: ConfigKeeper) {
+    this.#table = table;
+    this.#config = config;
+  }
+
+  async get(id: string, { user }: Scope, now: number): Promise<StoredJob | null> {
+    const found = await wholeJob(this.#table, id);
+    if (found === null || isGone(found.job, now)) return null;
+    if (user !== undefined && readItem(found.job).user !== user) return null;
+    return storedJob(found.job, found);
+  }
+
+  async list(
+    filter: JobFilter,
+    { limit, cursor }: { limit: number; cursor: string | null },
+    now: number,
+  ): Promise<JobPage> {
+    const window = windowOf(filter, cursor);
+    const config = await this.#config.read();
+    const jobs: Item[] = [];
+    // A job whose entry moves meanwhile may be met in two places.
+    const seen = new Set<string>();
+    // One more than asked for tells whether there are more.
+    for await (const keys of this.#candidates(filter, config, window, limit + 1)) {
+      const items = await this.#table.getAll(keys.map(({ pk }) => jobKey(idOf(pk))));
+      const byKey = new Map(items.map((item) => [textOf(item, "pk"), item]));
+      for (const { pk } of keys) {
+        const item = seen.has(pk) ? undefined : byKey.get(pk);
+        seen.add(pk);
+        if (item !== undefined && !isGone(item, now) && matches(item, filter)) jobs.push(item);
+      }
+      if (jobs.length > limit) break;
+    }
+    const shown = jobs.slice(0, limit);
+    const inputs = await inputsOf(this.#table, shown);
+    const last = shown.at(-1);
+    return {
+      jobs: shown.map((item) => storedJob(item, { inputs })),
+      cursor: jobs.length > limit && last !== undefined ? (textOf(last, LISTED.range) ?? null) : null,
+    };
+  }
+
+  /** Newest first, in parts. What is live is found among the live, the rest by user or type. */
+  #candidates(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
+    const { states, user } = filter;
+    const all = Array.from({ length: config.shards }, (_, shard) => shard);
+    if (user !== undefined) return this.#merged([this.#walk(OWNED, user, window, wanted)], wanted);
+    if (states?.every((state) => !isFinished(state)) === true) return this.#live(filter, config, window, wanted);
+    const classes = states === undefined ? LIST_CLASSES : [...new Set(states.map(classOf))];
+    const types = filter.types ?? config.types;
+    const partitions = types.flatMap((type) =>
+      classes.flatMap((each) => all.map((shard) => `${each}#${shard}#${type}`)),
+    );
+    return this.#merged(
+      partitions.map((partition) => this.#walk(LISTED, partition, window, wanted)),
+      wanted,
+    );
+  }
+
+  /** Entries of one partition, newest first. */
+  async *#walk(
+    index: typeof LISTED | typeof OWNED,
+    hash: string,
+    { before, from }: Window,
+    wanted: number,
+  ): AsyncGenerator<Candidate[]> {
+    const bounds = before === null && from === null ? {} : { from: from ?? "0", below: before ?? "~" };
+    const limit = Math.min(PAGE, wanted);
+    for await (const page of this.#table.pages({ index, hash, ...bounds, limit, newestFirst: true })) {
+      yield page.map(candidate).filter(({ listed }) => listed !== before);
+    }
+  }
+
+  /** The newest of all walks first. */
+  async *#merged(walks: readonly AsyncGenerator<Candidate[]>[], wanted: number): AsyncGenerator<Candidate[]> {
+    const heads = await Promise.all(walks.map((walk) => headOf(walk)));
+    let open = heads.filter((head) => head.waiting.length > 0);
+    while (open.length > 0) {
+      const part: Candidate[] = [];
+      while (part.length < Math.min(PAGE, wanted) && open.length > 0) {
+        let newest = open[0] as Head;
+        for (const head of open)
+          if ((head.waiting[0] as Candidate).listed > (newest.waiting[0] as Candidate).listed) newest = head;
+        part.push(newest.waiting.shift() as Candidate);
+        if (newest.waiting.length > 0) continue;
+        await refill(newest);
+        if (newest.waiting.length === 0) open = open.filter((head) => head !== newest);
+      }
+      yield part;
+    }
+  }
+
+  /** Live jobs stand by when they are due, so all of them are looked at to tell the newest. */
+  async *#live(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
+    const { states = [], queues, types } = filter;
+    const lanes = config.lanes.filter(({ queue }) => queues === undefined || queues.includes(queue));
+    const found: Candidate[] = [];
+    const keys = lanes.flatMap(({ queue, priority }) =>
+      Array.from({ length: config.shards }, (_, shard) => laneKey(queue, priority, shard)),
+    );
+    await Promise.all(
+      keys.map(async (lane) => {
+        for await (const page of this.#table.pages({ index: LIVE, hash: lane })) {
+          for (const item of page) {
+            const entry = candidate(item);
+            const isInside =
+              (window.before === null || entry.listed < window.before) &&
+              (window.from === null || entry.listed >= window.from);
+            const isOfType = types === undefined || types.includes(textOf(item, "type") ?? "");
+            if (isInside && isOfType && mayBe(item, states)) found.push(entry);
+          }
+        }
+      }),
+    );
+    found.sort((a, b) => (a.listed > b.listed ? -1 : 1));
+    for (let from = 0; from < found.length; from += wanted) yield found.slice(from, from + wanted);
+  }
+}
+
+const PAGE = 100;
+
+interface Candidate {
+  pk: string;
+  listed: string;
+}
+interface Head {
+  walk: AsyncGenerator<Candidate[]>;
+  waiting: Candidate[];
+}
+
+async function headOf(walk: AsyncGenerator<Candidate[]>): Promise<Head> {
+  const head: Head = { walk, waiting: [] };
+  await refill(head);
+  return head;
+}
+async function refill(head: Head): Promise<void> {
+  while (head.waiting.length === 0) {
+    const next = await head.walk.next();
+    if (next.done === true) return;
+    head.waiting = [...next.value];
+  }
+}
+
+function candidate(item: Item): Candidate {
+  return { pk: textOf(item, "pk") ?? "", listed: textOf(item, LISTED.range) ?? "" };
+}
+
+/** As far as an entry of the live index tells. */
+function mayBe(entry: Item, states: readonly State[]): boolean {
+  if (entry["held"] !== undefined) return states.some(isLeased);
+  return states.includes(entry["again"] === undefined ? "pending" : "failed");
+}
+
+function windowOf({ createdAfter, createdBefore }: JobFilter, cursor: string | null): Window {
+  if (cursor !== null && !LISTED_FORM.test(cursor)) throw new InvalidOption("cursor", "is not a cursor that list gave");
+  const bound = createdBefore === undefined ? null : timeText(createdBefore);
+  const before = cursor === null ? bound : bound === null || cursor < bound ? cursor : bound;
+  return { before, from: createdAfter === undefined ? null : timeText(createdAfter) };
+}
+
+function matches(
+  item: Item,
+  { states, types, queues, user, tag, schedule, createdAfter, createdBefore }: JobFilter,
+): boolean {
+  const job = storedJob(item);
+  return (
+    (states === undefined || states.includes(job.state)) &&
+    (types === undefined || types.includes(job.type)) &&
+    (queues === undefined || queues.includes(job.queue)) &&
+    (user === undefined || job.user === user) &&
+    (tag === undefined || job.tags.includes(tag)) &&
+    (schedule === undefined || job.schedule?.name === schedule) &&
+    (createdAfter === undefined || job.createdAt >= createdAfter) &&
+    (createdBefore === undefined || job.createdAt < createdBefore)
+  );
+}

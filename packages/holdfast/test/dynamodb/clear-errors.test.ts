@@ -1,0 +1,127 @@
+import { holdfast, HoldfastError, type InvalidOption } from "holdfast";
+import { dynamodb } from "holdfast/dynamodb";
+import type { Store } from "holdfast/store";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { freePort } from "../postgres/server.js";
+import { startProxy, type Proxy } from "./proxy.js";
+import { openScene } from "./scene.js";
+import { dynamoServer, REGION } from "./server.js";
+
+const server = dynamoServer();
+
+/** What a call is refused with, and after how long. */
+async function refusal(work: () => Promise<unknown>): Promise<{ error: HoldfastError; tookMs: number }> {
+  const from = performance.now();
+  const error = await work().then(
+    () => new Error("nothing was refused"),
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(HoldfastError);
+  return { error: error as HoldfastError, tookMs: performance.now() - from };
+}
+
+function closing<Opened extends Store>(store: Opened): Opened {
+  onTestFinished(() => store.close());
+  return store;
+}
+
+const sum = (asked: Proxy["asked"]): number => [...asked.values()].reduce((total, each) => total + each, 0);
+
+it("a table that is not there: the error names it and says to run migrate, after one request", async () => {
+  const proxy = await startProxy(server.endpoint());
+  const store = closing(dynamodb({ table: "nowhere", region: REGION, endpoint: proxy.endpoint }));
+  for (const call of [() => store.insert([newJob()]), () => store.get(newJob().id), () => store.stats()]) {
+    const before = sum(proxy.asked);
+    const { error } = await refusal(call);
+    expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
+    expect(error.message).toBe(
+      `there is no table nowhere in ${REGION} at ${proxy.endpoint}; run migrate to create the table, or check its name and region`,
+    );
+    expect(sum(proxy.asked) - before).toBe(1);
+  }
+});
+
+it.each([
+  ["rights that are missing", "AccessDeniedException", /may not use table .+not authorized.+iamPolicy\(\)/],
+  [
+    "credentials that AWS does not know there",
+    "UnrecognizedClientException",
+    /Check the access key, .+ and the region/,
+  ],
+] as const)("%s: one error that says what to do, after one request", async (_what, name, message) => {
+  const proxy = await startProxy(server.endpoint());
+  proxy.refuse(name, 1, () => true);
+  const store = dynamodb({ table: "jobs", region: REGION, endpoint: proxy.endpoint });
+  const { error } = await refusal(() => holdfast({ store }));
+  expect(error).toMatchObject({ code: "STORE_UNREADABLE", cause: { name } });
+  expect(error.message).toMatch(message);
+  expect(sum(proxy.asked)).toBe(1);
+});
+
+it("rights that are missing for writes only: the enqueue says so", async () => {
+  const { proxy, store } = await openScene(server);
+  proxy.refuse("AccessDeniedException");
+  const { error } = await refusal(() => store.insert([newJob()]));
+  expect(error.message).toMatch(/not authorized to perform: dynamodb:PutItem/);
+});
+
+it("nobody at the endpoint: the error says where, within seconds", async () => {
+  const endpoint = `http://127.0.0.1:${await freePort()}`;
+  const store = closing(dynamodb({ table: "jobs", region: REGION, endpoint }));
+  const { error, tookMs } = await refusal(() => store.migrate());
+  expect(error).toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(error.message).toContain(`table jobs in ${REGION} at ${endpoint} cannot be reached: connect ECONNREFUSED`);
+  expect(error.message).toContain("Check its region and endpoint");
+  expect(tookMs).toBeLessThan(10_000);
+});
+
+it("no region: the option is named, and nothing is asked", async () => {
+  for (const name of ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"]) vi.stubEnv(name, undefined);
+  for (const name of ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"]) vi.stubEnv(name, "/nowhere");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { error } = await refusal(() => closing(dynamodb("dynamodb://jobs")).migrate());
+  expect(error).toMatchObject({ code: "INVALID_OPTION", field: "region" } satisfies Partial<InvalidOption>);
+  expect(error.message).toContain("AWS_REGION");
+});
+
+it("no credentials: the error says what to set", async () => {
+  for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"]) vi.stubEnv(name, undefined);
+  for (const name of ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"]) vi.stubEnv(name, "/nowhere");
+  vi.stubEnv("AWS_EC2_METADATA_DISABLED", "true");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const store = closing(dynamodb({ table: "jobs", region: REGION, endpoint: server.endpoint() }));
+  const { error, tookMs } = await refusal(() => store.migrate());
+  expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
+  expect(error.message).toContain("Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+  expect(tookMs).toBeLessThan(10_000);
+});
+
+it("an item near 400 KB is stored, one above is refused with the reason, and the rest of the batch is stored", async () => {
+  const { store } = await openScene(server);
+  const sized = (bytes: number): string => JSON.stringify("x".repeat(bytes - 2));
+  const most = 400 * 1024;
+  const jobs = [
+    newJob(),
+    newJob({ input: sized(most - 200) }),
+    newJob({ input: sized(most) }),
+    newJob({ tags: Array.from({ length: 450 }, (_, nth) => `${nth} ${"x".repeat(1_000)}`) }),
+    newJob(),
+  ];
+  const answers = await store.insert(jobs);
+  expect(answers.map((answer) => (answer === "busy" ? answer : answer.status))).toEqual([
+    "inserted",
+    "inserted",
+    "refused",
+    "refused",
+    "inserted",
+  ]);
+  expect(answers[2]).toMatchObject({
+    reason: "not stored",
+    error: expect.stringMatching(
+      /^the job is 4\d{5} bytes; an item of DynamoDB holds 409600\. Store the input elsewhere/,
+    ),
+  });
+  expect((await recordOf(store, jobs[1]?.id ?? "")).input).toHaveLength(most - 200);
+  expect(await store.get(jobs[2]?.id ?? "")).toBeNull();
+});

@@ -1,0 +1,113 @@
+import { expect } from "vitest";
+import type { Store } from "#src/store.js";
+import {
+  add,
+  claim,
+  claimOne,
+  failureOf,
+  finish,
+  jobIn,
+  key,
+  newJob,
+  outcomeOf,
+  workerRecord,
+} from "#src/testing/exercise-store/builders.js";
+import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
+
+/** What a DynamoDB store has besides the contract; it sends nothing. */
+const PRINTERS = ["cloudFormation", "terraform", "iamPolicy"];
+/** What opens and closes; those who exercise do that themselves. */
+const ENDS = ["migrate", "close"];
+
+/** Calls every method of the contract at least once, in each of the ways that write differently. */
+export async function exerciseAll(given: Store): Promise<void> {
+  const called = new Set<string>();
+  const store = new Proxy(given, {
+    get(target, name: keyof Store) {
+      called.add(name);
+      return target[name];
+    },
+  });
+  await jobs(store);
+  await keys(store);
+  await changes(store);
+  await upkeep(store);
+  await schedules(store);
+  const all = Object.entries(given).flatMap(([name, member]) => (typeof member === "function" ? [name] : []));
+  const expected = all.filter((name) => !PRINTERS.includes(name) && !ENDS.includes(name));
+  expect([...called].filter((name) => all.includes(name)).toSorted()).toEqual(expected.toSorted());
+}
+
+const LARGE = JSON.stringify("x".repeat(2_000));
+
+async function jobs(store: Store): Promise<void> {
+  const stop = store.listen(() => {});
+  stop();
+  await add(store, { input: LARGE, tags: ["tag"], user: "ada" });
+  await expect(store.insertIn({}, [newJob()])).rejects.toThrow("tx");
+  const job = await claimOne(store);
+  await store.start([{ ...job, startedAt: 1 }]);
+  await store.extend([job], 30_000);
+  await store.note([
+    { id: job.id, fence: job.fence, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "a" }] },
+  ]);
+  await expect(store.settleIn({}, outcomeOf(job, "completed"), null)).rejects.toThrow("tx");
+  await store.settle([failureOf(job, "no")]);
+  await finish(store, await claimOne(store), "completed", { keepMs: 60_000 });
+  await add(store);
+  await finish(store, await claimOne(store), "completed", { keepMs: 60_000 });
+  await add(store, { input: LARGE });
+  await finish(store, await claimOne(store), "completed", { keep: false });
+  await store.get(job.id);
+  await store.list({}, { limit: 10, cursor: null });
+  await store.list({ user: "ada" }, { limit: 10, cursor: null });
+  await store.list({ states: ["pending"] }, { limit: 10, cursor: null });
+  await store.beat(workerRecord());
+  await store.workers();
+  await store.leave("w1");
+  await store.stats();
+}
+
+async function keys(store: Store): Promise<void> {
+  await add(store, { unique: key("once") });
+  expect(await store.insert([newJob({ unique: key("once") })])).toMatchObject([{ status: "duplicate" }]);
+  expect(await store.insert([newJob({ unique: key("once", { onConflict: "replace" }), input: LARGE })])).toMatchObject([
+    { status: "duplicate", replaced: true },
+  ]);
+  await finish(store, await claimOne(store));
+  // Its holder has ended: the key is taken over.
+  const taken = await add(store, { unique: key("once") });
+  expect(await store.remove([taken])).toEqual(["removed"]);
+}
+
+async function changes(store: Store): Promise<void> {
+  const waiting = await add(store, { delayMs: 60_000, unique: key("kept") });
+  expect(await store.cancel([waiting])).toEqual(["cancelled"]);
+  expect(await store.retry([waiting])).toEqual(["retried"]);
+  await claim(store);
+  expect(await store.cancel([waiting])).toEqual(["requested"]);
+  await store.pause("later");
+  await store.queues();
+  await store.resume("later");
+}
+
+async function upkeep(store: Store): Promise<void> {
+  await add(store, { queue: "stale" });
+  // Over before it began: nobody holds it.
+  await claim(store, { queues: ["stale"], leaseMs: -60_000 });
+  expect(await store.expireStale(10)).toHaveLength(1);
+  await add(store, { delayMs: 60_000, expiresAt: 1 });
+  expect(await store.expireWaiting(10)).toHaveLength(1);
+  await jobIn(store, "dead", { unique: key("dead"), input: LARGE });
+  expect(await store.purge({ state: "dead", before: null, keep: 0, limit: 10 })).toBeGreaterThan(0);
+  await store.turn("turn", 1_000);
+  await store.upkeep();
+}
+
+async function schedules(store: Store): Promise<void> {
+  const schedule = await addSchedule(store, { input: LARGE, nextRunAt: 1 });
+  await store.listSchedules({}, { limit: 10, cursor: null });
+  expect((await store.dueSchedules(10)).schedules).toHaveLength(1);
+  await fireAll(store, firingFor(schedule, [60_000], { unique: key("slot"), input: LARGE }));
+  expect(await store.removeSchedule(schedule.name)).toBe(true);
+}

@@ -1,0 +1,154 @@
+import { job, type EnqueueOptions, type Holdfast, type JobType } from "holdfast";
+import type { Store } from "holdfast/store";
+import { describe, expect, it } from "vitest";
+import { addAll, claimIds, newJobs } from "#src/testing/exercise-store/builders.js";
+import { allRecords, assertNothingVanished, History } from "#src/testing/exercise-store/history.js";
+import { until } from "#src/testing/exercise-store/until.js";
+import type { Proxy } from "./proxy.js";
+import { openClient, openScene } from "./scene.js";
+import { dynamoServer } from "./server.js";
+
+const server = dynamoServer();
+
+const WORKERS = 3;
+const PLAIN = 100;
+const KEYED = 60;
+const FAILING = 40;
+
+/** Each as AWS has it and the emulator has not. Gives how often it struck, where that can be counted. */
+const FAULTS: [what: string, begin: (proxy: Proxy) => { count: number } | null][] = [
+  ["30 % of the writes throttled", (proxy) => proxy.refuse("throttled", 0.3)],
+  [
+    "indexes whose entries come, and linger, up to 3 s late",
+    (proxy) => {
+      proxy.lag(3_000);
+      return null;
+    },
+  ],
+  ["30 % of the writes in conflict with a transaction", (proxy) => proxy.refuse("conflict", 0.3)],
+  ["10 % of the writes done but never answered", (proxy) => proxy.loseAnswers(0.1)],
+  ["10 % of the writes failing inside DynamoDB", (proxy) => proxy.refuse("InternalServerError", 0.1)],
+];
+
+describe.each(FAULTS)("D-04 %s", (_what, begin) => {
+  it("the work finishes: nothing is lost, nothing leased twice, nothing done twice", { timeout: 60_000 }, async () => {
+    const { proxy, again, direct } = await openScene(server, { shards: 4, requests: 16 });
+    const fault = begin(proxy);
+    const history = new History();
+    const running = new Set<string>();
+    const together: string[] = [];
+    const finished = new Map<string, number>();
+
+    const typeOf = (type: string): JobType =>
+      job({
+        type,
+        retry: { maxAttempts: 6, backoff: { base: "10ms", factor: 1, max: "10ms" } },
+        async run({ job: { id, attempt } }) {
+          if (running.has(id)) together.push(id);
+          running.add(id);
+          // A turn of the event loop, in which another might begin.
+          await new Promise((resolve) => void setImmediate(resolve));
+          running.delete(id);
+          if (type === "failing" && attempt === 1) throw new Error("not yet");
+        },
+      });
+    const [plain, keyed, failing, ticking] = [typeOf("plain"), typeOf("keyed"), typeOf("failing"), typeOf("ticking")];
+    const jobs = [plain, keyed, failing, ticking];
+    const clients = await Promise.all(
+      Array.from({ length: WORKERS }, (_, nth) =>
+        openClient({ store: watched(`worker ${nth}`, again(), history), jobs }),
+      ),
+    );
+    for (const client of clients) {
+      client.on("completed", ({ id }) => void finished.set(id, (finished.get(id) ?? 0) + 1));
+      client.work({ concurrency: 5, lease: "5s", poll: "200ms" });
+    }
+    const [hf] = clients as [Holdfast];
+    await hf.schedule("tick", { job: ticking, every: "1s" });
+    const enqueue = (
+      type: JobType,
+      count: number,
+      options: (nth: number) => EnqueueOptions = () => ({}),
+    ): Promise<string[]> =>
+      Promise.all(
+        Array.from({ length: count }, async (_, nth) => {
+          const client = clients[nth % WORKERS] as Holdfast;
+          return (await client.enqueue(type, {}, options(nth))).id;
+        }),
+      );
+    const asked = await Promise.all([
+      enqueue(plain, PLAIN),
+      enqueue(failing, FAILING),
+      // Each key is asked for by two.
+      enqueue(keyed, KEYED, (nth) => ({ unique: { key: `key ${nth % (KEYED / 2)}`, scope: "ever" } })),
+    ]);
+    const ids = new Set(asked.flat());
+    const ticks = (): Promise<string[]> => hf.list({ schedule: "tick" }).then(({ jobs }) => jobs.map(({ id }) => id));
+
+    await until("all jobs to be completed", () => [...ids].every((id) => finished.has(id)), 40_000);
+    await until("the schedule to have run twice", async () => {
+      const made = await ticks();
+      return made.filter((id) => finished.has(id)).length >= 2;
+    });
+    await hf.schedules.remove("tick");
+    await until("what it made to be completed", async () => (await ticks()).every((id) => finished.has(id)));
+    await Promise.all(clients.map((client) => client.close()));
+
+    if (fault !== null) expect(fault.count).toBeGreaterThan(50);
+    expect(together).toEqual([]);
+    history.assertOneLeaseAtATime();
+    history.assertOneEnding();
+    const store = direct();
+    const records = await allRecords(store);
+    for (const record of records.values()) history.assertSeen(record);
+    await assertNothingVanished(store, records.size, 0);
+    const stored = [...records.values()];
+    expect(stored.filter(({ state }) => state !== "completed")).toEqual([]);
+    const count = (type: string): number => stored.filter((record) => record.type === type).length;
+    expect([count("plain"), count("failing"), count("keyed")]).toEqual([PLAIN, FAILING, KEYED / 2]);
+    expect([...ids].filter((id) => !records.has(id))).toEqual([]);
+    expect([...finished].filter(([, times]) => times !== 1)).toEqual([]);
+    const slots = stored.flatMap(({ schedule }) => (schedule === null ? [] : [schedule.slot]));
+    expect(new Set(slots).size).toBe(slots.length);
+  });
+});
+
+it("a claim that fails for one job hands out the others it has taken", async () => {
+  const { store, proxy } = await openScene(server);
+  const ids = await addAll(store, newJobs(6));
+  const [unlucky = ""] = ids;
+  const fault = proxy.refuse("AccessDeniedException", 1, ({ operation, text }) => {
+    return operation === "UpdateItem" && text.includes(unlucky);
+  });
+  const claimed: string[] = [];
+  await until("the others to be handed out", async () => {
+    // With nothing else to take, the fault is told.
+    const some = await claimIds(store).catch((error: unknown) => error);
+    if (Array.isArray(some)) claimed.push(...(some as string[]));
+    else expect(some).toMatchObject({ code: "STORE_UNREADABLE" });
+    return claimed.length === ids.length - 1;
+  });
+  fault.end();
+  await until("the last one", async () => (await claimIds(store)).includes(unlucky));
+  expect(claimed.toSorted()).toEqual(ids.filter((id) => id !== unlucky).toSorted());
+});
+
+/** The same store; what it says of leases and their ends goes into the history. */
+function watched(worker: string, store: Store, history: History): Store {
+  return {
+    ...store,
+    async claim(request) {
+      const claim = await store.claim(request);
+      history.claimed(worker, claim, request.leaseMs);
+      return claim;
+    },
+    async settle(outcomes) {
+      const answers = await store.settle(outcomes);
+      for (const [at, outcome] of outcomes.entries()) {
+        const answer = answers[at];
+        if (answer !== undefined && answer !== "busy") history.settled(worker, outcome, answer);
+      }
+      return answers;
+    },
+  };
+}

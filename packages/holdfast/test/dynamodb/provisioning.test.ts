@@ -1,0 +1,392 @@
+import {
+  CreateTableCommand,
+  DescribeTableCommand,
+  DescribeTimeToLiveCommand,
+  PutItemCommand,
+  QueryCommand,
+  UpdateItemCommand,
+  UpdateTableCommand,
+  type CreateTableCommandInput,
+  type DynamoDBClient,
+  type GlobalSecondaryIndexDescription,
+  type TableDescription,
+} from "@aws-sdk/client-dynamodb";
+import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { add, claim, claimIds, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { exerciseAll } from "./every-call.js";
+import { actionsOf, Recorder } from "./recorder.js";
+import { dynamoServer } from "./server.js";
+import { readTerraform } from "./terraform.js";
+
+const server = dynamoServer();
+
+interface Opened {
+  store: DynamoStore;
+  client: DynamoDBClient;
+  table: string;
+  recorder: Recorder;
+}
+
+/** A store whose requests are recorded, on a table that is not there yet. */
+function open(shards = 2): Opened {
+  const table = server.newTable();
+  const recorder = new Recorder();
+  const client = recorder.watch(server.client());
+  const store = dynamodb({ client, table, shards });
+  onTestFinished(async () => {
+    await store.close();
+    client.destroy();
+    await server.drop(table);
+  });
+  return { store, client, table, recorder };
+}
+
+async function described({ client, table }: Opened): Promise<TableDescription> {
+  return (await client.send(new DescribeTableCommand({ TableName: table }))).Table as TableDescription;
+}
+
+/** What there is to say of a table, whoever says it. */
+interface Shape {
+  key: string[];
+  attributes: string[];
+  indexes: Record<string, { key: string[]; projection: string; include: string[] }>;
+  ttl: string | undefined;
+  billing: string | undefined;
+}
+
+type KeyParts = readonly { AttributeName?: string | undefined; KeyType?: string | undefined }[] | undefined;
+const keyOf = (parts: KeyParts): string[] =>
+  (parts ?? []).map(({ AttributeName, KeyType }) => `${KeyType} ${AttributeName}`);
+const attributesOf = (
+  all: readonly { AttributeName?: string | undefined; AttributeType?: string | undefined }[] = [],
+): string[] => all.map(({ AttributeName, AttributeType }) => `${AttributeName} ${AttributeType}`).toSorted();
+const indexesOf = (all: readonly GlobalSecondaryIndexDescription[] = []): Shape["indexes"] =>
+  Object.fromEntries(
+    all.map(({ IndexName, KeySchema, Projection }) => [
+      IndexName ?? "",
+      {
+        key: keyOf(KeySchema),
+        projection: Projection?.ProjectionType ?? "",
+        include: (Projection?.NonKeyAttributes ?? []).toSorted(),
+      },
+    ]),
+  );
+
+async function migratedShape(opened: Opened): Promise<Shape> {
+  const table = await described(opened);
+  const ttl = await opened.client.send(new DescribeTimeToLiveCommand({ TableName: opened.table }));
+  const { TimeToLiveStatus, AttributeName } = ttl.TimeToLiveDescription ?? {};
+  return {
+    key: keyOf(table.KeySchema),
+    attributes: attributesOf(table.AttributeDefinitions),
+    indexes: indexesOf(table.GlobalSecondaryIndexes),
+    ttl: TimeToLiveStatus === "ENABLED" ? AttributeName : undefined,
+    billing: table.BillingModeSummary?.BillingMode,
+  };
+}
+
+interface Properties extends CreateTableCommandInput {
+  TimeToLiveSpecification: { AttributeName: string; Enabled: boolean };
+}
+interface Template {
+  Resources: Record<string, { Type: string; DeletionPolicy: string; Properties: Properties }>;
+}
+
+function propertiesIn(template: string): Properties {
+  const [resource, ...others] = Object.values((JSON.parse(template) as Template).Resources);
+  expect(others).toEqual([]);
+  // A stack that is deleted leaves the jobs.
+  expect(resource).toMatchObject({ Type: "AWS::DynamoDB::Table", DeletionPolicy: "Retain" });
+  return resource?.Properties as Properties;
+}
+
+function templateShape(template: string): Shape {
+  const { TimeToLiveSpecification: ttl, ...table } = propertiesIn(template);
+  return {
+    key: keyOf(table.KeySchema),
+    attributes: attributesOf(table.AttributeDefinitions),
+    indexes: indexesOf(table.GlobalSecondaryIndexes),
+    ttl: ttl.Enabled ? ttl.AttributeName : undefined,
+    billing: table.BillingMode,
+  };
+}
+
+function terraformShape(text: string): Shape & { name: unknown } {
+  const { fields, blocks } = readTerraform(text);
+  const named = (kind: string): Record<string, unknown>[] =>
+    blocks.filter((block) => block.kind === kind).map((block) => block.fields);
+  const key = (of: Record<string, unknown>): string[] => [
+    `HASH ${String(of["hash_key"])}`,
+    `RANGE ${String(of["range_key"])}`,
+  ];
+  const [ttl] = named("ttl");
+  return {
+    name: fields["name"],
+    key: key(fields),
+    attributes: named("attribute")
+      .map(({ name, type }) => `${String(name)} ${String(type)}`)
+      .toSorted(),
+    indexes: Object.fromEntries(
+      named("global_secondary_index").map((index) => [
+        index["name"],
+        {
+          key: key(index),
+          projection: index["projection_type"],
+          include: ((index["non_key_attributes"] ?? []) as string[]).toSorted(),
+        },
+      ]),
+    ) as Shape["indexes"],
+    ttl: ttl?.["enabled"] === true ? String(ttl["attribute_name"]) : undefined,
+    billing: String(fields["billing_mode"]),
+  };
+}
+
+describe("what is printed for those who provision elsewhere", () => {
+  it("cloudFormation() describes the table that migrate creates", async () => {
+    const opened = open();
+    await opened.store.migrate();
+    const shape = templateShape(opened.store.cloudFormation());
+    expect(shape).toEqual(await migratedShape(opened));
+    expect(Object.keys(shape.indexes).length).toBeGreaterThan(1);
+    expect(shape.ttl).toBe("ttl");
+    expect(shape.billing).toBe("PAY_PER_REQUEST");
+    expect(propertiesIn(opened.store.cloudFormation()).TableName).toBe(opened.table);
+  });
+
+  it("terraform() describes the table that migrate creates", async () => {
+    const opened = open();
+    await opened.store.migrate();
+    const { name, ...shape } = terraformShape(opened.store.terraform());
+    expect(shape).toEqual(await migratedShape(opened));
+    expect(name).toBe(opened.table);
+  });
+
+  it("a table made from the template is taken as it is", async () => {
+    const opened = open();
+    const { TimeToLiveSpecification: _ttl, ...table } = propertiesIn(opened.store.cloudFormation());
+    await opened.client.send(new CreateTableCommand(table));
+    opened.recorder.requests.length = 0;
+    await opened.store.migrate();
+    const operations = opened.recorder.requests.map(({ operation }) => operation);
+    expect(operations).not.toContain("CreateTable");
+    expect(operations).not.toContain("UpdateTable");
+    await add(opened.store);
+    expect(await claimIds(opened.store)).toHaveLength(1);
+  });
+});
+
+interface Policy {
+  Statement: { Effect: string; Action: string[]; Resource: string[] }[];
+}
+function allowedBy(policy: string): string[] {
+  const { Statement } = JSON.parse(policy) as Policy;
+  expect(Statement.map(({ Effect }) => Effect)).toEqual(["Allow"]);
+  return (Statement[0]?.Action ?? []).toSorted();
+}
+
+describe("iamPolicy()", () => {
+  it("D-01 allows what every call of the store takes, no more, and no scan", async () => {
+    const opened = open();
+    const { store, recorder, client, table } = opened;
+    await store.migrate();
+    await client.send(
+      new UpdateTableCommand({
+        TableName: table,
+        GlobalSecondaryIndexUpdates: [{ Delete: { IndexName: "expiring" } }],
+      }),
+    );
+    recorder.requests.length = 0;
+    // With the index again: those who migrate need the right to add one.
+    await store.migrate();
+    const migrating = actionsOf(recorder.requests);
+    recorder.requests.length = 0;
+    await exerciseAll(store);
+    const using = actionsOf(recorder.requests);
+
+    expect(using).not.toContain("dynamodb:Scan");
+    const made = ["dynamodb:CreateTable", "dynamodb:UpdateTimeToLive"];
+    expect([...new Set([...using, ...migrating, ...made])].toSorted()).toEqual(allowedBy(store.iamPolicy()));
+    const looks = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"];
+    expect([...new Set([...using, ...looks])].toSorted()).toEqual(allowedBy(store.iamPolicy({ migrates: false })));
+  });
+
+  it("without migrates is enough to open a table that is there", async () => {
+    const { store, recorder } = open();
+    await store.migrate();
+    expect(actionsOf(recorder.requests)).toEqual(
+      expect.arrayContaining(["dynamodb:CreateTable", "dynamodb:UpdateTimeToLive"]),
+    );
+    recorder.requests.length = 0;
+    await store.migrate();
+    const allowed = allowedBy(store.iamPolicy({ migrates: false }));
+    expect(actionsOf(recorder.requests).filter((action) => !allowed.includes(action))).toEqual([]);
+  });
+
+  it("names the table and its indexes, and nothing else", () => {
+    const { store, table } = open();
+    const { Statement } = JSON.parse(store.iamPolicy()) as Policy;
+    expect(Statement.flatMap(({ Resource }) => Resource)).toEqual([
+      `arn:aws:dynamodb:*:*:table/${table}`,
+      `arn:aws:dynamodb:*:*:table/${table}/index/*`,
+    ]);
+  });
+});
+
+describe("migrate", () => {
+  it("adds indexes that are missing, and leaves the jobs", async () => {
+    const opened = open();
+    const { store, client, table } = opened;
+    await store.migrate();
+    const whole = await migratedShape(opened);
+    const id = await add(store, { user: "ada" });
+    for (const IndexName of ["owned", "expiring"]) {
+      await client.send(
+        new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete: { IndexName } }] }),
+      );
+    }
+    await store.migrate();
+    expect((await migratedShape(opened)).indexes).toEqual(whole.indexes);
+    const { jobs } = await store.list({ user: "ada" }, { limit: 10, cursor: null });
+    expect(jobs.map((job) => job.id)).toEqual([id]);
+  });
+
+  it("refuses a table whose key is another, by name", async () => {
+    const { store, client, table } = open();
+    await client.send(new CreateTableCommand(foreign(table, "order")));
+    await expect(store.migrate()).rejects.toMatchObject({
+      code: "STORE_UNREADABLE",
+      message: expect.stringMatching(/is not Holdfast's: its key is order and sk, not pk and sk/) as string,
+    });
+  });
+
+  it("refuses a table that has the same key and nothing else of ours, and leaves it as it is", async () => {
+    const opened = open();
+    await opened.client.send(new CreateTableCommand(foreign(opened.table, "pk")));
+    await expect(opened.store.migrate()).rejects.toMatchObject({
+      code: "STORE_UNREADABLE",
+      message: expect.stringMatching(/is not Holdfast's: it has none of the indexes live, /) as string,
+    });
+    const left = await migratedShape(opened);
+    expect({ indexes: left.indexes, ttl: left.ttl }).toEqual({ indexes: {}, ttl: undefined });
+  });
+
+  it("refuses an index of the right name that tells too little", async () => {
+    const { store, client, table } = open();
+    const { TimeToLiveSpecification: _ttl, ...made } = propertiesIn(store.cloudFormation());
+    const indexes = made.GlobalSecondaryIndexes?.map((index) =>
+      index.IndexName === "live" ? { ...index, Projection: { ProjectionType: "KEYS_ONLY" as const } } : index,
+    );
+    await client.send(new CreateTableCommand({ ...made, TableName: table, GlobalSecondaryIndexes: indexes }));
+    await expect(store.migrate()).rejects.toMatchObject({
+      code: "STORE_UNREADABLE",
+      message: expect.stringMatching(/^the index live of table .* is not as Holdfast makes it/) as string,
+    });
+  });
+
+  it("refuses a table that a newer version has made, before it changes anything", async () => {
+    const opened = open();
+    const { store, client, table } = opened;
+    await store.migrate();
+    await client.send(
+      new UpdateItemCommand({
+        TableName: table,
+        Key: { pk: { S: "config" }, sk: { S: "config" } },
+        UpdateExpression: "SET version = :next",
+        ExpressionAttributeValues: { ":next": { N: "99" } },
+      }),
+    );
+    await client.send(
+      new UpdateTableCommand({
+        TableName: table,
+        GlobalSecondaryIndexUpdates: [{ Delete: { IndexName: "expiring" } }],
+      }),
+    );
+    await expect(store.migrate()).rejects.toMatchObject({
+      code: "SCHEMA_TOO_NEW",
+      message: expect.stringMatching(/its version is 99/) as string,
+    });
+    expect(Object.keys((await migratedShape(opened)).indexes)).not.toContain("expiring");
+  });
+});
+
+function foreign(table: string, hash: string): CreateTableCommandInput {
+  return {
+    TableName: table,
+    BillingMode: "PAY_PER_REQUEST",
+    AttributeDefinitions: [hash, "sk"].map((AttributeName) => ({ AttributeName, AttributeType: "S" as const })),
+    KeySchema: [
+      { AttributeName: hash, KeyType: "HASH" },
+      { AttributeName: "sk", KeyType: "RANGE" },
+    ],
+  };
+}
+
+describe("D-01 jobs in the table", () => {
+  it("D-01 due ones are found by a query on the time-ordered index, oldest first, whatever lies beside them", async () => {
+    const { store, recorder, client, table } = open(1);
+    await store.migrate();
+    const now = Date.now();
+    const times = [5, 1, 4, 2, 3].map((minutes) => now - minutes * 60_000);
+    const due = times.map((runAt) => newJob({ runAt }));
+    await store.insert([...due, ...Array.from({ length: 60 }, () => newJob({ runAt: now + 3_600_000 }))]);
+    // What others keep in a table, and what has ended, is in nobody's way.
+    for (let n = 0; n < 20; n++) {
+      await client.send(
+        new PutItemCommand({ TableName: table, Item: { pk: { S: `other#${n}` }, sk: { S: "other" } } }),
+      );
+    }
+    recorder.requests.length = 0;
+    const claimed = await claim(store, { limit: 10 });
+
+    const inOrder = due.toSorted((a, b) => (a.runAt ?? 0) - (b.runAt ?? 0)).map(({ id }) => id);
+    expect(claimed.map(({ id }) => id)).toEqual(inOrder);
+    expect(new Set(recorder.requests.map(({ operation }) => operation))).toEqual(
+      new Set(["GetItem", "Query", "UpdateItem"]),
+    );
+    const queries = recorder.requests.filter(({ operation }) => operation === "Query");
+    for (const { input } of queries) {
+      expect(input).toMatchObject({
+        IndexName: "live",
+        KeyConditionExpression: "#lane = :0",
+        ExpressionAttributeValues: { ":0": { S: "live#0#0#default" } },
+      });
+      expect(input).not.toHaveProperty("FilterExpression");
+    }
+    const { GlobalSecondaryIndexes = [] } = await described({ store, recorder, client, table });
+    const live = GlobalSecondaryIndexes.find(({ IndexName }) => IndexName === "live");
+    expect(keyOf(live?.KeySchema)).toEqual(["HASH lane", "RANGE due"]);
+    // One query read what is due and the first that is not: those of the future were not walked.
+    expect(queries).toHaveLength(1);
+  });
+
+  it("D-01 times are instants, told in milliseconds of UTC, wherever the process runs", async () => {
+    const zone = process.env["TZ"];
+    process.env["TZ"] = "America/New_York";
+    onTestFinished(() => {
+      if (zone === undefined) delete process.env["TZ"];
+      else process.env["TZ"] = zone;
+    });
+    // A time that clocks in New York never show.
+    const runAt = Date.parse("2030-03-10T02:30:00Z");
+    const { store, client, table } = open(1);
+    await store.migrate();
+    const before = Date.now();
+    const id = await add(store, { runAt, expiresAt: runAt + 1 });
+    const { Items = [] } = await client.send(
+      new QueryCommand({
+        TableName: table,
+        KeyConditionExpression: "pk = :pk",
+        ExpressionAttributeValues: { ":pk": { S: `job#${id}` } },
+      }),
+    );
+    const [item] = Items;
+    expect(item).toMatchObject({ run_at: { N: String(runAt) }, due_at: { N: String(runAt) } });
+    expect(item?.["due"]?.S?.slice(0, 15)).toBe(String(runAt).padStart(15, "0"));
+    expect(item?.["expires"]?.S?.slice(0, 15)).toBe(String(runAt + 1).padStart(15, "0"));
+    const record = await recordOf(store, id);
+    expect(record).toMatchObject({ runAt, dueAt: runAt, expiresAt: runAt + 1 });
+    // DynamoDB's own clock, which tells seconds.
+    expect(Math.abs(record.createdAt - before)).toBeLessThan(5_000);
+  });
+});

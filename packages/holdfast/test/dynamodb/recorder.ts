@@ -1,0 +1,41 @@
+import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+
+interface Sent {
+  operation: string;
+  input: object;
+}
+
+/** What went over a client, in order. */
+export class Recorder {
+  readonly requests: Sent[] = [];
+
+  watch(client: DynamoDBClient): DynamoDBClient {
+    client.middlewareStack.add(
+      (next, context) => (args) => {
+        const operation = String(context["commandName"]).replace(/Command$/, "");
+        this.requests.push({ operation, input: args.input });
+        return next(args);
+      },
+      { step: "initialize", name: "recorder" },
+    );
+    return client;
+  }
+}
+
+/** By what IAM knows each part of a transaction. */
+const PARTS: Readonly<Record<string, string>> = {
+  Put: "PutItem",
+  Update: "UpdateItem",
+  Delete: "DeleteItem",
+  ConditionCheck: "ConditionCheckItem",
+};
+
+/** The rights that these requests take, each once, in order of the alphabet. */
+export function actionsOf(requests: readonly Sent[]): string[] {
+  const operations = requests.flatMap(({ operation, input }) => {
+    if (operation !== "TransactWriteItems") return [operation];
+    const { TransactItems } = input as { TransactItems: Record<string, unknown>[] };
+    return TransactItems.flatMap((item) => Object.keys(item)).map((part) => PARTS[part] ?? part);
+  });
+  return [...new Set(operations.map((operation) => `dynamodb:${operation}`))].toSorted();
+}

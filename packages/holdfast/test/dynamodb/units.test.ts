@@ -1,0 +1,310 @@
+import { holdfast, job, type Holdfast, type JobType } from "holdfast";
+import { dynamodb, type DynamoOptions, type DynamoStore } from "holdfast/dynamodb";
+import { fakeClock } from "holdfast/testing";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import {
+  add,
+  addAll,
+  claim,
+  claimOne,
+  failureOf,
+  finish,
+  key,
+  LEASE_MS,
+  newJob,
+  newJobs,
+  SECOND,
+  settleOne,
+} from "#src/testing/exercise-store/builders.js";
+import { Meter } from "./meter.js";
+import { dynamoServer } from "./server.js";
+
+// What jobs cost, by what DynamoDB says that it has charged: the figures of docs/guides/dynamodb-costs.md.
+
+const server = dynamoServer();
+const anyInput = z.object({ to: z.string() });
+const JOBS = 300;
+const WORKERS = 8;
+const ROUNDS = 5;
+
+/** A table whose requests are counted; none of them may be a scan. */
+async function metered(options: DynamoOptions = {}): Promise<{ meter: Meter; open: () => DynamoStore }> {
+  const table = server.newTable();
+  const meter = new Meter();
+  const stores: DynamoStore[] = [];
+  const open = (): DynamoStore => {
+    const store = dynamodb({ client: meter.watch(server.client()), table, ...options });
+    stores.push(store);
+    return store;
+  };
+  onTestFinished(async () => {
+    for (const store of stores) await store.close();
+    await server.drop(table);
+    expect([...meter.total.keys()].filter((operation) => /scan|partiql|execute/i.test(operation))).toEqual([]);
+  });
+  await open().migrate();
+  meter.reset();
+  return { meter, open };
+}
+
+interface Costs {
+  /** Write units a job: of the table and the live index, and of conditions that were lost. */
+  units: number;
+  /** To let go of its unique key. */
+  keys: number;
+  listed: number;
+  counts: number;
+  seconds: number;
+  lost: number;
+  reads: number;
+}
+
+/** What jobs cost from their enqueue to their completion, with eight workers that are after the same ones. */
+async function contend(
+  enqueue: (hf: Holdfast, type: JobType<{ to: string }, void>) => Promise<unknown>,
+): Promise<Costs> {
+  const { meter, open } = await metered();
+  let completed = 0;
+  let all: () => void = () => {};
+  const done = new Promise<void>((resolve) => (all = resolve));
+  const type = job({ type: "mail", input: anyInput, run: async () => {} });
+  const clients = await Promise.all(
+    Array.from({ length: WORKERS }, async () => {
+      const hf = await holdfast({ store: open(), jobs: [type], logger: false });
+      onTestFinished(() => hf.close());
+      hf.on("completed", () => {
+        if (++completed === JOBS) all();
+      });
+      return hf;
+    }),
+  );
+  meter.reset();
+  const begun = performance.now();
+  await enqueue(clients[0] as Holdfast, type);
+  for (const hf of clients) hf.work({ concurrency: 24 });
+  await done;
+  const { jobUnits, lost, reads } = meter;
+  for (const hf of clients) await hf.close();
+  const each = (units: number): number => units / JOBS;
+  return {
+    units: each(jobUnits),
+    lost: each(lost),
+    reads: each(reads),
+    keys: each(meter.writes.get("keys") ?? 0),
+    listed: each(meter.writes.get("listed") ?? 0),
+    counts: each(meter.writes.get("counts") ?? 0),
+    seconds: (performance.now() - begun) / 1_000,
+  };
+}
+
+const KEPT = { keepMs: 7 * 86_400_000 };
+const inputs = Array.from({ length: JOBS }, (_, n) => ({ to: `user-${n}@example.com` }));
+
+describe("write units of a job, with eight workers that lose conditions to each other", () => {
+  it("D-01 one of up to 1 KB costs at most 7 from enqueue to completion", { timeout: 180_000 }, async () => {
+    const costs = await contend((hf, type) => hf.enqueueMany(type, inputs));
+    expect(costs.units).toBeGreaterThanOrEqual(6);
+    expect(costs.units).toBeLessThanOrEqual(7);
+    expect(costs.listed).toBe(1);
+    // So many a second and a process, and not by the job.
+    expect(costs.counts * JOBS).toBeLessThanOrEqual(3 * WORKERS * (costs.seconds + 1));
+    expect(costs.reads).toBeLessThan(3);
+  });
+
+  it("D-01 with a unique key at most 11, and 1 to let go of the key", { timeout: 180_000 }, async () => {
+    const costs = await contend((hf, type) =>
+      Promise.all(inputs.map((input) => hf.enqueue(type, input, { unique: input.to }))),
+    );
+    expect(costs.units).toBeGreaterThanOrEqual(10);
+    expect(costs.units).toBeLessThanOrEqual(11);
+    expect(costs.keys).toBe(1);
+  });
+});
+
+/** Write units by where they went: the table, each index, and conditions that were lost. */
+async function writesOf(meter: Meter, work: () => Promise<unknown>): Promise<Record<string, number>> {
+  meter.reset();
+  await work();
+  return { ...Object.fromEntries(meter.writes), ...(meter.lost > 0 && { lost: meter.lost }) };
+}
+
+describe("write units of each step", () => {
+  it("of a plain job: 1 of the table and 1 of the live index each, and 1 to be listed", async () => {
+    const { meter, open } = await metered();
+    const store = open();
+    await add(store);
+    await claimOne(store);
+    expect(await writesOf(meter, () => add(store))).toEqual({ table: 1, live: 1, listed: 1 });
+    const leased = await claimOne(store);
+    expect(await writesOf(meter, () => add(store, { user: "ada" }))).toEqual({
+      table: 1,
+      live: 1,
+      listed: 1,
+      owned: 1,
+    });
+    expect(await writesOf(meter, () => claimOne(store))).toEqual({ table: 1, live: 1 });
+    const started = (): Promise<unknown> => store.start([{ ...leased, startedAt: 0 }]);
+    expect(await writesOf(meter, started)).toEqual({ table: 1 });
+    expect(await writesOf(meter, () => finish(store, leased, "completed", KEPT))).toEqual({ table: 1, live: 1 });
+  });
+
+  it("of a job with a unique key: 4 more, and 1 to let go of it; no purge", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    await add(store, { queue: "other" });
+    await add(store);
+    await claimOne(store);
+    const enqueue = await writesOf(meter, () => add(store, { unique: key("k") }));
+    const leased = await claimOne(store);
+    const complete = await writesOf(meter, () => finish(store, leased, "completed", KEPT));
+    const purge = await writesOf(meter, () => store.purge({ state: "completed", before: null, keep: null, limit: 10 }));
+    expect({ enqueue, complete, purge }).toEqual({
+      enqueue: { table: 4, live: 2, listed: 2 },
+      complete: { table: 1, live: 1, keys: 1, counts: 2 },
+      purge: {},
+    });
+  });
+
+  it("of a job that fails once and is retried: 6 more, 2 for the claim, and its purge", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    await add(store);
+    const leased = await claimOne(store);
+    const fail = await writesOf(meter, () => settleOne(store, failureOf(leased, "no")));
+    const again = await claimOne(store);
+    const complete = await writesOf(meter, () => finish(store, again, "completed", KEPT));
+    const purge = await writesOf(meter, () => store.purge({ state: "completed", before: null, keep: null, limit: 10 }));
+    expect({ fail, complete, purge }).toEqual({
+      fail: { table: 4, live: 2 },
+      complete: { table: 1, live: 2, counts: 2 },
+      purge: { table: 2, live: 1, listed: 1, counts: 1 },
+    });
+  });
+
+  it("a large input is paid for once: every change of state costs what it costs a small job", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    const large = JSON.stringify({ text: "x".repeat(100_000) });
+    await add(store);
+    await claimOne(store);
+    const enqueue = await writesOf(meter, () => add(store, { input: large }));
+    meter.reset();
+    const leased = await claimOne(store);
+    const reads = meter.reads;
+    const claimed = Object.fromEntries(meter.writes);
+    const extended = await writesOf(meter, () => store.extend([leased], LEASE_MS));
+    const complete = await writesOf(meter, () => finish(store, leased, "completed", KEPT));
+    const purge = await writesOf(meter, () => store.purge({ state: "completed", before: null, keep: null, limit: 10 }));
+    // The input is read to be seen for sure: a unit for every four kilobytes.
+    expect(reads).toBeLessThanOrEqual(25 + 1 + 8 / 2);
+    expect({ enqueue, claimed, extended, complete, purge }).toEqual({
+      // A unit a kilobyte, to write it and to delete it.
+      enqueue: { table: 1 + 98, live: 1, listed: 1 },
+      claimed: { table: 1, live: 1 },
+      extended: { table: 1, live: 2 },
+      complete: { table: 1, live: 2, counts: 2 },
+      purge: { table: 1 + 98, live: 1, listed: 1, counts: 1 },
+    });
+  });
+
+  it("a heartbeat costs at most 1.5 on average over a long job", async () => {
+    const clock = fakeClock();
+    const { meter, open } = await metered({ clock });
+    const store = open();
+    await add(store);
+    const leased = await claimOne(store);
+    meter.reset();
+    const beats = 60;
+    for (let beat = 0; beat < beats; beat++) {
+      await clock.advance(LEASE_MS / 3);
+      expect(await store.extend([leased], LEASE_MS)).toEqual(["kept"]);
+    }
+    expect(meter.jobUnits / beats).toBeGreaterThanOrEqual(1);
+    expect(meter.jobUnits / beats).toBeLessThanOrEqual(1.5);
+  });
+});
+
+describe("read units", () => {
+  it("of a claim that finds nothing: 1 for the lanes and half a unit for each shard", async () => {
+    const { meter, open } = await metered();
+    const store = open();
+    await add(store);
+    await finish(store, await claimOne(store), "completed", KEPT);
+    meter.reset();
+    expect(await claim(store)).toEqual([]);
+    expect(meter.reads).toBeLessThanOrEqual(1 + 8 / 2);
+    expect(Object.fromEntries(meter.requests)).toEqual({ GetItem: 1, Query: 8 });
+    expect(meter.jobUnits).toBe(0);
+  });
+
+  it("D-01 of claims are the same beside jobs that are not due yet and jobs that are done", async () => {
+    const { meter, open } = await metered();
+    const store = open();
+    const costs = async (): Promise<{ reads: number; requests: number }> => {
+      let [reads, requests] = [0, 0];
+      for (let round = 0; round < ROUNDS; round++) {
+        await addAll(store, newJobs(20));
+        meter.reset();
+        const leased = await claim(store, { limit: 20 });
+        reads += meter.reads;
+        requests += (meter.requests.get("GetItem") ?? 0) + (meter.requests.get("Query") ?? 0);
+        expect(leased).toHaveLength(20);
+        for (const each of leased) await finish(store, each, "completed", KEPT);
+      }
+      return { reads: reads / ROUNDS, requests: requests / ROUNDS };
+    };
+    await costs();
+    const before = await costs();
+    await addAll(store, newJobs(400, { delayMs: 3_600 * SECOND }));
+    const after = await costs();
+    expect(after.requests).toBeLessThan(before.requests + 1);
+    // Each query sees a few that are not due, and pays for them; an empty one is free on the emulator alone.
+    expect(after.reads).toBeLessThan(1 + 9);
+  });
+});
+
+describe("polling", () => {
+  it("D-08 every 30 s, at most 25 jobs, in ascending order of their time", async () => {
+    const clock = fakeClock();
+    const { open } = await metered({ clock, shards: 1 });
+    const ran: string[] = [];
+    let enough: () => void = () => {};
+    const type = job({
+      type: "mail",
+      input: z.object({ to: z.string() }),
+      run: ({ input, signal }) => {
+        ran.push(input.to);
+        if (ran.length === 25) enough();
+        return new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      },
+    });
+    const store = open();
+    const asked: number[] = [];
+    let answered: () => void = () => {};
+    const first = new Promise<void>((resolve) => (answered = resolve));
+    const claimIn = store.claim.bind(store);
+    store.claim = async (request) => {
+      asked.push(request.limit);
+      return claimIn(request).finally(() => answered());
+    };
+    const hf = await holdfast({ store, jobs: [type], clock, logger: false });
+    onTestFinished(() => hf.close());
+    const filled = new Promise<void>((resolve) => (enough = resolve));
+    hf.work({ poll: "30s", concurrency: 25, grace: 0 });
+    await first;
+    await clock.settle();
+    // By another process, of which this one hears nothing.
+    const order = Array.from({ length: 30 }, (_, n) => (n * 7) % 30);
+    await addAll(
+      open(),
+      order.map((n) => newJob({ input: JSON.stringify({ to: String(n) }), runAt: clock.now() - 60_000 + n })),
+    );
+    await clock.advance("29s");
+    expect(asked).toEqual([25]);
+    await clock.advance("1s");
+    await filled;
+    expect(asked).toEqual([25, 25]);
+    expect(ran).toEqual(Array.from({ length: 25 }, (_, n) => String(n)));
+  });
+});

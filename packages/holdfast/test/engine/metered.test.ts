@@ -1,0 +1,53 @@
+import { holdfast, job, type Store } from "holdfast";
+import { expect, it, onTestFinished } from "vitest";
+import { scene, type WatchedStore } from "./scene.js";
+
+/** The same store, where every look costs money. */
+function metered({ store }: WatchedStore): Store {
+  const capabilities = { ...store.capabilities, metered: true };
+  return new Proxy(store, {
+    get: (target, property) =>
+      property === "capabilities" ? capabilities : (Reflect.get(target, property) as unknown),
+  });
+}
+
+it("where every look costs money, a worker that finds nothing looks more and more rarely", async () => {
+  const { store, clock, another } = await scene();
+  const hf = await another({}, metered(store));
+  hf.work();
+  await clock.settle();
+  const looks: number[] = [];
+  const start = clock.now();
+  for (let second = 0; second < 60; second++) {
+    store.forget();
+    await clock.advance("1s");
+    if (store.count("claim") > 0) looks.push((clock.now() - start) / 1_000);
+  }
+  expect(looks).toEqual([1, 3, 7, 15, 25, 35, 45, 55]);
+});
+
+it("and looks at once when it is told of work, and often again while there is some", async () => {
+  const ran: string[] = [];
+  const type = job({ type: "mail", run: ({ job: { id } }) => void ran.push(id) });
+  const { store, clock, another } = await scene();
+  const hf = await another({ jobs: [type] }, metered(store));
+  hf.work();
+  await clock.advance("30s");
+  const { id } = await hf.enqueue(type);
+  await clock.settle();
+  expect(ran).toEqual([id]);
+  store.forget();
+  await clock.advance("3s");
+  expect(store.count("claim")).toBeGreaterThanOrEqual(2);
+});
+
+it("a longer poll is kept as it is", async () => {
+  const { store, clock } = await scene();
+  const hf = await holdfast({ store: metered(store), clock, logger: false });
+  onTestFinished(() => hf.close());
+  hf.work({ poll: "30s" });
+  await clock.settle();
+  store.forget();
+  await clock.advance("2m");
+  expect(store.count("claim")).toBe(4);
+});
