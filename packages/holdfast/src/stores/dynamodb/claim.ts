@@ -352,7 +352,10 @@ export class Claims {
       `#due_at = ${change.value(job.dueAt ?? 0)}`,
     );
     const taken = takenFrom(entry, found);
-    if (!count.lost) return (await this.#table.update(jobKey(job.id), change)).done ? taken : null;
+    if (!count.lost) {
+      const written = await this.#table.update(jobKey(job.id), change);
+      return written.done || isOurs(written.found, token) ? taken : null;
+    }
     const history = lostAttempt(job, change, now);
     const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: history }]);
     if (written.done) return taken;
