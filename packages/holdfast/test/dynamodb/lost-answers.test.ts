@@ -193,6 +193,16 @@ describe("an outcome whose answer is lost", () => {
     expect(await itemsOf(table, "key#k")).toBe(0);
   });
 
+  it("completed and cleared away later: its key goes at once", async () => {
+    const { store, proxy, table } = await openScene(server);
+    const id = await add(store, { unique: key("k") });
+    const job = await claimOne(store);
+    const lost = proxy.loseAnswerTo(to("UpdateItem", `job#${id}`));
+    expect(await store.settle([outcomeOf(job, "completed", { keepMs: 60_000 })])).toEqual(["applied"]);
+    await lost;
+    expect(await itemsOf(table, "key#k")).toBe(0);
+  });
+
   it("is counted once, even if the answer to the count is lost as well", async () => {
     const { store, proxy } = await openScene(server);
     await add(store);

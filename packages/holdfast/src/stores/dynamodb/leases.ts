@@ -1,6 +1,6 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
-import { numberOf } from "./attributes.js";
+import { numberOf, type Item } from "./attributes.js";
 import { attemptItem, deleteBeside, logItem } from "./beside.js";
 import type { Counts } from "./counts.js";
 import { Change } from "./expressions.js";
@@ -99,13 +99,7 @@ export class Leases {
       if (found === null) return "lost";
       const job = readItem(found);
       if (job.fence !== outcome.fence) return "lost";
-      if (!isLeased(job.state)) {
-        const answer = settledBefore(outcome.to, job.state);
-        // It was not told, and so not counted.
-        if (first?.repeated === true && answer === "applied")
-          this.#counts.ended(job, "completed", now, numberOf(job.item, "ttl"));
-        return answer;
-      }
+      if (!isLeased(job.state)) return settledBefore(outcome.to, job.state);
       const cancelled = job.cancelAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
       const to = cancelled ? "cancelled" : outcome.to;
       const drops = isFinished(to) && !outcome.keep && to === outcome.to;
@@ -133,11 +127,12 @@ export class Leases {
       change.when(...absent.map((name) => `attribute_not_exists(#${name})`));
     }
     const written = await this.#table.update(jobKey(id), held(change, outcome));
-    if (!written.done || written.old === null) return written;
-    this.#counts.ended(readItem(written.old), "completed", now, ttl);
+    const job = written.done ? written.old : ownWork(written, outcome);
+    if (job === null) return written;
+    this.#counts.ended(readItem(job), "completed", now, ttl);
     // The job is done, whatever becomes of its key: whoever wants that takes it from a job that has ended.
     if (ttl !== null && known?.key != null) await deleteKey(this.#table, known.key, id).catch(() => {});
-    return written;
+    return { done: true, old: job };
   }
 
   async #shardOf(id: string): Promise<number> {
@@ -205,6 +200,13 @@ export class Leases {
 /** If the lease is held: nothing but the fence decides, even past its end. */
 function held(change: Change, { fence }: LeaseRef): Change {
   return change.when(`#fence = ${change.value(fence)}`, change.isIn("state", LEASED));
+}
+
+/** The job, if it was completed by this very request, whose answer got lost. */
+function ownWork({ repeated, found }: Written & { done: false }, { fence }: LeaseRef): Item | null {
+  if (!repeated || found === null) return null;
+  const job = readItem(found);
+  return job.state === "completed" && job.fence === fence ? found : null;
 }
 
 function leaseAnswer(written: Written): LeaseAnswer {
