@@ -1,7 +1,7 @@
 import type { Limits } from "./limits.js";
 
 /** The stores a bench exists for. A new one adds a line in `main.ts`, a bed, limits and a raw baseline. */
-export type StoreName = "sqlite" | "postgres";
+export type StoreName = "sqlite" | "postgres" | "dynamodb";
 
 /** What a trial finds in the store before it begins. Every kind but `future` stands before the due jobs in the queue. */
 export interface Filling {

@@ -90,7 +90,18 @@ export class Samples {
   }
 }
 
-export type Unit = "jobs/s" | "looks/s" | "queries/s" | "ms" | "µs" | "MB" | "jobs";
+export type Unit =
+  | "jobs/s"
+  | "looks/s"
+  | "queries/s"
+  | "ms"
+  | "µs"
+  | "MB"
+  | "jobs"
+  | "requests"
+  | "units"
+  | "units/s"
+  | "units/min";
 
 /** A measured quantity: what counts, and what each round gave. */
 export interface Figure {

@@ -13,6 +13,7 @@ import { table } from "./table.js";
 const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
   sqlite: async (folder) => (await import("./bed-sqlite.js")).sqliteBed(folder),
   postgres: async (folder) => (await import("./bed-postgres.js")).postgresBed(folder),
+  dynamodb: async () => (await import("./bed-dynamodb.js")).dynamoBed(),
 };
 
 /** A folder for this run, gone when the process is, however it ends. */
@@ -31,7 +32,9 @@ async function run(options: Options): Promise<void> {
   const bed = await BEDS[options.store](makeFolder());
   try {
     const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.beside) };
-    const made = options.only.map((name) => (CASES[name] as MakeCase)(bench));
+    const { cases: measured } = bed.limits;
+    const wanted = options.only.filter((name) => measured?.includes(name) ?? true);
+    const made = wanted.map((name) => (CASES[name] as MakeCase)(bench));
     const cases = made.filter((each) => each !== null);
     const samples = await runRounds(cases, options.rounds, stderrProgress());
     const result = await report(bench, cases, samples, (performance.now() - begun) / 1_000);

@@ -12,6 +12,10 @@ export async function openStore(url: string): Promise<Store> {
       const { postgres } = await import("holdfast/postgres");
       return postgres(url);
     }
+    case "dynamodb": {
+      const { dynamodb } = await import("holdfast/dynamodb");
+      return dynamodb(url);
+    }
     default:
       throw new Error(`the bench cannot open ${url}`);
   }

@@ -14,8 +14,10 @@ export interface Options {
 /** The command line is wrong; the message is one sentence that says how. */
 export class UsageError extends Error {}
 
-const STORES: readonly StoreName[] = ["sqlite", "postgres"];
+const STORES: readonly StoreName[] = ["sqlite", "postgres", "dynamodb"];
 const JOBS = { usual: 100_000, least: 1_000, most: 1_000_000 };
+// The emulator takes a few hundred writes a second.
+const JOBS_ON_DYNAMODB = { usual: 2_000, least: 100, most: 1_000_000 };
 const ROUNDS = { usual: 3, least: 1, most: 20 };
 
 export const HELP: string = `Measures Holdfast on a store, against the same writes by hand.
@@ -24,7 +26,7 @@ export const HELP: string = `Measures Holdfast on a store, against the same writ
 
   store            ${STORES.join(", ")}
   --only a,b       only these cases
-  --jobs N         jobs a drain; the rest follows (default ${JOBS.usual}; 10000 for a quick look, at code that is still cold)
+  --jobs N         jobs a drain; the rest follows (default ${JOBS.usual}, ${JOBS_ON_DYNAMODB.usual} on dynamodb; 10000 for a quick look, at code that is still cold)
   --rounds N       how often each trial runs; figures are medians (default ${ROUNDS.usual})
   --json           one JSON document on stdout instead of the table
   --check          exit code 1 if a target is missed
@@ -49,7 +51,7 @@ export function readOptions(args: readonly string[]): Options | null {
     json: values.json === true,
     check: values.check === true,
     only: readOnly(values.only),
-    jobs: readNumber(values.jobs, "--jobs", JOBS),
+    jobs: readNumber(values.jobs, "--jobs", store === "dynamodb" ? JOBS_ON_DYNAMODB : JOBS),
     rounds: readNumber(values.rounds, "--rounds", ROUNDS),
   };
 }

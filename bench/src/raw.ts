@@ -20,6 +20,10 @@ export async function openRaw(url: string): Promise<Raw> {
       const { openRawPostgres } = await import("./raw-postgres.js");
       return openRawPostgres(url);
     }
+    case "dynamodb": {
+      const { openRawDynamo } = await import("./raw-dynamodb.js");
+      return openRawDynamo(url);
+    }
     default:
       throw new Error(`there is no raw baseline for ${url}`);
   }

@@ -1,4 +1,4 @@
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,19 +48,38 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
 };
 const OVER_A_WIRE: Readonly<Record<string, readonly string[]>> = { "after-commit": ["p50", "p99"], idle: ["queries"] };
 
+const CHARGED: Readonly<Record<string, readonly string[]>> = {
+  drain: ["rate", "rateToSmallBatch", "cpu", "claimBatch", "settleBatch"],
+  "enqueue-many": ["rate"],
+  requests: ["requests", "reads", "lost"],
+  units: ["job", "lost", "listed", "counts", "reads", "keyedJob", "keys"],
+  "idle-units": ["looks", "reads", "writes"],
+};
+
+/** Why there is no DynamoDB to measure; null if there is one. */
+function withoutDynamo(): string | null {
+  if (process.env["HOLDFAST_BENCH_DYNAMODB"] !== undefined) return null;
+  const { status, stderr } = spawnSync("java", ["-version"], { encoding: "utf8" });
+  const version = status === 0 ? Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0) : 0;
+  return version >= 17 ? null : "DynamoDB Local needs Java 17 or later";
+}
+
 describe("npm run bench", () => {
-  it.each([
-    ["sqlite", /^3\./, ROWS, 12],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 16],
-  ])(
+  it.for([
+    ["sqlite", /^3\./, ROWS, 12, 1_000],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 16, 1_000],
+    ["dynamodb", /^local \d/, CHARGED, 4, 100],
+  ] as const)(
     "measures every case of %s and prints one JSON document",
     { timeout: 240_000 },
-    async (store, version, rows, targets) => {
-      const { code, stdout, stderr } = await bench(store, "--json", "--jobs", "1000", "--rounds", "1");
+    async ([store, version, rows, targets, jobs], { skip }) => {
+      const reason = store === "dynamodb" ? withoutDynamo() : null;
+      if (reason !== null) return skip(reason);
+      const { code, stdout, stderr } = await bench(store, "--json", "--jobs", String(jobs), "--rounds", "1");
       expect({ code, stderr }).toMatchObject({ code: 0 });
       const report = JSON.parse(stdout) as Report;
 
-      expect(report).toMatchObject({ version: 1, store, jobs: 1000, rounds: 1 });
+      expect(report).toMatchObject({ version: 1, store, jobs, rounds: 1 });
       expect(report.machine.cores).toBeGreaterThan(0);
       expect(report.machine.node).toBe(process.version);
       expect(report.database[store]).toMatch(version);
@@ -84,8 +103,8 @@ describe("npm run bench", () => {
   });
 
   it.each([
-    [[], "Name the store to measure: sqlite, postgres."],
-    [["oracle"], "There is no bench for oracle, only for sqlite, postgres."],
+    [[], "Name the store to measure: sqlite, postgres, dynamodb."],
+    [["oracle"], "There is no bench for oracle, only for sqlite, postgres, dynamodb."],
     [["sqlite", "--fast"], "Unknown option '--fast'; --help lists the options."],
     [["sqlite", "--jobs", "many"], "--jobs takes a whole number from 1000 to 1000000, not many."],
     [["sqlite", "--only", "drain,nap"], "There is no case nap; --help lists the cases."],

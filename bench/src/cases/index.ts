@@ -17,9 +17,12 @@ import { idle } from "./idle.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
 import { memory } from "./memory.js";
+import { idleUnits } from "./idle-units.js";
+import { requests } from "./requests.js";
 import { schedulesDue } from "./schedules-due.js";
 import { schedulesIdle } from "./schedules-idle.js";
 import { startup } from "./startup.js";
+import { units } from "./units.js";
 
 /** Every case by its name, in the order of the report. None of them knows which store it measures. */
 export const CASES: Readonly<Record<string, MakeCase>> = {
@@ -44,4 +47,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "schedules-idle": schedulesIdle,
   startup,
   memory,
+  requests,
+  units,
+  "idle-units": idleUnits,
 };

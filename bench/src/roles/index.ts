@@ -7,6 +7,7 @@ import { latency, listen } from "./latency.js";
 import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
 import { fireSchedules, lookForDue } from "./schedules.js";
 import { startup } from "./startup.js";
+import { idleUnits, meteredDrain, meteredJobs } from "./units.js";
 
 /** Every part that a process can play. */
 export const roles: Roles = {
@@ -23,6 +24,9 @@ export const roles: Roles = {
   rawDrain,
   rawInsert,
   rawTwoCommits,
+  meteredDrain,
+  meteredJobs,
+  idleUnits,
 };
 
 export interface Roles {
@@ -39,6 +43,9 @@ export interface Roles {
   rawDrain: typeof rawDrain;
   rawInsert: typeof rawInsert;
   rawTwoCommits: typeof rawTwoCommits;
+  meteredDrain: typeof meteredDrain;
+  meteredJobs: typeof meteredJobs;
+  idleUnits: typeof idleUnits;
 }
 export type RoleName = keyof Roles;
 export type OrderOf<Name extends RoleName> = Parameters<Roles[Name]>[0];

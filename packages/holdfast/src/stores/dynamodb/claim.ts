@@ -58,8 +58,6 @@ const CONTENDED_MS = 25;
 const MOST_DOUBLED = 4;
 // With others about, entries that were read longer ago are theirs by now.
 const FRESH_MS = 50;
-// A claim that met others so often has found nothing but their jobs.
-const MOST_MET = 2;
 // All move on to the next shard at the same pace, and so those who are in different ones stay apart.
 const SHARD_MS = 250;
 const PLACES = 2 ** 32;
@@ -97,7 +95,7 @@ export class Claims {
   async claim(request: ClaimRequest, now: number): Promise<Claim> {
     let hunt = await this.#hunt(request, now);
     // Others were quicker with all that was tried: there may be more.
-    for (let round = 1; hunt.met > 0 && hunt.taken.length === 0 && round <= MOST_ROUNDS; round++) {
+    for (let round = 1; hunt.met && hunt.taken.length === 0 && round <= MOST_ROUNDS; round++) {
       await sleep(random(CONTENDED_MS));
       hunt = await this.#hunt(request, now);
     }
@@ -127,7 +125,7 @@ export class Claims {
       bytes: 0,
       full: false,
       late: false,
-      met: 0,
+      met: false,
       failure: null,
       nextDueAt: Number.POSITIVE_INFINITY,
     };
@@ -222,7 +220,7 @@ export class Claims {
         return false;
       }
       this.#misses = 0;
-      if (!isAlone && left.length > 0 && performance.now() - readAt > FRESH_MS) {
+      if (!isAlone && left.length > 0 && hunt.taken.length > 0 && performance.now() - readAt > FRESH_MS) {
         hunt.late = true;
         hunt.nextDueAt = hunt.now;
         return true;
@@ -235,9 +233,10 @@ export class Claims {
 
   /** Somebody else was at the same jobs: next time elsewhere, and a little later. */
   #meet(hunt: Hunt): void {
-    hunt.met++;
     if (hunt.taken.length > 0) this.#misses = 0;
-    const waitMs = CONTENDED_MS * 2 ** Math.min(MOST_DOUBLED, this.#misses++);
+    else if (!hunt.met) this.#misses++;
+    const waitMs = CONTENDED_MS * 2 ** Math.min(MOST_DOUBLED, this.#misses);
+    hunt.met = true;
     this.#metAt = hunt.now;
     this.#window = Math.max(1, Math.floor(this.#window / 4));
     this.#shard = random(1_000);
@@ -383,8 +382,8 @@ interface Hunt {
   full: boolean;
   /** What was read is out of date. */
   late: boolean;
-  /** How often others were met. */
-  met: number;
+  /** Others were at the same jobs. */
+  met: boolean;
   /** What went wrong: no more are taken, but those that were are not lost for it. */
   failure: { error: unknown } | null;
   nextDueAt: number;
@@ -460,16 +459,9 @@ function inOrder(a: Item, b: Item): number {
   return (numberOf(b, "priority") ?? 0) - (numberOf(a, "priority") ?? 0);
 }
 
-/** Enough was taken, or what there is belongs to others. */
+/** Enough was taken, or with others about something: nothing at all is only the answer where nothing could be had. */
 function isOver({ full, late, failure, taken, request, met }: Hunt): boolean {
-  return (
-    failure !== null ||
-    full ||
-    late ||
-    taken.length >= request.limit ||
-    met >= MOST_MET ||
-    (met > 0 && taken.length > 0)
-  );
+  return failure !== null || full || late || taken.length >= request.limit || (met && taken.length > 0);
 }
 
 function random(below: number): number {

@@ -1,0 +1,64 @@
+import type { Filling } from "../bed.js";
+import type { Bench, Case, Figure, Trial } from "../case.js";
+import { figure, plainRow, ratioRow } from "../figures.js";
+import { playRole } from "../process.js";
+import type { Units } from "../roles/meter.js";
+
+/** Jobs that are not due yet and jobs that are done must not make claims dearer. */
+export function requests({ bed, scale: { jobs, beside } }: Bench): Case | null {
+  const { units } = bed.limits;
+  if (units === null) return null;
+  const drained = (name: string, about: string, burden: readonly Filling[]): Trial<Units> => ({
+    name,
+    about,
+    // A count, not a time: once is enough.
+    rounds: 1,
+    async run(progress) {
+      const place = await bed.place([...burden, { kind: "due", count: jobs }]);
+      const order = { url: place.url, expect: jobs, concurrency: bed.limits.concurrency };
+      const taken = await playRole("meteredDrain", order, (ran) => progress(ran / jobs));
+      await place.remove();
+      return taken;
+    },
+  });
+  const [future, finished] = [beside.future.toLocaleString("en"), beside.finished.toLocaleString("en")];
+  // One of each, so that there are the same lanes: each of those costs a look.
+  const plain = drained("metered drain", "drain, its requests counted", [
+    { kind: "future", count: 1 },
+    { kind: "finished", count: 1 },
+  ]);
+  const label = `beside ${future} future jobs and ${finished} finished ones`;
+  const burdened = drained("metered drain beside others", `the same ${label}`, [
+    { kind: "future", count: beside.future },
+    { kind: "finished", count: beside.finished },
+  ]);
+  const perJob = (samples: readonly Units[], unit: "requests" | "units", of: (taken: Units) => number): Figure =>
+    figure(
+      unit,
+      samples.map((taken) => of(taken) / jobs),
+    );
+  return {
+    name: "requests",
+    trials: [plain, burdened],
+    read(samples) {
+      const all = samples.of(burdened);
+      const none = samples.of(plain);
+      return [
+        ratioRow(
+          { name: "requests", label: `a claimed job, ${label}`, figure: perJob(all, "requests", (t) => t.requests) },
+          { label: "beside one of each", figure: perJob(none, "requests", (t) => t.requests) },
+          { atMost: units.requests },
+        ),
+        ratioRow(
+          { name: "reads", label: "read units a claimed job", figure: perJob(all, "units", (t) => t.reads) },
+          { label: "beside one of each", figure: perJob(none, "units", (t) => t.reads) },
+        ),
+        plainRow({
+          name: "lost",
+          label: "lost conditions a job",
+          figure: perJob(all, "units", (t) => t.lost),
+        }),
+      ];
+    },
+  };
+}

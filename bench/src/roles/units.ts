@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { holdfast, type Holdfast } from "holdfast";
+import { dynamodb } from "holdfast/dynamodb";
+import { connectDynamo } from "../dynamodb-client.js";
+import { noop, payload } from "../jobs.js";
+import { meter, noUnits, type Units } from "./meter.js";
+import type { Stage } from "./role.js";
+import { stuck } from "./stuck.js";
+
+interface Metered {
+  units: Units;
+  hf: Holdfast;
+  type: ReturnType<typeof noop>;
+}
+
+async function open(url: string, units: Units): Promise<Metered> {
+  const { table, client } = connectDynamo(url);
+  const type = noop(() => {});
+  const store = dynamodb(url, { client: meter(client, units), table });
+  return { units, type, hf: await holdfast({ store, jobs: [type], logger: false }) };
+}
+
+/** Resolves when so many have completed, whichever of them ran them. */
+async function completed(clients: readonly Holdfast[], count: number, stage: Stage): Promise<void> {
+  let done = 0;
+  let enough: () => void = () => {};
+  const all = new Promise<void>((resolve) => (enough = resolve));
+  const stall = stuck(clients[0] as Holdfast, () => done);
+  for (const hf of clients) {
+    hf.on("completed", () => {
+      stage.progress(++done);
+      if (done === count) enough();
+    });
+  }
+  await Promise.race([all, stall.failure]);
+  stall.stop();
+}
+
+/** One worker process that drains so many jobs. Answers what that cost until the last was completed. */
+export async function meteredDrain(
+  { url, expect, concurrency }: { url: string; expect: number; concurrency: number },
+  stage: Stage,
+): Promise<Units> {
+  const units = noUnits();
+  const { hf } = await open(url, units);
+  await stage.ready();
+  const done = completed([hf], expect, stage);
+  Object.assign(units, noUnits());
+  hf.work({ concurrency });
+  await done;
+  const taken = { ...units };
+  await hf.close();
+  return taken;
+}
+
+export interface JobsOrder {
+  url: string;
+  jobs: number;
+  workers: number;
+  concurrency: number;
+  /** Each with a unique key of its own. */
+  keyed: boolean;
+}
+
+/** Enqueues jobs and has several workers contend for them. Answers what that cost, from enqueue to completion. */
+export async function meteredJobs(order: JobsOrder, stage: Stage): Promise<Units> {
+  const { url, jobs, workers, concurrency, keyed } = order;
+  const units = noUnits();
+  const clients = await Promise.all(Array.from({ length: workers }, () => open(url, units)));
+  await stage.ready();
+  const done = completed(
+    clients.map(({ hf }) => hf),
+    jobs,
+    stage,
+  );
+  Object.assign(units, noUnits());
+  const [{ hf, type }] = clients as [Metered];
+  if (keyed) await Promise.all([...Array(jobs).keys()].map((n) => hf.enqueue(type, payload(), { unique: String(n) })));
+  else
+    await hf.enqueueMany(
+      type,
+      Array.from({ length: jobs }, () => payload()),
+    );
+  for (const client of clients) client.hf.work({ concurrency });
+  await done;
+  const { table, live, lost, reads } = units;
+  for (const client of clients) await client.hf.close();
+  // Counters are written at the end at the latest; what a worker writes to say goodbye is not a job's.
+  return { ...units, table, live, lost, reads };
+}
+
+// Until everything that comes with a start is over.
+const SETTLE_MS = 3_000;
+
+/** A worker and a scheduler with nothing to do. */
+export async function idleUnits(
+  { url, watchedMs }: { url: string; watchedMs: number },
+  stage: Stage,
+): Promise<{ units: Units; seconds: number }> {
+  const units = noUnits();
+  const { hf, type } = await open(url, units);
+  await hf.schedule("yearly", { job: type, input: payload(), cron: "0 0 1 1 *" });
+  hf.work({ concurrency: 10 });
+  await sleep(SETTLE_MS);
+  await stage.ready();
+  Object.assign(units, noUnits());
+  const begun = performance.now();
+  await sleep(watchedMs);
+  const taken = { units: { ...units }, seconds: (performance.now() - begun) / 1_000 };
+  await hf.close();
+  return taken;
+}
