@@ -147,6 +147,14 @@ describe("write units of each step", () => {
     const started = (): Promise<unknown> => store.start([{ ...leased, startedAt: 0 }]);
     expect(await writesOf(meter, started)).toEqual({ table: 1 });
     expect(await writesOf(meter, () => finish(store, leased, "completed", KEPT))).toEqual({ table: 1, live: 1 });
+    const expires = { expiresAt: Date.now() + 3_600 * SECOND };
+    expect(await writesOf(meter, () => add(store, expires))).toEqual({ table: 1, live: 1, listed: 1, expiring: 1 });
+    const last = await claimOne(store);
+    expect(await writesOf(meter, () => finish(store, last, "completed", KEPT))).toEqual({
+      table: 1,
+      live: 1,
+      expiring: 1,
+    });
   });
 
   it("of a job with a unique key: 4 more, and 1 to let go of it; no purge", async () => {
