@@ -4,31 +4,33 @@ import { figure, plainRow, ratioRow } from "../figures.js";
 import { playRole } from "../process.js";
 import type { Units } from "../roles/meter.js";
 
+const LIMIT = 100;
+
 /** Jobs that are not due yet and jobs that are done must not make claims dearer. */
 export function requests({ bed, scale: { jobs, beside } }: Bench): Case | null {
   const { units } = bed.limits;
   if (units === null) return null;
-  const drained = (name: string, about: string, burden: readonly Filling[]): Trial<Units> => ({
+  const claims = (name: string, about: string, burden: readonly Filling[]): Trial<Units> => ({
     name,
     about,
     // A count, not a time: once is enough.
     rounds: 1,
     async run(progress) {
       const place = await bed.place([...burden, { kind: "due", count: jobs }]);
-      const order = { url: place.url, expect: jobs, concurrency: bed.limits.concurrency };
-      const taken = await playRole("meteredDrain", order, (ran) => progress(ran / jobs));
+      const order = { url: place.url, expect: jobs, limit: LIMIT };
+      const taken = await playRole("meteredClaims", order, (ran) => progress(ran / jobs));
       await place.remove();
       return taken;
     },
   });
   const [future, finished] = [beside.future.toLocaleString("en"), beside.finished.toLocaleString("en")];
   // One of each, so that there are the same lanes: each of those costs a look.
-  const plain = drained("metered drain", "drain, its requests counted", [
+  const plain = claims("metered claims", `claims of ${LIMIT}, their requests counted`, [
     { kind: "future", count: 1 },
     { kind: "finished", count: 1 },
   ]);
   const label = `beside ${future} future jobs and ${finished} finished ones`;
-  const burdened = drained("metered drain beside others", `the same ${label}`, [
+  const burdened = claims("metered claims beside others", `the same ${label}`, [
     { kind: "future", count: beside.future },
     { kind: "finished", count: beside.finished },
   ]);

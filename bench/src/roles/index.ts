@@ -7,7 +7,7 @@ import { latency, listen } from "./latency.js";
 import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
 import { fireSchedules, lookForDue } from "./schedules.js";
 import { startup } from "./startup.js";
-import { idleUnits, meteredDrain, meteredJobs } from "./units.js";
+import { idleUnits, meteredClaims, meteredJobs } from "./units.js";
 
 /** Every part that a process can play. */
 export const roles: Roles = {
@@ -24,7 +24,7 @@ export const roles: Roles = {
   rawDrain,
   rawInsert,
   rawTwoCommits,
-  meteredDrain,
+  meteredClaims,
   meteredJobs,
   idleUnits,
 };
@@ -43,7 +43,7 @@ export interface Roles {
   rawDrain: typeof rawDrain;
   rawInsert: typeof rawInsert;
   rawTwoCommits: typeof rawTwoCommits;
-  meteredDrain: typeof meteredDrain;
+  meteredClaims: typeof meteredClaims;
   meteredJobs: typeof meteredJobs;
   idleUnits: typeof idleUnits;
 }

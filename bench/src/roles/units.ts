@@ -36,21 +36,27 @@ async function completed(clients: readonly Holdfast[], count: number, stage: Sta
   stall.stop();
 }
 
-/** One worker process that drains so many jobs. Answers what that cost until the last was completed. */
-export async function meteredDrain(
-  { url, expect, concurrency }: { url: string; expect: number; concurrency: number },
+/** Claims so many jobs, by so many at a time, and completes them. Answers what the claims cost. */
+export async function meteredClaims(
+  { url, expect, limit }: { url: string; expect: number; limit: number },
   stage: Stage,
 ): Promise<Units> {
   const units = noUnits();
   const { hf } = await open(url, units);
   await stage.ready();
-  const done = completed([hf], expect, stage);
-  Object.assign(units, noUnits());
-  hf.work({ concurrency });
-  await done;
-  const taken = { ...units };
+  const cost = noUnits();
+  let claimed = 0;
+  while (claimed < expect) {
+    Object.assign(units, noUnits());
+    const leases = await hf.claim({ limit });
+    if (leases.length === 0) throw new Error(`there was nothing to claim after ${claimed} of ${expect} jobs`);
+    for (const name of Object.keys(cost) as (keyof Units)[]) cost[name] += units[name];
+    await Promise.all(leases.map((lease) => lease.complete()));
+    claimed += leases.length;
+    stage.progress(claimed);
+  }
   await hf.close();
-  return taken;
+  return cost;
 }
 
 export interface JobsOrder {
