@@ -49,10 +49,10 @@ it.each([1, 2, 3, 4, 5, 6, 7])(
 
 it("D-05 a job that runs longer than its lease keeps it; when its process is killed, another worker runs it", async () => {
   // More than a loaded machine may hold up a worker that is alive.
-  const { store, table, again } = await openScene(server, { marginMs: 3_000 });
+  const { store, table, again } = await openScene(server, { marginMs: 5_000 });
   const ran: number[] = [];
   const endless = job({ type: "endless", run: ({ job: { attempt } }) => void ran.push(attempt) });
-  const crashing = startChild("endless-at.mjs", [server.address(table)]);
+  const crashing = startChild("endless-at.mjs", [server.address(table), "2s"]);
   await crashing.next("up");
   const id = await add(store, { type: "endless" });
   await crashing.next("started");
@@ -61,7 +61,7 @@ it("D-05 a job that runs longer than its lease keeps it; when its process is kil
   const { claimedAt } = await recordOf(store, id);
   await until("its lease to be extended again and again", async () => {
     const { dueAt } = await recordOf(store, id);
-    return (dueAt ?? 0) > (claimedAt ?? 0) + 10 * 500;
+    return (dueAt ?? 0) > (claimedAt ?? 0) + 2 * 2_000;
   });
   expect(await recordOf(store, id)).toMatchObject({ state: "running", fence: 1 });
   expect(ran).toEqual([]);
