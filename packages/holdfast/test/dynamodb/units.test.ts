@@ -160,7 +160,6 @@ describe("write units of each step", () => {
   it("of a job with a unique key: 4 more, and 1 to let go of it; no purge", async () => {
     const { meter, open } = await metered({ clock: fakeClock() });
     const store = open();
-    await add(store, { queue: "other" });
     await add(store);
     await claimOne(store);
     const enqueue = await writesOf(meter, () => add(store, { unique: key("k") }));

@@ -1,0 +1,3 @@
+import { conforms } from "./conforming.js";
+
+conforms("DynamoDB with four shards", 4);
