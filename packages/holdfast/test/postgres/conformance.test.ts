@@ -1,6 +1,7 @@
 import { describe, it } from "vitest";
 import type { Clock } from "#src/clock.js";
 import { openPostgres } from "#src/stores/postgres/open.js";
+import { claimRequest } from "#src/testing/exercise-store/builders.js";
 import { exerciseStore, type CallerTransaction, type StoreUnderTest } from "#src/testing/exercise-store/index.js";
 import { postgresServer } from "./server.js";
 
@@ -14,6 +15,9 @@ exerciseStore(
     async create(clock) {
       const under = await onSchema(clock);
       await under.store.migrate();
+      // After one that finds nothing, claims begin with the quick statement; those in whose way something is, and those
+      // after a full one, come to the whole one.
+      await under.store.claim(claimRequest());
       return under;
     },
   },

@@ -1,149 +1,43 @@
-import { STALE_ERROR, type State } from "../../state.js";
+import type { State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
-import type { Row, Runner, Statement } from "./db.js";
-import { EARLIEST, Floors, LATEST, type Place } from "./floors.js";
+import { AGAIN_MS, claimStatement, EVERY_TYPE, quickClaimStatement } from "./claim-sql.js";
+import type { Row, Runner } from "./db.js";
+import { Floors, type Place } from "./floors.js";
+import type { Sql } from "./sql.js";
 import { MATCH_TYPE, type TypesIndex } from "./types-index.js";
-import { LEASED, lostAttempt, MOST_LOSSES, NOW, usedAttempts, type Sql } from "./sql.js";
 
-const USED = usedAttempts("j");
-// How soon to look again for what others have locked.
-const AGAIN_MS = 50;
-const EVERY_TYPE = "j.queue = l.queue";
+// After one that the quick statement does not take, how long to go without it.
+const NOT_QUICK_MS = 1_000;
 
-/**
- * claim: walks the lanes that are open from the highest priority down and takes what is due, oldest first, in one
- * statement. Rows that others have locked are passed over.
- *
- * Rows are found and locked first, then updated by their physical address: joined on their ids, the planner may choose
- * to read the whole table. Only what was truly updated is answered, since a row may have changed after the look at it.
- */
+/** claim: in one statement, or where a quick one was tried in vain in two. */
 export function claimOperation(
   sql: Sql,
   typesIndex: Pick<TypesIndex, "isThere">,
 ): (runner: Runner, request: ClaimRequest, now: number | null) => Promise<Claim> {
-  const { s } = sql;
-
-  /** A lane that came to be as its queue was paused may not know it. */
-  const unpaused = (lane: string): string => `${lane}.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`;
-
-  function claiming(name: string, match: string): Statement {
-    const byType = match !== EVERY_TYPE;
-    const due = `${match} AND j.priority = l.priority
-      AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)`;
-    /** Of each lane of a level the first that nobody has locked, and of those the first of all. */
-    const found = (within: string, when = "true"): string => `(
-            SELECT d.* FROM lane l CROSS JOIN LATERAL (
-              SELECT j.ctid AS place, j.state, j.input_bytes, j.due_at, j.seq
-              FROM ${s}.live j WHERE ${due} AND (j.due_at, j.seq) ${within}
-              ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
-            ) d
-            WHERE l.priority = v.priority AND ${when} ORDER BY d.due_at, d.seq LIMIT $3
-          )`;
-    const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
-    return sql.statement(
-      name,
-      `WITH ${NOW},
-      lane AS MATERIALIZED (
-        SELECT a.queue, a.priority${byType ? ", u.type" : ""},
-          coalesce(f.due_at, ${EARLIEST}) AS floor_due, coalesce(f.seq, 0) AS floor_seq
-        FROM ${s}.lanes a ${types}
-        LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
-          ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
-        WHERE ${unpaused("a")} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
-      ),
-      level AS MATERIALIZED (SELECT priority, count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
-      picked AS MATERIALIZED (
-        SELECT p.* FROM level v
-        -- Of several lanes none need be locked beyond the last job that can be wanted; as many again for those that
-        -- others have locked. If they have more than that, what lies beyond is wanted after all.
-        LEFT JOIN LATERAL (
-          SELECT c.due_at, c.seq FROM lane l CROSS JOIN LATERAL (
-            SELECT j.due_at, j.seq FROM ${s}.live j WHERE ${due} ORDER BY j.due_at, j.seq LIMIT 2 * $3
-          ) c
-          WHERE v.lanes > 1 AND l.priority = v.priority ORDER BY c.due_at, c.seq OFFSET 2 * $3 - 1 LIMIT 1
-        ) b ON true
-        CROSS JOIN LATERAL (
-          ${found(`<= (coalesce(b.due_at, ${LATEST}), coalesce(b.seq, ${LATEST}))`)}
-          UNION ALL ${found("> (b.due_at, b.seq)", "b.due_at IS NOT NULL")}
-        ) p LIMIT $3
-      ),
-      size AS MATERIALIZED (SELECT sum(input_bytes) AS bytes FROM picked),
-      chosen AS MATERIALIZED (
-        SELECT place, state FROM picked WHERE (SELECT bytes FROM size) <= $4::bigint
-        UNION ALL SELECT place, state FROM (
-          SELECT p.*, sum(input_bytes) OVER upTo AS bytes, row_number() OVER upTo AS n
-          FROM picked p WINDOW upTo AS (ROWS UNBOUNDED PRECEDING)
-        ) q WHERE (SELECT bytes FROM size) > $4::bigint AND (n = 1 OR bytes <= $4::bigint)
-      ),
-      lost AS MATERIALIZED (
-        SELECT id, attempt, worker, claimed_at, started_at, error, error_code, error_at FROM ${s}.live
-        WHERE ctid = ANY (ARRAY(SELECT place FROM chosen WHERE state IN ${LEASED}))
-      ),
-      claimed AS (
-        UPDATE ${s}.live j SET
-          prev_state = state, prev_attempt = ${USED}, prev_due_at = due_at,
-          state = 'claimed', fence = fence + 1, attempt = least(${USED} + 1, max_attempts),
-          losses = CASE WHEN state IN ${LEASED} THEN least(losses + 1, ${MOST_LOSSES}) ELSE losses END,
-          error = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.message}' ELSE error END,
-          error_code = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.code}' ELSE error_code END,
-          error_at = CASE WHEN state IN ${LEASED} THEN (SELECT now FROM t) ELSE error_at END,
-          due_at = (SELECT now FROM t) + $6::bigint, claimed_at = (SELECT now FROM t), started_at = NULL,
-          worker = $5, updated_at = (SELECT now FROM t)
-        WHERE ctid = ANY (ARRAY(SELECT place FROM chosen))
-        RETURNING id, id::text AS name, fence, type, queue, priority, user_id::text AS owner, input::text AS input,
-          attempt, max_attempts, losses, releases, run_at::float8, expires_at::float8, created_at::float8,
-          cancel_at IS NOT NULL AS cancel, array_to_json(tags)::text AS tags, schedule, slot::float8, prev_state,
-          prev_attempt, prev_due_at::float8, seq::float8, claimed_at::float8, error, error_code, error_at, key, key_scope
-      ),
-      history AS (
-        INSERT INTO ${s}.attempts (job, record)
-        SELECT id, ${lostAttempt("lost")} FROM lost WHERE id = ANY (ARRAY(SELECT id FROM claimed))
-      ),
-      freed AS (
-        DELETE FROM ${s}.keys WHERE scope = 'waiting'
-          AND key = ANY (ARRAY(SELECT key FROM claimed WHERE key_scope = 'waiting'))
-          AND job = ANY (ARRAY(SELECT id FROM claimed WHERE key_scope = 'waiting'))
-      ),
-      moved AS (SELECT queue, type, prev_state, count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
-      counted AS (
-        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-        SELECT now, queue, type, v.state, v.n, false
-        FROM t, moved CROSS JOIN LATERAL (VALUES (prev_state, -n), ('claimed', n)) AS v (state, n)
-      ),
-      -- Others have these locked, and will claim them or let go of them in a moment.
-      passed AS (
-        SELECT 1 FROM lane l CROSS JOIN LATERAL (
-          SELECT 1 FROM ${s}.live j WHERE ${due} AND NOT j.ctid = ANY (ARRAY(SELECT place FROM chosen))
-          ORDER BY j.due_at, j.seq LIMIT 1
-        ) d LIMIT 1
-      ),
-      after AS (
-        SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END,
-          CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END,
-          -- There is more, for which there was no room.
-          CASE WHEN (SELECT count(*) FROM picked) > (SELECT count(*) FROM chosen) THEN (SELECT now FROM t) END) AS next
-        FROM ${s}.lanes l CROSS JOIN LATERAL (
-          SELECT due_at FROM ${s}.live j
-          WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
-          ORDER BY due_at LIMIT 1
-        ) d WHERE ${unpaused("l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))
-      )
-      SELECT name, fence, type, queue, priority, owner,
-        CASE WHEN input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = c.id) ELSE input END,
-        attempt, max_attempts, losses, releases, run_at, expires_at, created_at, cancel, tags, schedule, slot, prev_state,
-        prev_attempt, prev_due_at, seq, claimed_at,
-        CASE WHEN prev_state IN ${LEASED} THEN (SELECT row_to_json(l)::text FROM (SELECT error AS message, error_code AS code, error_at AS at FROM lost WHERE lost.id = c.id) l)
-          WHEN error IS NOT NULL THEN json_build_object('message', error, 'code', error_code, 'at', error_at)::text END
-      FROM claimed c
-      UNION ALL SELECT NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-        (SELECT next FROM after)::float8, 0, (SELECT now FROM t)::float8, NULL
-      WHERE (SELECT count(*) FROM claimed) < $3`,
-    );
-  }
-  const plain = claiming("claim", EVERY_TYPE);
-  const filtered = claiming("claim_types_filtered", "j.queue = l.queue AND j.type = l.type");
-  const typed = claiming("claim_types", MATCH_TYPE);
+  const quick = quickClaimStatement(sql);
+  const plain = claimStatement(sql, "claim", EVERY_TYPE);
+  const filtered = claimStatement(sql, "claim_types_filtered", "j.queue = l.queue AND j.type = l.type");
+  const typed = claimStatement(sql, "claim_types", MATCH_TYPE);
+  /** The queues in which the last claim found less than it wanted, and from when on to expect few jobs in them. */
+  const calm = new Map<string, number>();
   const floors = { plain: new Floors(), typed: new Floors() };
+
+  /** Null: nothing was claimed, and it is not for the quick statement. */
+  async function quickly(runner: Runner, request: ClaimRequest, now: number | null): Promise<Claim | null> {
+    const { queues, limit, bytes, worker, leaseMs } = request;
+    const rows = await runner.run(quick, [now, queues, limit, bytes, worker, leaseMs]);
+    const last = rows.pop() as Row;
+    if (last[UNFIT] === 1) return null;
+    const jobs = inOrder(rows).map(readClaimed);
+    const at = last[AT] as number;
+    if (jobs.length === limit) return { at, jobs, nextDueAt: null };
+    const left = last[PREV_DUE] as number | null;
+    const waits = [
+      ...(left === null ? [] : [left > at ? left : at + AGAIN_MS]),
+      ...(jobs.length === 0 ? [] : [at + leaseMs]),
+    ];
+    return { at, jobs, nextDueAt: waits.length === 0 ? null : Math.min(...waits) };
+  }
 
   async function once(runner: Runner, request: ClaimRequest, lanes: Floors, now: number | null): Promise<Claim> {
     const { queues, types, limit, bytes, worker, leaseMs } = request;
@@ -156,14 +50,7 @@ export function claimOperation(
     const last = rows.at(-1);
     const isShort = last !== undefined && last[0] === null;
     if (isShort) rows.pop();
-    // Updated by address they come in physical order.
-    rows.sort(
-      (a, b) =>
-        (b[PRIORITY] as number) - (a[PRIORITY] as number) ||
-        (a[PREV_DUE] as number) - (b[PREV_DUE] as number) ||
-        (a[SEQ] as number) - (b[SEQ] as number),
-    );
-    const jobs = rows.map(readClaimed);
+    const jobs = inOrder(rows).map(readClaimed);
     const at = last?.[AT] as number;
     const next = isShort ? (last?.[PREV_DUE] as number | null) : null;
     const isCut = next === at;
@@ -178,13 +65,35 @@ export function claimOperation(
     return jobs.length === 0 ? once(runner, request, lanes, now) : { at, jobs, nextDueAt: at };
   }
 
-  return (runner, request, now) => {
+  return async (runner, request, now) => {
     if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
-    return once(runner, request, request.types === null ? floors.plain : floors.typed, now);
+    if (request.types !== null) return once(runner, request, floors.typed, now);
+    const lanes = request.queues?.join("\0") ?? "";
+    if (performance.now() >= (calm.get(lanes) ?? Infinity)) {
+      const claim = await quickly(runner, request, now);
+      if (claim === null) calm.set(lanes, performance.now() + NOT_QUICK_MS);
+      else if (claim.jobs.length === request.limit) calm.delete(lanes);
+      if (claim !== null) return claim;
+    }
+    const claim = await once(runner, request, floors.plain, now);
+    if (claim.jobs.length === request.limit) calm.delete(lanes);
+    else if (!calm.has(lanes)) calm.set(lanes, 0);
+    return claim;
   };
 }
 
+const UNFIT = 1;
 const [TYPE, QUEUE, PRIORITY, PREV_DUE, SEQ, AT] = [2, 3, 4, 20, 21, 22] as const;
+
+/** Updated by address they come in physical order. */
+function inOrder(rows: Row[]): Row[] {
+  return rows.sort(
+    (a, b) =>
+      (b[PRIORITY] as number) - (a[PRIORITY] as number) ||
+      (a[PREV_DUE] as number) - (b[PREV_DUE] as number) ||
+      (a[SEQ] as number) - (b[SEQ] as number),
+  );
+}
 
 function readPlace(row: Row, byType: boolean): Place {
   return {
