@@ -37,7 +37,7 @@ export function problemOf(line: string): string | null {
       return missing === undefined ? null : `the package ${missing} is not among those we use`;
     }
     case "pack":
-      return rest.join(" ") === "--workspace=holdfast" ? null : `"${line}" does not pack holdfast`;
+      return rest.includes("--workspace=holdfast") ? null : `"${line}" does not pack holdfast`;
     case "start":
     case "test":
       return scripts.has(verb) ? null : `package.json has no script ${verb}`;

@@ -335,6 +335,7 @@ export interface JobFilter {
 }
 export interface JobPage {
   jobs: StoredJob[];
+  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null: there is none. */
   cursor: string | null;
 }
 

@@ -17,6 +17,7 @@ import { silentLogger, stderrLogger, type Logger } from "./logger.js";
 import { Maintenance, readRetention, keptMs, type Maintained, type RetentionOptions } from "./maintenance.js";
 import { scheduleKey, type EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
+import { tellOutages } from "./outages.js";
 import { triage } from "./outcome.js";
 import { readJob, readWorker, type ListedWorker } from "./records.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
@@ -92,9 +93,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     toldQueues: new Set(),
     inserting: new Set(),
   };
-  events.on("outage", ({ doing, error }) => logger.warn({ doing, error }, "the store failed a call; trying again"));
-  // As loud as the outage: who saw that begin wants to see it end.
-  events.on("back", ({ doing }) => logger.warn({ doing }, "the store answers again"));
+  tellOutages(core);
   try {
     await store.migrate();
   } catch (error) {

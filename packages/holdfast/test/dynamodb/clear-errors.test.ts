@@ -36,7 +36,7 @@ it("a table that is not there: the error names it and says to run migrate, after
     const { error } = await refusal(call);
     expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
     expect(error.message).toBe(
-      `there is no table nowhere in ${REGION} at ${proxy.endpoint}; run migrate to create the table, or check its name and region`,
+      `there is no table nowhere in ${REGION} at ${proxy.endpoint}; check its name and region. A new client creates it (or store.migrate())`,
     );
     expect(sum(proxy.asked) - before).toBe(1);
   }
@@ -57,6 +57,51 @@ it.each([
   expect(error).toMatchObject({ code: "STORE_UNREADABLE", cause: { name } });
   expect(error.message).toMatch(message);
   expect(sum(proxy.asked)).toBe(1);
+});
+
+it("a table that is not there and may not be made: the error says both, and not to ask for more rights", async () => {
+  const proxy = await startProxy(server.endpoint());
+  proxy.refuse("AccessDeniedException", 1, ({ operation }) => operation === "CreateTable");
+  const { error } = await refusal(() =>
+    holdfast({ store: dynamodb({ table: "nowhere", region: REGION, endpoint: proxy.endpoint }) }),
+  );
+  expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
+  expect(error.message).toMatch(
+    /^there is no table nowhere in .+ may not create it; check its name and region, or create it/,
+  );
+});
+
+it("credentials that have expired are to be renewed", async () => {
+  const proxy = await startProxy(server.endpoint());
+  proxy.refuse("ExpiredTokenException", 1, () => true);
+  const { error } = await refusal(() =>
+    holdfast({ store: dynamodb({ table: "jobs", region: REGION, endpoint: proxy.endpoint }) }),
+  );
+  expect(error.message).toMatch(/have expired: .+\. Renew them$/);
+});
+
+it.each([
+  ["an address without its scheme", () => dynamodb("jobs"), "store", /dynamodb:\/\/jobs\?region=/],
+  ["that of another store", () => dynamodb("postgres://localhost/jobs"), "store", /is no address of a table/],
+  ["an option twice", () => dynamodb("dynamodb://jobs?shards=4&shards=8"), "store", /shards is in the URL twice/],
+  ["a number that is none", () => dynamodb("dynamodb://jobs?shards=abc"), "shards", /"abc"/],
+  [
+    "an endpoint without its scheme",
+    () => dynamodb({ endpoint: "localhost:8000" }),
+    "endpoint",
+    /http:\/\/localhost:8000/,
+  ],
+  ["a region that is none", () => dynamodb({ region: "eu central" }), "region", /such as eu-central-1/],
+  [
+    "a region beside a client",
+    () => dynamodb({ client: { send: () => Promise.resolve() }, region: REGION }),
+    "region",
+    /has its own/,
+  ],
+] as const)("%s is refused at once", (_what, open, field, message) => {
+  expect(open).toThrow(
+    expect.objectContaining({ code: "INVALID_OPTION", field, message: expect.stringMatching(message) }),
+  );
 });
 
 it("rights that are missing for writes only: the enqueue says so", async () => {

@@ -18,6 +18,7 @@ export type Refusal =
   | "conflict"
   | "AccessDeniedException"
   | "UnrecognizedClientException"
+  | "ExpiredTokenException"
   | "InternalServerError";
 
 /** A fault that goes on until it is ended. */
@@ -38,6 +39,12 @@ export interface Proxy {
   loseAnswers(share: number, fits?: Fits): Fault;
   /** The same for the next request that fits. Resolves when that has happened. */
   loseAnswerTo(fits: Fits): Promise<void>;
+  /** Passes the next request that fits on, and cuts the connection in the middle of the answer. */
+  cutAnswerTo(fits: Fits): Promise<void>;
+  /** Takes requests and never answers; they do not reach DynamoDB. */
+  swallow(fits?: Fits): Fault;
+  /** Refuses requests that were signed by a clock more than five minutes off. */
+  checkSigningTime(): void;
   /** From now on indexes are up to so much behind the table, entry by entry. The table must have been made over this proxy. */
   lag(ms: number): void;
   /** DynamoDB's clock, as its answers tell it, is so much ahead of ours. */
@@ -50,7 +57,13 @@ export const isWrite: Fits = ({ operation }) => WRITES.has(operation);
 interface Loss {
   fits: Fits;
   strike: () => boolean;
+  /** The head of the answer is sent, and a part of its body. */
+  midway?: true;
   done(): void;
+}
+interface Swallow {
+  fits: Fits;
+  strike: () => boolean;
 }
 interface Turned {
   how: Refusal;
@@ -63,6 +76,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   const asked = new Map<string, number>();
   const refusals = new Set<Turned>();
   const losses = new Set<Loss>();
+  const swallows = new Set<Swallow>();
+  let checksTime = false;
   const sockets = new Set<Socket>();
   const indexes = new LaggingIndexes((operation, body) => pass(operation, JSON.stringify(body)));
   let shiftMs = 0;
@@ -89,11 +104,17 @@ export async function startProxy(target: string): Promise<Proxy> {
     const text = await read(request);
     const what: Asked = { operation, text, body: JSON.parse(text) as Record<string, unknown> };
     asked.set(operation, (asked.get(operation) ?? 0) + 1);
+    if ([...swallows].some(({ fits, strike }) => fits(what) && strike())) return;
+    if (checksTime && isOff(request.headers["x-amz-date"])) return send(response, SIGNED_AT_ANOTHER_TIME, shiftMs);
     const refusal = [...refusals].find(({ fits, strike }) => fits(what) && strike());
     if (refusal !== undefined) return send(response, refused(refusal.how, what), shiftMs);
     const loss = [...losses].find(({ fits, strike }) => fits(what) && strike());
     const said = await indexes.answer(what, () => pass(operation, text));
     if (loss === undefined) return send(response, said, shiftMs);
+    if (loss.midway === true) {
+      response.writeHead(said.status, { "content-type": "application/x-amz-json-1.0", "content-length": 10_000 });
+      await new Promise<void>((resolve) => response.write("{", () => resolve()));
+    }
     request.socket.destroy();
     loss.done();
   }
@@ -129,6 +150,19 @@ export async function startProxy(target: string): Promise<Proxy> {
     };
   }
 
+  function loseNext(loss: Pick<Loss, "fits" | "midway">): Promise<void> {
+    return new Promise((done) => {
+      const fault = begin(losses, (strike) => ({
+        ...loss,
+        strike: () => {
+          fault.end();
+          return strike();
+        },
+        done,
+      }));
+    });
+  }
+
   return {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
@@ -136,17 +170,10 @@ export async function startProxy(target: string): Promise<Proxy> {
       begin(refusals, (strike) => ({ how, fits, strike: () => Math.random() < share && strike() })),
     loseAnswers: (share, fits = isWrite) =>
       begin(losses, (strike) => ({ fits, strike: () => Math.random() < share && strike(), done: () => {} })),
-    loseAnswerTo: (fits) =>
-      new Promise((done) => {
-        const fault = begin(losses, (strike) => ({
-          fits,
-          strike: () => {
-            fault.end();
-            return strike();
-          },
-          done,
-        }));
-      }),
+    loseAnswerTo: (fits) => loseNext({ fits }),
+    cutAnswerTo: (fits) => loseNext({ fits, midway: true }),
+    swallow: (fits = () => true) => begin(swallows, (strike) => ({ fits, strike })),
+    checkSigningTime: () => void (checksTime = true),
     lag: (ms) => indexes.lag(ms),
     shiftTime: (ms) => void (shiftMs = ms),
   };
@@ -165,7 +192,7 @@ async function read(message: IncomingMessage): Promise<string> {
 }
 
 function send(response: ServerResponse, { status, date, text }: Answer, shiftMs: number): void {
-  const at = date === undefined ? Date.now() : Date.parse(date);
+  const at = date === undefined ? trueTime() : Date.parse(date);
   response.writeHead(status, {
     "content-type": "application/x-amz-json-1.0",
     date: new Date(at + shiftMs).toUTCString(),
@@ -174,11 +201,31 @@ function send(response: ServerResponse, { status, date, text }: Answer, shiftMs:
   response.end(text);
 }
 
+// Kept, since a test may put another in its place.
+const trueTime = Date.now;
+
+function isOff(signedAt: string | string[] | undefined): boolean {
+  const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(String(signedAt))?.slice(1).map(Number) ?? [];
+  const [year = 0, month = 1, day, hour, minute, second] = parts;
+  return Math.abs(Date.UTC(year, month - 1, day, hour, minute, second) - trueTime()) > 300_000;
+}
+const SIGNED_AT_ANOTHER_TIME: Answer = {
+  status: 400,
+  get date() {
+    return new Date(trueTime()).toUTCString();
+  },
+  text: JSON.stringify({
+    __type: "com.amazon.coral.service#InvalidSignatureException",
+    message: "Signature expired: it is now earlier than that.",
+  }),
+};
+
 const MESSAGES: Record<Refusal | "transaction", string> = {
   throttled: "The level of configured provisioned throughput for the table was exceeded.",
   conflict: "Transaction is ongoing for the item",
   transaction: "Transaction cancelled, please refer cancellation reasons for specific reasons",
   AccessDeniedException: "User: arn:aws:iam::1:user/u is not authorized to perform: dynamodb:PutItem",
+  ExpiredTokenException: "The security token included in the request is expired",
   UnrecognizedClientException: "The security token included in the request is invalid.",
   InternalServerError: "Internal server error",
 };

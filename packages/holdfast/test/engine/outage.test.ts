@@ -88,6 +88,25 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
+  it("trouble that every part of the engine meets is logged once, again while it lasts, and once that it is over", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, clock, store, lines } = await scene({ jobs: [type] });
+    hf.work();
+    await clock.settle();
+    const back = store.fail(gone, "claim", "beat", "dueSchedules", "turn", "settle");
+    await clock.advance("50s");
+    expect(lines).toHaveLength(1);
+    await clock.advance("40s");
+    expect(lines).toHaveLength(2);
+    back();
+    await clock.advance("30s");
+    expect(lines.map(({ message }) => message)).toEqual([
+      "the store failed a call; trying again",
+      "the store failed a call; trying again",
+      "the store answers again",
+    ]);
+  });
+
   it("B-19 a full disk is an outage too", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });

@@ -36,6 +36,11 @@ export class ConfigKeeper {
     this.#wanted = shards;
   }
 
+  /** How many shards there are at least, as far as it is known now. */
+  get atLeast(): number {
+    return this.#shards === 0 ? (this.#wanted ?? SHARDS) : this.#shards;
+  }
+
   /** How many shards there are at least. */
   async shards(): Promise<number> {
     if (this.#shards === 0) await this.read();

@@ -6,13 +6,16 @@ const UNKNOWN: ReadonlySet<string> = new Set([
   "IncompleteSignatureException",
   "MissingAuthenticationTokenException",
   "InvalidClientTokenId",
-  "ExpiredTokenException",
   "OptInRequired",
 ]);
+const EXPIRED: ReadonlySet<string> = new Set(["ExpiredTokenException", "ExpiredToken", "RequestExpired"]);
 const THROTTLED: ReadonlySet<string> = new Set([
   "ProvisionedThroughputExceededException",
   "ThrottlingException",
   "ThrottlingError",
+  "Throttling",
+  "ThrottledException",
+  "TooManyRequestsException",
   "ProvisionedThroughputExceeded",
   "RequestLimitExceeded",
 ]);
@@ -41,7 +44,7 @@ const UNREACHED: ReadonlySet<string> = new Set([
 const CONFLICTS: ReadonlySet<string> = new Set(["TransactionConflictException", "TransactionConflict"]);
 
 interface SdkError extends Error {
-  $metadata?: { httpStatusCode?: number };
+  $metadata?: { httpStatusCode?: number; clockSkewCorrected?: boolean };
   $response?: unknown;
   code?: string;
 }
@@ -55,9 +58,11 @@ export function isThrottled(error: unknown): boolean {
 export function isPassing(error: unknown): boolean {
   const { name, $metadata } = error as SdkError;
   if (isThrottled(error) || PASSING.has(name)) return true;
-  const status = $metadata?.httpStatusCode;
-  // Without a status nobody answered. What fails before anything was sent, for want of credentials say, is told by name.
-  return status === undefined ? isConnection(error) : status >= 500;
+  // The machine's clock is off: by now the SDK knows by how much, and signs the next request with the right time.
+  if ($metadata?.clockSkewCorrected === true) return true;
+  // An answer that was cut off has a status too. What fails before anything was sent, for want of credentials say, is
+  // told by name.
+  return isConnection(error) || ($metadata?.httpStatusCode ?? 0) >= 500;
 }
 
 function isConnection(error: unknown): boolean {
@@ -95,7 +100,7 @@ export function fault(error: unknown, where: string): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (isMissingTable(error)) {
     return new StoreUnreadable(
-      `there is no ${where}; run migrate to create the table, or check its name and region`,
+      `there is no ${where}; check its name and region. A new client creates it (or store.migrate())`,
       error,
     );
   }
@@ -105,9 +110,12 @@ export function fault(error: unknown, where: string): Error {
       error,
     );
   }
+  if (EXPIRED.has(name)) {
+    return new StoreUnreadable(`the AWS credentials for ${where} have expired: ${sentence(message)} Renew them`, error);
+  }
   if (UNKNOWN.has(name)) {
     return new StoreUnreadable(
-      `AWS does not know the credentials given for ${where}: ${message} Check the access key, its secret and the region`,
+      `AWS does not know the credentials given for ${where}: ${sentence(message)} Check the access key, its secret and the region`,
       error,
     );
   }
@@ -131,5 +139,14 @@ export function fault(error: unknown, where: string): Error {
   }
   if (isPassing(error))
     return new StoreUnavailable(`${where} did not answer: ${message === "" ? name : message}`, error);
-  return new HoldfastError("STORE_ERROR", `${where} refused a call: ${message}`, { cause: error });
+  // What it says of what it was given, it will say again. Anything else (credentials that could not be renewed, a key of
+  // KMS that is away) may be over soon, and no job must end for it.
+  if (isItemsFault(error)) {
+    return new HoldfastError("STORE_ERROR", `${where} refused a call: ${message}`, { cause: error });
+  }
+  return new StoreUnavailable(`${where} failed a call: ${message === "" ? name : message}`, error);
+}
+
+function sentence(message: string): string {
+  return /[.!?]$/.test(message) ? message : `${message}.`;
 }

@@ -28,7 +28,7 @@ export interface DynamoOptions {
   /** Address of another DynamoDB than AWS's, for a client of our own. */
   endpoint?: string;
   /**
-   * Parts that each queue is split into: one for every 300 jobs a second. Can be raised at any time.
+   * Parts that each queue is split into: one for every 250 jobs a second. Can be raised at any time.
    * Left out: as many as the table has; a new one gets 8.
    */
   shards?: number;
@@ -41,6 +41,8 @@ export interface DynamoOptions {
   slack?: number;
   /** Requests under way at a time. Default 64. */
   requests?: number;
+  /** How long a request may go without an answer before it is given up and sent again. Default 5 s. */
+  answerMs?: number;
   /** For tests. Left out: DynamoDB's own time, as its answers tell it. */
   clock?: Clock;
 }
@@ -54,6 +56,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "marginMs",
   "slack",
   "requests",
+  "answerMs",
   "clock",
 ]);
 const MOST_SHARDS = 1_000;
@@ -66,6 +69,8 @@ export interface DynamoStore extends Store {
   terraform(): string;
   /** The least that IAM must allow. Without `migrates`, the table must be there. */
   iamPolicy(options?: { migrates?: boolean }): string;
+  /** How many parts each queue is split into, as the table has it. */
+  shards(): Promise<number>;
 }
 
 /** Opens a store on a DynamoDB table. Nothing is touched before `migrate`. */
@@ -79,9 +84,20 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   if (client !== undefined && typeof client?.send !== "function") {
     throw new InvalidOption("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
   }
+  for (const field of ["region", "endpoint"] as const) {
+    if (client !== undefined && given[field] !== undefined)
+      throw new InvalidOption(field, "belongs to a client of our own; the one that was given has its own");
+  }
+  if (region !== undefined && !/^[a-z]{2,}(?:-[a-z0-9]+)+$/.test(region)) {
+    throw new InvalidOption("region", `${show(region)} is no name of a region, such as eu-central-1`);
+  }
+  if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:\/\//.test(endpoint))) {
+    throw new InvalidOption("endpoint", `${show(endpoint)} is no address, such as http://localhost:8000`);
+  }
   const shards = given.shards === undefined ? null : readCount(given.shards, "shards", 1, MOST_SHARDS);
   const marginMs = readCount(given.marginMs ?? 1_000, "marginMs", 0, 60_000);
   const requests = readCount(given.requests ?? 64, "requests", 1, 10_000);
+  const answerMs = readCount(given.answerMs ?? ANSWER_MS, "answerMs", 100, 60_000);
   const slack = given.slack ?? 1;
   if (typeof slack !== "number" || !(slack >= 0 && slack <= 1))
     throw new InvalidOption("slack", `${show(slack)} is not from 0 to 1`);
@@ -91,6 +107,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     name,
     where: `table ${name}${region === undefined ? "" : ` in ${region}`}${endpoint === undefined ? "" : ` at ${endpoint}`}`,
     requests,
+    answerMs,
     connect: () => connect({ client, region, endpoint, requests }),
   });
   const time = (): number => (isLive ? Math.round(Date.now() + table.time.offset) : clock.now());
@@ -155,7 +172,9 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   return {
     capabilities: {
       transactions: false,
-      strictOrder: shards === 1,
+      get strictOrder() {
+        return config.atLeast === 1;
+      },
       push: false,
       metered: true,
       exactCounts: false,
@@ -163,7 +182,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     },
     cloudFormation: () => cloudFormation(name),
     terraform: () => terraform(name),
-    iamPolicy: (options) => iamPolicy(name, options),
+    iamPolicy: (options) => iamPolicy(name, { region, ...options }),
+    shards: () => under(async () => (await config.read()).shards),
     // What is over by a test's clock is not by DynamoDB's, and the other way round.
     migrate: () => under(() => migrate(table, config, { clearsAway: isLive }), { timed: false }),
     close: () => (closing ??= close()),
@@ -283,7 +303,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 // How long completed jobs are counted before that is written.
 const COUNTED_MS = 1_000;
 const CONNECT_MS = 3_000;
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 5_000;
 
 interface Connecting {
   client: DynamoClient | undefined;
@@ -308,7 +328,6 @@ async function connect({
     maxAttempts: 1,
     requestHandler: {
       connectionTimeout: CONNECT_MS,
-      requestTimeout: ANSWER_MS,
       httpAgent: { maxSockets: requests, keepAlive: true },
       httpsAgent: { maxSockets: requests, keepAlive: true },
     },
@@ -331,17 +350,27 @@ async function loadSdk(): Promise<Sdk> {
   }
 }
 
-const URL_FIELDS: ReadonlySet<string> = new Set(["region", "endpoint", "shards", "marginMs", "slack", "requests"]);
+const TEXT_FIELDS: readonly string[] = ["region", "endpoint"];
+const URL_FIELDS: readonly string[] = [...TEXT_FIELDS, "shards", "marginMs", "slack", "requests", "answerMs"];
 
 /** `dynamodb://table?region=eu-central-1&shards=8`. */
 export function readDynamoUrl(url: string): DynamoOptions {
-  const [, table = "", query = ""] = /^dynamodb:(?:\/\/)?([^?]*)(?:\?(.*))?$/s.exec(url) ?? [];
+  const parts = /^dynamodb:(?:\/\/)?([^?]*)(?:\?(.*))?$/s.exec(url);
+  if (parts === null) {
+    throw new InvalidOption(
+      "store",
+      `${show(url)} is no address of a table; write dynamodb://jobs?region=eu-central-1`,
+    );
+  }
+  const [, table = "", query = ""] = parts;
   // A name that is not one is refused with the other options.
   const options: Record<string, unknown> = table === "" ? {} : { table };
   for (const [name, value] of new URLSearchParams(query)) {
-    if (!URL_FIELDS.has(name))
-      throw new InvalidOption("store", `${show(name)} in the URL is none of ${[...URL_FIELDS].join(", ")}`);
-    options[name] = name === "region" || name === "endpoint" ? value : Number(value);
+    if (!URL_FIELDS.includes(name))
+      throw new InvalidOption("store", `${show(name)} in the URL is none of ${URL_FIELDS.join(", ")}`);
+    if (name in options) throw new InvalidOption("store", `${name} is in the URL twice`);
+    const isNumber = /^[\d.]+$/.test(value);
+    options[name] = isNumber && !TEXT_FIELDS.includes(name) ? Number(value) : value;
   }
   return options;
 }

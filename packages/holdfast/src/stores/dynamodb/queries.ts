@@ -58,7 +58,7 @@ export class Queries {
     const last = shown.at(-1);
     return {
       jobs: shown.map((item) => storedJob(item, { inputs })),
-      cursor: jobs.length > limit && last !== undefined ? (textOf(last, LISTED.range) ?? null) : null,
+      cursor: jobs.length > limit && last !== undefined ? cursorOf(textOf(last, LISTED.range) ?? "") : null,
     };
   }
 
@@ -173,7 +173,13 @@ function mayBe(entry: Item, states: readonly State[]): boolean {
   return states.includes(entry["again"] === undefined ? "pending" : "failed");
 }
 
-function windowOf({ createdAfter, createdBefore }: JobFilter, cursor: string | null): Window {
+/** A place in the order of lists, as an address on the web can carry it. */
+function cursorOf(listed: string): string {
+  return listed.replaceAll("#", "_");
+}
+
+function windowOf({ createdAfter, createdBefore }: JobFilter, given: string | null): Window {
+  const cursor = given === null ? null : given.replaceAll("_", "#");
   if (cursor !== null && !LISTED_FORM.test(cursor)) throw new InvalidOption("cursor", "is not a cursor that list gave");
   const bound = createdBefore === undefined ? null : timeText(createdBefore);
   const before = cursor === null ? bound : bound === null || cursor < bound ? cursor : bound;

@@ -79,9 +79,7 @@ export async function migrate(
 ): Promise<void> {
   let found = await describe(table);
   if (found === null) {
-    await tolerating(["ResourceInUseException"], () =>
-      table.send("CreateTable", tableInput(table.name), { names: false }),
-    );
+    await create(table);
     found = await ready(table);
   } else refuseForeign(found, table);
   if (found.TableStatus !== "ACTIVE") found = await ready(table);
@@ -89,6 +87,21 @@ export async function migrate(
   await refuseNewer(table, config);
   for (const index of INDEXES) await ensureIndex(index, found, table);
   if (clearsAway) await clearAway(table);
+}
+
+async function create(table: Table): Promise<void> {
+  try {
+    await tolerating(["ResourceInUseException"], () =>
+      table.send("CreateTable", tableInput(table.name), { names: false }),
+    );
+  } catch (error) {
+    const cause = (error as Error).cause ?? error;
+    if ((cause as Error).name !== "AccessDeniedException") throw error;
+    throw new StoreUnreadable(
+      `there is no ${table.where}, and these AWS credentials may not create it; check its name and region, or create it with what dynamodb(…).cloudFormation() or terraform() prints`,
+      cause,
+    );
+  }
 }
 
 /** One index at a time: DynamoDB makes no two at once. */
@@ -207,7 +220,15 @@ export function cloudFormation(name: string): string {
     UpdateReplacePolicy: "Retain",
     Properties: properties,
   };
-  return `${JSON.stringify({ AWSTemplateFormatVersion: "2010-09-09", Resources: { HoldfastTable: resource } }, null, 2)}\n`;
+  const template = {
+    AWSTemplateFormatVersion: "2010-09-09",
+    Resources: { HoldfastTable: resource },
+    Outputs: {
+      TableName: { Value: { Ref: "HoldfastTable" } },
+      TableArn: { Value: { "Fn::GetAtt": ["HoldfastTable", "Arn"] } },
+    },
+  };
+  return `${JSON.stringify(template, null, 2)}\n`;
 }
 
 /** The table as Terraform takes it. */
@@ -228,6 +249,7 @@ export function terraform(name: string): string {
       }),
     ),
     block("ttl", { attribute_name: text(TTL), enabled: "true" }),
+    block("lifecycle", { prevent_destroy: "true" }),
   ];
   const table = assignments({
     name: text(name),
@@ -269,12 +291,21 @@ const MIGRATED = [
 ] as const;
 
 /** The least that IAM must allow; `migrates`: also to create and change the table. */
-export function iamPolicy(name: string, { migrates = true }: { migrates?: boolean } = {}): string {
-  const table = `arn:aws:dynamodb:*:*:table/${name}`;
+export function iamPolicy(
+  name: string,
+  { migrates = true, region = "*" }: { migrates?: boolean; region?: string | undefined } = {},
+): string {
+  const table = `arn:${partitionOf(region)}:dynamodb:${region}:*:table/${name}`;
   const statement = {
+    Sid: "Holdfast",
     Effect: "Allow",
     Action: [...USED, ...(migrates ? MIGRATED : ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"])],
     Resource: [table, `${table}/index/*`],
   };
   return `${JSON.stringify({ Version: "2012-10-17", Statement: [statement] }, null, 2)}\n`;
+}
+
+function partitionOf(region: string): string {
+  if (region.startsWith("cn-")) return "aws-cn";
+  return region.startsWith("us-gov-") ? "aws-us-gov" : "aws";
 }

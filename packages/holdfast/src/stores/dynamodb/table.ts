@@ -13,6 +13,8 @@ export interface DynamoClient {
   destroy?(): void;
 }
 
+type Send = (command: object, options: { abortSignal: AbortSignal }) => Promise<unknown>;
+
 /** The classes of `@aws-sdk/client-dynamodb` by name. */
 export type Sdk = Readonly<Record<string, new (input: object) => object>>;
 
@@ -23,6 +25,8 @@ export interface TableOptions {
   connect(): Promise<{ sdk: Sdk; client: DynamoClient }>;
   /** Requests under way at a time. */
   requests: number;
+  /** How long a request may go without an answer. */
+  answerMs: number;
 }
 
 /**
@@ -280,7 +284,15 @@ export class Table {
     if (Command === undefined) throw new Error(`the AWS SDK has no ${operation}Command`);
     const command = new Command(request);
     if (this.#wantsTime()) this.#readTime(command);
-    return (await (client.send as (command: object) => Promise<unknown>).call(client, command)) as Answer;
+    // The SDK's own limit only warns, and a client of the caller's may have none: whoever takes a request and never answers
+    // would be waited for for ever.
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), this.#options.answerMs);
+    try {
+      return (await (client.send as unknown as Send).call(client, command, { abortSignal: limit.signal })) as Answer;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   async #connect(): Promise<{ sdk: Sdk; client: DynamoClient }> {

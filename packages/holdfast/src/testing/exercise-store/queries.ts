@@ -274,6 +274,7 @@ async function pagesOf(store: Store, filter: JobFilter, limit: number): Promise<
   let cursor: string | null = null;
   do {
     const page = await store.list(filter, { limit, cursor });
+    if (page.cursor !== null) assert.match(page.cursor, /^[\w-]{1,200}$/, "a cursor that an address can carry");
     pages.push(page.jobs);
     cursor = page.cursor;
     assert.ok(pages.length < 1_000, "paging must come to an end");

@@ -1,0 +1,27 @@
+import type { Core } from "./core.js";
+
+// The same trouble is told again after this long: not by everyone who met it, and not for ever.
+const AGAIN_MS = 60_000;
+const MOST_KNOWN = 100;
+
+/**
+ * Logs outages of the store: each trouble once when it begins and now and then while it lasts, though every part of the
+ * engine meets it, and once that it is over.
+ */
+export function tellOutages({ events, logger, clock }: Pick<Core, "events" | "logger" | "clock">): void {
+  const told = new Map<string, number>();
+  events.on("outage", ({ doing, error }) => {
+    const trouble = error instanceof Error ? error.message : String(error);
+    const now = clock.monotonic();
+    if (now - (told.get(trouble) ?? Number.NEGATIVE_INFINITY) < AGAIN_MS) return;
+    if (told.size >= MOST_KNOWN) told.clear();
+    told.set(trouble, now);
+    logger.warn({ doing, error }, "the store failed a call; trying again");
+  });
+  // As loud as the outage: who saw that begin wants to see it end.
+  events.on("back", ({ doing }) => {
+    if (told.size === 0) return;
+    told.clear();
+    logger.warn({ doing }, "the store answers again");
+  });
+}
