@@ -211,10 +211,19 @@ function encodeJson(type: JobType, input: unknown): string {
 
 /** The parsed input for the handler (a promise if the schema is asynchronous), or the error that names the field. */
 export function decodeInput(type: JobType, text: string): unknown {
-  const value = fromJson(text);
+  const value = storedInput(type, text);
   if (type.schema === null) return value;
   const result = type.schema["~standard"].validate(value);
   return result instanceof Promise ? result.then((settled) => parsedValue(type, settled)) : parsedValue(type, result);
+}
+
+function storedInput(type: JobType, text: string): unknown {
+  try {
+    return fromJson(text);
+  } catch {
+    const message = text === "" ? "is missing in the store" : "is no JSON any more: it was damaged in the store";
+    throw new InvalidInput(type.type, [{ path: "", message }]);
+  }
 }
 
 function parsedValue(type: JobType, result: StandardSchemaV1.Result<unknown>): unknown {

@@ -22,6 +22,7 @@ import {
   firingFor,
   firingOf,
   jobIds,
+  jobOf,
   newSchedule,
   scheduleOf,
   skippedSlot,
@@ -289,6 +290,30 @@ describe("a schedule whose answer is lost", () => {
     expect(await fireOne(store, firing)).toEqual(firedAll(firing));
     await lost;
     expect((await scheduleOf(store)).slots).toHaveLength(1);
+  });
+
+  it("is fired without anybody hearing of it: the job that was made keeps its input", async () => {
+    const { store, proxy } = await openScene(server);
+    const schedule = await addSchedule(store, { nextRunAt: 1_000, input: LARGE });
+    const firing = firingFor(schedule, [1_000], { input: LARGE });
+    const lost = proxy.loseAnswerTo(to("TransactWriteItems"));
+    const firings = store.fire([firing]);
+    firings.catch(() => {});
+    await lost;
+    const refused = proxy.refuse("AccessDeniedException", 1, to("TransactWriteItems"));
+    await expect(firings).rejects.toMatchObject({ code: "STORE_UNREADABLE" });
+    refused.end();
+    // As the scheduler does.
+    expect(await fireOne(store, firing)).toEqual({ status: "changed" });
+    expect(await claim(store)).toMatchObject([{ id: jobOf(firing), input: LARGE }]);
+  });
+
+  it("is not fired, and that is known: no input is left behind", async () => {
+    const { store, table } = await openScene(server);
+    const schedule = await addSchedule(store, { nextRunAt: 1_000 });
+    const firing = firingFor(schedule, [1_000], { input: LARGE });
+    expect(await fireOne(store, { ...firing, version: "another" })).toEqual({ status: "changed" });
+    expect(await itemsOf(table, `job#${jobOf(firing)}`)).toBe(0);
   });
 
   it("is removed, with what it kept", async () => {

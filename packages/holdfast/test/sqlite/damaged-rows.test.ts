@@ -21,6 +21,8 @@ describe("one row that was damaged by hand does not stop the others", () => {
       ids.map(async (id) => (await hf.list({ limit: 10 })).jobs.find((j) => j.id === id)?.state),
     );
     expect(states).toEqual(["completed", "completed", fate, "completed", "completed"]);
+    const error = (await hf.get(ids[2] ?? ""))?.error;
+    expect(error?.code).toBe(fate === "dead" ? "INVALID_INPUT" : undefined);
   });
 
   it("leases of the lease-level API are handed out all the same", async () => {

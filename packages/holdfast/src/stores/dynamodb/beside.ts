@@ -56,7 +56,7 @@ export async function wholeJob(table: Table, id: string): Promise<WholeJob | nul
 }
 
 function inputEntry(item: Item): [string, string] {
-  return [inputName(textOf(item, "pk") ?? "", textOf(item, "sk") ?? ""), textOf(item, "input") ?? "null"];
+  return [inputName(textOf(item, "pk") ?? "", textOf(item, "sk") ?? ""), textOf(item, "input") ?? ""];
 }
 
 /** The inputs of those jobs that have them elsewhere. */

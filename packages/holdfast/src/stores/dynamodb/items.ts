@@ -186,10 +186,11 @@ export function inputName(pk: string, inputAt: string): string {
   return `${pk} ${inputAt}`;
 }
 
+/** One that is missing is no JSON: the job goes dead instead of running on something else. */
 function inputOf(item: Item, inputs: ReadonlyMap<string, string> | undefined): string {
   const at = textOf(item, "input_at");
-  if (at === null) return textOf(item, "input") ?? "null";
-  return inputs?.get(inputName(textOf(item, "pk") ?? "", at)) ?? "null";
+  const found = at === null ? textOf(item, "input") : inputs?.get(inputName(textOf(item, "pk") ?? "", at));
+  return found ?? "";
 }
 
 function errorOf(item: Item): StoredError | null {

@@ -19,6 +19,7 @@ import type {
 import { itemBytes, itemOf, numberOf, textOf, texts, textsOf, type Item } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
 import { Change } from "./expressions.js";
+import { isItemsFault } from "./faults.js";
 import {
   freeKey,
   MOST_BYTES,
@@ -200,10 +201,12 @@ export class Schedules {
     for (const { job } of firing.slots)
       if (job !== null) drafts.set(job, this.#parts.inserts.draftOf(job, shards, now));
     const fits = [...drafts.values()].filter((draft) => refusalOf(draft) === null);
-    for (const draft of fits) await this.#parts.inserts.writeInput(draft);
     const plan: Plan = { drafts, existing: new Set(), keys: new Map() };
-    const used = new Set<Draft>();
+    let used: readonly Draft[] = [];
+    // Whether the last transaction was carried out is not known.
+    let isOpen = false;
     try {
+      for (const draft of fits) await this.#parts.inserts.writeInput(draft);
       for (let trial = 0; trial < MOST_TRIES; trial++) {
         const stored = await this.#table.get(scheduleKey(firing.name));
         if (stored === null || textOf(stored, "version") !== firing.version || movesBack(stored, firing))
@@ -215,20 +218,27 @@ export class Schedules {
             `a firing of ${firing.name} takes ${planned.writes.length} writes; at most ${MOST_WRITES}`,
           );
         }
+        isOpen = true;
         const written = await this.#table.transact(planned.writes);
-        if (written.done) {
-          for (const draft of planned.inserted) used.add(draft);
-          return { status: "fired", slots: planned.slots };
-        }
-        if (this.#learn(planned, written.failed, plan)) {
-          for (const draft of planned.inserted) used.add(draft);
+        isOpen = false;
+        if (written.done || this.#learn(planned, written.failed, plan)) {
+          used = planned.inserted;
           return { status: "fired", slots: planned.slots };
         }
       }
       throw new HoldfastError("STORE_ERROR", `the schedule ${firing.name} changes all the time`);
+    } catch (error) {
+      if (isItemsFault(error)) isOpen = false;
+      throw error;
     } finally {
-      for (const draft of fits) if (!used.has(draft)) await this.#parts.inserts.dropInput(draft);
+      // A job that may have been made needs its input, whatever we know of it.
+      if (!isOpen) await this.#dropInputs(fits.filter((draft) => !used.includes(draft)));
     }
+  }
+
+  /** An input that no job refers to is in nobody's way: that it cannot be deleted is no reason to fail. */
+  async #dropInputs(drafts: readonly Draft[]): Promise<void> {
+    await Promise.allSettled(drafts.map((draft) => this.#parts.inserts.dropInput(draft)));
   }
 
   /** What a firing writes, by what is known so far of the jobs and keys it meets. */
