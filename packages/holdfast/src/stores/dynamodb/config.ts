@@ -22,6 +22,7 @@ export interface Config {
 const FRESH_MS = 3_600_000;
 const UNUSED_MS = 172_800_000;
 const MOST_KNOWN = 10_000;
+const LOOKED_MS = 60_000;
 
 /** Sees to it that jobs are written only where claims and lists look. */
 export class ConfigKeeper {
@@ -29,6 +30,10 @@ export class ConfigKeeper {
   readonly #wanted: number | null;
   readonly #known = new Map<string, number>();
   #shards = 0;
+  /** When the shards were looked at last by somebody who needs not know of new ones at once. */
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** All others know of as many shards. Until then nothing may be put there: nobody would find it. */
+  #told = false;
 
   /** `shards`: as many at least; null, as many as the table has. */
   constructor(table: Table, shards: number | null) {
@@ -41,9 +46,12 @@ export class ConfigKeeper {
     return this.#shards === 0 ? (this.#wanted ?? SHARDS) : this.#shards;
   }
 
-  /** How many shards there are at least. */
-  async shards(): Promise<number> {
-    if (this.#shards === 0) await this.read();
+  /** How many shards to look at, as of the last minute. */
+  async shards(now: number): Promise<number> {
+    if (this.#shards === 0 || now - this.#lookedAt >= LOOKED_MS || now < this.#lookedAt) {
+      await this.read();
+      this.#lookedAt = now;
+    }
     return this.#shards;
   }
 
@@ -55,7 +63,7 @@ export class ConfigKeeper {
   }
 
   /**
-   * The shards of new jobs, once lanes and types are known to all. Shards are never fewer than somebody has said: what is in
+   * The shards that jobs and schedules may be put in, once these and lanes and types are known to all. Shards are never fewer than somebody has said: what is in
    * them would not be found.
    */
   async ensure(jobs: readonly (Lane & { type: string })[], now: number): Promise<number> {
@@ -66,7 +74,7 @@ export class ConfigKeeper {
       names.set(`t${type}`, ["types", type]);
     }
     const missing = [...names].filter(([id]) => (this.#known.get(id) ?? Number.NEGATIVE_INFINITY) < now - FRESH_MS);
-    if (missing.length > 0 || this.#shards === 0) {
+    if (missing.length > 0 || !this.#told) {
       await this.#say(
         missing.map(([, path]) => path),
         now,
@@ -84,6 +92,7 @@ export class ConfigKeeper {
       this.#shards = this.#shardsIn(item);
       if ((numberOf(item, "shards") ?? 0) < this.#shards) await this.#raiseShards();
     }
+    this.#told = true;
   }
 
   async #sayUsed(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<Item> {

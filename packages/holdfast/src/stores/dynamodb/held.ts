@@ -1,9 +1,11 @@
 import { textOf, type Item } from "./attributes.js";
+import { readItem } from "./items.js";
 
 /** What is worth knowing of a job that was claimed here, so that it need not be read again. */
 export interface HeldJob {
   fence: number;
   listed: string;
+  shard: number;
   /** It has nothing beside it: DynamoDB can clear it away by itself. */
   plain: boolean;
   /** The unique key that it holds no longer than it lives. */
@@ -23,7 +25,8 @@ export class HeldJobs {
     const plain = ["input_at", "beside"].every((name) => item[name] === undefined);
     const scope = textOf(item, "scope");
     const key = scope === "live" || scope === "waiting" ? textOf(item, "unique") : null;
-    this.#jobs.set(id, { fence, listed: textOf(item, "listed") ?? "", plain, key, hiddenUntil: 0 });
+    const { listed, shard } = readItem(item);
+    this.#jobs.set(id, { fence, listed, shard, plain, key, hiddenUntil: 0 });
   }
 
   of({ id, fence }: { id: string; fence: number }): HeldJob | undefined {

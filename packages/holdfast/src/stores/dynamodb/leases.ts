@@ -120,8 +120,11 @@ export class Leases {
       .remove(...LIVE_ONLY);
     const known = this.#jobs.of(outcome);
     const ttl = keepMs === null || known?.plain === false ? null : ttlSeconds(now + keepMs);
-    if (ttl === null) change.set(endedFields({ id, shard: await this.#shardOf(id) }, "completed", now));
-    else {
+    if (ttl === null) {
+      // Any shard that all know of will do for a job that was not claimed here.
+      const shard = known?.shard ?? shardOf(id, await this.#config.ensure([], now));
+      change.set(endedFields({ id, shard }, "completed", now));
+    } else {
       change.set({ ttl }).remove("lane", "due");
       const absent = known === undefined ? ["unique", "input_at", "beside"] : ["input_at", "beside"];
       change.when(...absent.map((name) => `attribute_not_exists(#${name})`));
@@ -133,10 +136,6 @@ export class Leases {
     // The job is done, whatever becomes of its key: whoever wants that takes it from a job that has ended.
     if (ttl !== null && known?.key != null) await deleteKey(this.#table, known.key, id).catch(() => {});
     return { done: true, old: job };
-  }
-
-  async #shardOf(id: string): Promise<number> {
-    return shardOf(id, await this.#config.shards());
   }
 
   /** An outcome of a job that was read. */

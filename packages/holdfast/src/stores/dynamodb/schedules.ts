@@ -128,7 +128,7 @@ export class Schedules {
   }
 
   async due(limit: number, now: number): Promise<DueSchedules> {
-    const shards = await this.#parts.config.shards();
+    const shards = await this.#parts.config.shards(now);
     const walks = Array.from({ length: shards }, (_, shard): Walk => ({ shard, after: undefined, nextRunAt: null }));
     const schedules: StoredSchedule[] = [];
     // The index may lag: the schedule itself says whether it is due, and others may have fired it this moment.
