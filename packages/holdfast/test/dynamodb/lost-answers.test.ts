@@ -1,5 +1,5 @@
 import { QueryCommand } from "@aws-sdk/client-dynamodb";
-import type { ClaimedJob, Outcome } from "holdfast/store";
+import type { ClaimedJob, Outcome, Store } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import {
   add,
@@ -7,6 +7,7 @@ import {
   claim,
   claimOne,
   failureOf,
+  finish,
   insertOne,
   jobIn,
   key,
@@ -45,9 +46,9 @@ const to =
   (asked: Asked): boolean =>
     asked.operation === operation && asked.text.search(part) >= 0;
 
-async function itemsOf(table: string, pk: string): Promise<number> {
+async function itemsIn(table: string, pk: string): Promise<Record<string, unknown>[]> {
   const client = server.client();
-  const { Count } = await client.send(
+  const { Items } = await client.send(
     new QueryCommand({
       TableName: table,
       KeyConditionExpression: "pk = :pk",
@@ -55,7 +56,17 @@ async function itemsOf(table: string, pk: string): Promise<number> {
     }),
   );
   client.destroy();
-  return Count ?? 0;
+  return Items ?? [];
+}
+async function itemsOf(table: string, pk: string): Promise<number> {
+  return (await itemsIn(table, pk)).length;
+}
+
+/** What a deleted job leaves, until DynamoDB clears it away: no job, and in no index. */
+const LEFT = [["dropped", "listed", "pk", "sk", "ttl"]];
+/** The attributes of each item of a job. */
+async function leftOf(table: string, id: string): Promise<string[][]> {
+  return (await itemsIn(table, `job#${id}`)).map((item) => Object.keys(item).toSorted());
 }
 
 describe("an insert whose answer is lost", () => {
@@ -83,6 +94,45 @@ describe("an insert whose answer is lost", () => {
     await until("another to have claimed it", async () => (await claim(other)).length === 1);
     heldUp.end();
     expect(await inserting).toEqual({ status: "inserted" });
+  });
+
+  it.each<[string, (store: Store, job: ClaimedJob) => Promise<unknown>]>([
+    ["completed and not kept", (store, job) => finish(store, job, "completed", { keep: false })],
+    [
+      "completed and purged",
+      async (store, job) => {
+        await finish(store, job);
+        expect(await store.purge({ state: "completed", before: null, keep: null, limit: 10 })).toBe(1);
+      },
+    ],
+    [
+      "released and removed",
+      async (store, job) => {
+        await finish(store, job, "pending");
+        expect(await store.remove([job.id])).toEqual(["removed"]);
+      },
+    ],
+  ])("is not inserted again if the job was %s before it is asked for again", async (_what, end) => {
+    const { store, proxy, direct } = await openScene(server);
+    const lost = proxy.loseAnswerTo(to("PutItem", `"sk":{"S":"job"}`));
+    const job = newJob({ input: LARGE });
+    const inserting = insertOne(store, job);
+    await lost;
+    const heldUp = proxy.refuse("throttled", 1, to("PutItem"));
+    const other = direct();
+    const [leased] = await until("another to have claimed it", async () => {
+      const found = await claim(other);
+      return found.length > 0 && (found as [ClaimedJob]);
+    });
+    await end(other, leased);
+    heldUp.end();
+    expect(await inserting).toEqual({ status: "inserted" });
+    expect(await claim(other)).toEqual([]);
+    expect(await store.get(job.id)).toBeNull();
+    expect(await jobIds(store, {})).toEqual([]);
+    // Whoever asks for it anew gets it anew.
+    expect(await insertOne(store, job)).toEqual({ status: "inserted" });
+    expect(await claim(other)).toMatchObject([{ id: job.id, input: LARGE, fence: 1 }]);
   });
 
   it("replaces the holder of its key once", async () => {
@@ -187,10 +237,10 @@ describe("an outcome whose answer is lost", () => {
     const { store, proxy, table } = await openScene(server);
     const id = await add(store, { input: LARGE, unique: key("k") });
     const job = await claimOne(store);
-    const lost = proxy.loseAnswerTo(to("DeleteItem", `job#${id}`));
+    const lost = proxy.loseAnswerTo(to("PutItem", `job#${id}`));
     expect(await store.settle([outcomeOf(job, "completed", { keep: false })])).toEqual(["applied"]);
     await lost;
-    expect(await itemsOf(table, `job#${id}`)).toBe(0);
+    expect(await leftOf(table, id)).toEqual(LEFT);
     expect(await itemsOf(table, "key#k")).toBe(0);
   });
 
@@ -255,10 +305,10 @@ describe("what people do to jobs, when the answer is lost", () => {
   it("remove: the job is removed with all that belongs to it", async () => {
     const { store, proxy, table } = await openScene(server);
     const id = await add(store, { input: LARGE, unique: key("k", { scope: "ever" }) });
-    const lost = proxy.loseAnswerTo(to("DeleteItem", `"sk":{"S":"job"}`));
+    const lost = proxy.loseAnswerTo(to("PutItem", `"sk":{"S":"job"}`));
     expect(await store.remove([id])).toEqual(["removed"]);
     await lost;
-    expect(await itemsOf(table, `job#${id}`)).toBe(0);
+    expect(await leftOf(table, id)).toEqual(LEFT);
     expect(await itemsOf(table, "key#k")).toBe(0);
   });
 });

@@ -3,11 +3,11 @@ import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope, UniqueKey } from "
 import { numberOf } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
 import type { Counts } from "./counts.js";
+import { deleteJob, deleteTraces } from "./deletion.js";
 import { Change } from "./expressions.js";
 import { settled, type Inserts } from "./insert.js";
 import { endedFields, isGone, keyItemOf, LIVE_ONLY, readItem, type JobItem } from "./items.js";
 import { dueKey, jobKey, laneKey, listKey, uniqueKey } from "./keys.js";
-import { deleteTraces } from "./leases.js";
 import type { Table, TransactItem } from "./table.js";
 
 interface Parts {
@@ -112,15 +112,15 @@ export class Changes {
       ids.map((id) =>
         this.#change<RemoveAnswer>(id, scope, now, async (job) => {
           if (isLeased(job.state)) return "leased";
-          return (await this.delete(job, ["waiting", "live", "period", "ever"])) ? "removed" : null;
+          return (await this.delete(job, ["waiting", "live", "period", "ever"], now)) ? "removed" : null;
         }),
       ),
     );
   }
 
   /** Deletes a job that is as it was read, with what belongs to it and its key in one of these scopes. */
-  async delete(job: JobItem, scopes: readonly string[]): Promise<boolean> {
-    const written = await this.#table.delete(jobKey(job.id), asRead(job));
+  async delete(job: JobItem, scopes: readonly string[], now: number): Promise<boolean> {
+    const written = await deleteJob(this.#table, job, asRead(job), now);
     if (!written.done) return false;
     if (job.state === "completed") this.#parts.counts.deleted(job, numberOf(job.item, "ttl"));
     await deleteTraces(this.#table, job, scopes);

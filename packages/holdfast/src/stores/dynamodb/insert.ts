@@ -95,8 +95,8 @@ export class Inserts {
   }
 
   async #plain(draft: Draft): Promise<InsertAnswer> {
-    const { job, now, token, listed } = draft;
-    const written = await this.#table.put(newItem(draft), isNew(now));
+    const { job, token, listed } = draft;
+    const written = await this.#table.put(newItem(draft), isNew(draft));
     if (written.done || isOurs(written.found, token)) return INSERTED;
     // Our own, although its answer got lost, and a worker may have begun with it since.
     if (written.repeated && written.found !== null && textOf(written.found, "listed") === listed) return INSERTED;
@@ -117,7 +117,7 @@ export class Inserts {
         continue;
       }
       const written = await this.#table.transact([
-        { put: newItem(draft), when: isNew(now) },
+        { put: newItem(draft), when: isNew(draft) },
         ...state.writes(keyItemOf(job.id, unique, now)),
       ]);
       if (written.done) return INSERTED;
@@ -241,9 +241,12 @@ export function newToken(): string {
   return randomBytes(9).toString("base64url");
 }
 
-export function isNew(now: number): Change {
+/** No job has this id, or one that is gone; but not one that came from this very enqueue. */
+export function isNew({ now, listed }: Draft): Change {
   const change = new Change();
-  return change.when(`attribute_not_exists(#pk) OR #ttl <= ${change.value(Math.floor(now / 1_000))}`);
+  const isOver = `#ttl <= ${change.value(Math.floor(now / 1_000))}`;
+  const isDeleted = `attribute_exists(#dropped) AND #listed <> ${change.value(listed)}`;
+  return change.when(`attribute_not_exists(#pk) OR ${isOver} OR (${isDeleted})`);
 }
 
 export function isOurs(found: Item | null, token: string): boolean {

@@ -108,10 +108,10 @@ export function ttlSeconds(ms: number): number {
   return Math.ceil(ms / 1_000);
 }
 
-/** What DynamoDB has yet to clear away is gone all the same. */
+/** What was deleted, and what DynamoDB has yet to clear away, is gone all the same. */
 export function isGone(item: Item, now: number): boolean {
   const ttl = numberOf(item, "ttl");
-  return ttl !== null && ttl * 1_000 <= now;
+  return item["dropped"] !== undefined || (ttl !== null && ttl * 1_000 <= now);
 }
 
 export interface JobItem {

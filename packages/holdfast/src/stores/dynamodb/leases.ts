@@ -1,12 +1,13 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import { numberOf, type Item } from "./attributes.js";
-import { attemptItem, deleteBeside, logItem } from "./beside.js";
+import { attemptItem, logItem } from "./beside.js";
 import type { Counts } from "./counts.js";
+import { deleteJob, deleteKey, deleteTraces } from "./deletion.js";
 import { Change } from "./expressions.js";
 import { settled } from "./insert.js";
 import { endedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, type JobItem } from "./items.js";
-import { dueKey, jobKey, shardOf, uniqueKey } from "./keys.js";
+import { dueKey, jobKey, shardOf } from "./keys.js";
 import type { Table, Written } from "./table.js";
 import type { ConfigKeeper } from "./config.js";
 import type { HeldJobs } from "./held.js";
@@ -171,9 +172,11 @@ export class Leases {
 
   /** Not kept at all; only a key that outlives its job is. */
   async #drop(job: JobItem, when: Change, to: FinishedState, now: number): Promise<Written> {
-    const written = await this.#table.delete(jobKey(job.id), when);
-    if (written.done) this.#counts.passed(to, now);
-    if (written.done) await deleteTraces(this.#table, job, ["waiting", "live"]);
+    const written = await deleteJob(this.#table, job, when, now);
+    if (!written.done) return written;
+    this.#counts.passed(to, now);
+    // The job is done, whatever becomes of what it had: nobody could settle it again.
+    await deleteTraces(this.#table, job, ["waiting", "live"]).catch(() => {});
     return written;
   }
 
@@ -219,17 +222,4 @@ function outcomeChange(outcome: Outcome, now: number): Change {
   if (startedAt !== null) change.setTo("started_at", `if_not_exists(#started_at, ${change.value(startedAt)})`);
   if (error !== null) change.set(errorFields(error, now));
   return change;
-}
-
-/** Deletes what a deleted job leaves behind: what it had beside it, and its key in one of these scopes, if still its own. */
-export async function deleteTraces(table: Table, job: JobItem, scopes: readonly string[]): Promise<void> {
-  const { id, key, scope, item, inputAt } = job;
-  if (inputAt !== null || item["beside"] !== undefined) await deleteBeside(table, id);
-  if (key !== null && scope !== null && scopes.includes(scope)) await deleteKey(table, key, id);
-}
-
-/** Unless it is another job's by now. */
-async function deleteKey(table: Table, key: string, job: string): Promise<void> {
-  const change = new Change();
-  await table.delete(uniqueKey(key), change.when(`#job = ${change.value(job)}`));
 }

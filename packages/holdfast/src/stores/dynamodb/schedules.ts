@@ -256,7 +256,7 @@ export class Schedules {
     for (const slot of firing.slots) {
       const { job, heldBy, reason } = await this.#planSlot(slot, plan, taken, now, (draft, state) => {
         inserted.push(draft);
-        writes.push({ put: newItem(draft), when: isNew(now) });
+        writes.push({ put: newItem(draft), when: isNew(draft) });
         meaning.push({ of: "job", id: draft.job.id, token: draft.token });
         const { unique } = draft.job;
         if (state === null || unique === null) return;

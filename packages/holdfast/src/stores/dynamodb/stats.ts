@@ -3,7 +3,7 @@ import type { StoreStats } from "../../store.js";
 import { numberOf, textOf, type Item } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
 import type { Counts } from "./counts.js";
-import { readItem } from "./items.js";
+import { isGone, readItem } from "./items.js";
 import { endedKey, idOf, jobKey, laneKey, LIVE, timeIn } from "./keys.js";
 import type { Table } from "./table.js";
 
@@ -55,6 +55,7 @@ export async function statsOf(table: Table, config: ConfigKeeper, counts: Counts
   // Whether a leased job was begun is not in the index: that would cost a write of its own.
   const keys = leased.map((entry) => jobKey(idOf(textOf(entry, "pk") ?? "")));
   for (const item of await table.getAll(keys)) {
+    if (isGone(item, now)) continue;
     const { queue, type, state } = readItem(item);
     if (!isFinished(state)) add(queue, type, state);
   }

@@ -7,7 +7,7 @@ import { lostAttempt } from "./claim.js";
 import type { ConfigKeeper } from "./config.js";
 import type { Counts } from "./counts.js";
 import { settled } from "./insert.js";
-import { endedFields, errorFields, LIVE_ONLY, readItem, type JobItem } from "./items.js";
+import { endedFields, errorFields, isGone, LIVE_ONLY, readItem, type JobItem } from "./items.js";
 import { dueKey, endedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, TURNS, endOf } from "./keys.js";
 import type { Table } from "./table.js";
 
@@ -43,6 +43,7 @@ export class Upkeep {
       for await (const page of this.#due(LIVE, key, now)) {
         const found = await this.#jobs(
           page.filter((entry) => (numberOf(entry, "held") ?? Number.POSITIVE_INFINITY) + this.#marginMs <= now),
+          now,
         );
         for (let at = 0; at < found.length && laidDown.length < limit; at += PAGE) {
           const some = found.slice(at, at + Math.min(PAGE, limit - laidDown.length));
@@ -83,7 +84,7 @@ export class Upkeep {
     const laidDown: LaidDown[] = [];
     for (let shard = 0; shard < shards; shard++) {
       for await (const page of this.#due(EXPIRING, expiryKey(shard), now)) {
-        const waiting = (await this.#jobs(page)).filter(
+        const waiting = (await this.#jobs(page, now)).filter(
           ({ state, expiresAt }) => isWaiting(state) && expiresAt !== null && expiresAt <= now,
         );
         const some = waiting.slice(0, limit - laidDown.length);
@@ -109,8 +110,8 @@ export class Upkeep {
     if (most === 0) return 0;
     const oldest = (await Promise.all(among.map((key) => this.#oldest(key, until, most)))).flat();
     const chosen = oldest.toSorted((a, b) => (dueOf(a) < dueOf(b) ? -1 : 1)).slice(0, most);
-    const jobs = (await this.#jobs(chosen)).filter((job) => job.state === state);
-    const done = await settled(jobs.map((job) => this.#parts.changes.delete(job, ["waiting", "live"])));
+    const jobs = (await this.#jobs(chosen, now)).filter((job) => job.state === state);
+    const done = await settled(jobs.map((job) => this.#parts.changes.delete(job, ["waiting", "live"], now)));
     return done.filter(Boolean).length;
   }
 
@@ -139,9 +140,10 @@ export class Upkeep {
     return this.#table.pages({ index, hash, below: endOf(until), limit: PAGE * 2 });
   }
 
-  async #jobs(entries: readonly Item[]): Promise<JobItem[]> {
+  /** The jobs of these entries; an index may not know yet that one is gone. */
+  async #jobs(entries: readonly Item[], now: number): Promise<JobItem[]> {
     const keys = entries.map((entry) => jobKey(idOf(textOf(entry, "pk") ?? "")));
-    return (await this.#table.getAll(keys)).map(readItem);
+    return (await this.#table.getAll(keys)).filter((item) => !isGone(item, now)).map(readItem);
   }
 
   async turn(name: string, everyMs: number, now: number): Promise<boolean> {
