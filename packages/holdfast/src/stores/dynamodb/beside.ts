@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import type { AttemptRecord, StoredJob } from "../../store.js";
 import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
-import { inputName } from "./items.js";
+import { inputName, type JobItem } from "./items.js";
 import { BESIDE, jobKey, type Key } from "./keys.js";
 import type { Table } from "./table.js";
 
@@ -68,9 +68,23 @@ export async function inputsOf(table: Table, jobs: readonly Item[]): Promise<Map
   return new Map(keys.length === 0 ? [] : (await table.getAll(keys)).map(inputEntry));
 }
 
-/** Deletes what a job had beside itself. */
-export async function deleteBeside(table: Table, id: string): Promise<void> {
-  const { pk, sk } = jobKey(id);
-  const keys = (await itemsOf(table, id)).map((item) => ({ pk, sk: textOf(item, "sk") ?? "" }));
-  await Promise.all(keys.filter((key) => key.sk !== sk).map((key) => table.delete(key)));
+/**
+ * Deletes what a job had beside itself. Of inputs only its own: another may be that of a job which is enqueued under the
+ * same id this moment, and has yet to be written.
+ */
+export async function deleteBeside(table: Table, { id, inputAt }: JobItem, now: number): Promise<void> {
+  const { pk, sk: own } = jobKey(id);
+  const found = (await itemsOf(table, id)).filter((item) => {
+    const sk = textOf(item, "sk") ?? "";
+    return sk !== own && (!sk.startsWith(BESIDE.input) || sk === inputAt || isForgotten(item, now));
+  });
+  await Promise.all(found.map((item) => table.delete({ pk, sk: textOf(item, "sk") ?? "" })));
+}
+
+// Whoever writes something that is referred to by what is written next has done so long before.
+const FORGOTTEN_MS = 3_600_000;
+
+/** Whether an item that nobody refers to was left behind by somebody who never came to refer to it. */
+export function isForgotten(item: Item, now: number): boolean {
+  return (numberOf(item, "at") ?? 0) < now - FORGOTTEN_MS;
 }

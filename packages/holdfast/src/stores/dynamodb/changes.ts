@@ -123,7 +123,7 @@ export class Changes {
     const written = await deleteJob(this.#table, job, asRead(job), now);
     if (!written.done) return false;
     if (job.state === "completed") this.#parts.counts.deleted(job, numberOf(job.item, "ttl"));
-    await deleteTraces(this.#table, job, scopes);
+    await deleteTraces(this.#table, job, scopes, now);
     return true;
   }
 

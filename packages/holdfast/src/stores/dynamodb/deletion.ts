@@ -26,9 +26,9 @@ function isLeft(found: Item, { fence, listed }: JobItem): boolean {
 }
 
 /** Deletes what a deleted job leaves behind: what it had beside it, and its key in one of these scopes, if still its own. */
-export async function deleteTraces(table: Table, job: JobItem, scopes: readonly string[]): Promise<void> {
+export async function deleteTraces(table: Table, job: JobItem, scopes: readonly string[], now: number): Promise<void> {
   const { id, key, scope, item, inputAt } = job;
-  if (inputAt !== null || item["beside"] !== undefined) await deleteBeside(table, id);
+  if (inputAt !== null || item["beside"] !== undefined) await deleteBeside(table, job, now);
   if (key !== null && scope !== null && scopes.includes(scope)) await deleteKey(table, key, id);
 }
 

@@ -87,8 +87,8 @@ export class Inserts {
   }
 
   /** Before the job: whoever sees the job finds its input. */
-  async writeInput({ job, inputAt }: Draft): Promise<void> {
-    if (inputAt !== null) await this.#table.put(inputItem(job, inputAt));
+  async writeInput({ job, inputAt, now }: Draft): Promise<void> {
+    if (inputAt !== null) await this.#table.put(inputItem(job, inputAt, now));
   }
   async dropInput({ job, inputAt }: Draft): Promise<void> {
     if (inputAt !== null) await this.#table.delete({ pk: jobKey(job.id).pk, sk: inputAt });
@@ -182,7 +182,7 @@ export class Inserts {
   async #replace({ job, now, shard: _, ...draft }: Draft & { job: Keyed }, holder: Item): Promise<boolean> {
     const before = readItem(holder);
     const createdAt = numberOf(holder, "created_at") ?? now;
-    const inputAt = draft.inputAt === null ? null : await this.#moveInput(job, before.id, draft.inputAt);
+    const inputAt = draft.inputAt === null ? null : await this.#moveInput(job, before.id, draft.inputAt, now);
     const fields = draftFields({
       ...draft,
       job: { ...job, id: before.id },
@@ -215,8 +215,8 @@ export class Inserts {
   }
 
   /** The input of a job that is replaced belongs to the job that stays. */
-  async #moveInput(job: NewJob, to: string, inputAt: string): Promise<string> {
-    await this.#table.put(inputItem({ ...job, id: to }, inputAt));
+  async #moveInput(job: NewJob, to: string, inputAt: string, now: number): Promise<string> {
+    await this.#table.put(inputItem({ ...job, id: to }, inputAt, now));
     return inputAt;
   }
 }
@@ -280,7 +280,7 @@ export function refusalOf(draft: Draft): Refusal | null {
     return refused(`priority: ${priority} is none`);
   const bytes = Math.max(
     itemBytes(newItem(draft)),
-    draft.inputAt === null ? 0 : itemBytes(inputItem(draft.job, draft.inputAt)),
+    draft.inputAt === null ? 0 : itemBytes(inputItem(draft.job, draft.inputAt, draft.now)),
   );
   if (bytes <= MOST_BYTES) return null;
   return refused(

@@ -81,8 +81,8 @@ export function newItem(draft: Draft): Item {
   });
 }
 
-export function inputItem(job: NewJob, inputAt: string): Item {
-  return itemOf({ pk: jobKey(job.id).pk, sk: inputAt, input: job.input });
+export function inputItem(job: NewJob, inputAt: string, now: number): Item {
+  return itemOf({ pk: jobKey(job.id).pk, sk: inputAt, input: job.input, at: now });
 }
 
 /** A place for an input, one of its own for every enqueue: one that comes to nothing must not leave its input to another. */

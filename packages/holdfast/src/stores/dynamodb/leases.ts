@@ -176,7 +176,7 @@ export class Leases {
     if (!written.done) return written;
     this.#counts.passed(to, now);
     // The job is done, whatever becomes of what it had: nobody could settle it again.
-    await deleteTraces(this.#table, job, ["waiting", "live"]).catch(() => {});
+    await deleteTraces(this.#table, job, ["waiting", "live"], now).catch(() => {});
     return written;
   }
 

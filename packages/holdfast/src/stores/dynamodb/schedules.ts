@@ -17,6 +17,7 @@ import type {
   StoredSchedule,
 } from "../../store.js";
 import { itemBytes, itemOf, numberOf, textOf, texts, textsOf, type Item } from "./attributes.js";
+import { isForgotten } from "./beside.js";
 import type { ConfigKeeper } from "./config.js";
 import { Change } from "./expressions.js";
 import { isItemsFault } from "./faults.js";
@@ -71,7 +72,7 @@ export class Schedules {
     if (version === null) change.when("attribute_not_exists(#pk)");
     else change.when(`#version = ${change.value(version)}`);
     const items = large.map((field) =>
-      itemOf({ pk: slotsKey(name), sk: textKey(field, token), text: schedule[field] ?? "" }),
+      itemOf({ pk: slotsKey(name), sk: textKey(field, token), text: schedule[field] ?? "", at: now }),
     );
     if (items.some((item) => itemBytes(item) > MOST_BYTES)) {
       throw new HoldfastError(
@@ -120,11 +121,28 @@ export class Schedules {
   }
 
   async remove(name: string): Promise<boolean> {
-    const written = await this.#table.delete(scheduleKey(name), new Change().when("attribute_exists(#pk)"));
-    if (!written.done) return false;
-    const keys = (await this.#beside(name)).map((item) => ({ pk: slotsKey(name), sk: textOf(item, "sk") ?? "" }));
+    const key = scheduleKey(name);
+    let stored = await this.#table.get(key);
+    const first = stored;
+    // Created at another time, it is another of the same name, and ours is gone.
+    while (stored !== null && createdAt(stored) === createdAt(first)) {
+      const change = new Change();
+      const when = change.when(`#version = ${change.value(textOf(stored, "version") ?? "")}`);
+      const written = await this.#table.delete(key, when);
+      if (written.done) await this.#deleteBeside(name, stored);
+      stored = written.done ? null : written.found;
+    }
+    return first !== null;
+  }
+
+  /** Its slots, and of texts only its own: another may be that of a schedule which is put this moment. */
+  async #deleteBeside(name: string, stored: Item): Promise<void> {
+    const own = textsOf(stored, "texts");
+    const at = numberOf(stored, "updated_at") ?? 0;
+    const keys = (await this.#beside(name))
+      .filter((item) => item["text"] === undefined || own.includes(textOf(item, "sk") ?? "") || isForgotten(item, at))
+      .map((item) => ({ pk: slotsKey(name), sk: textOf(item, "sk") ?? "" }));
     await settled(keys.map((key) => this.#table.delete(key)));
-    return true;
   }
 
   async due(limit: number, now: number): Promise<DueSchedules> {
@@ -401,6 +419,10 @@ function dueFields(
   };
 }
 
+function createdAt(item: Item | null): number | null {
+  return item === null ? null : numberOf(item, "created_at");
+}
+
 function recordOf(item: Item): ScheduleRecord {
   return JSON.parse(textOf(item, "record") ?? "null") as ScheduleRecord;
 }
@@ -418,14 +440,15 @@ function readSchedule(item: Item, large: ReadonlyMap<string, string>, slots: rea
   const record = recordOf(item);
   const beside = textsOf(item, "texts").map((sk) => [
     sk.slice(0, sk.indexOf("#")),
-    large.get(`${slotsKey(record.name)} ${sk}`),
+    // One that is missing is no JSON; or the schedule has changed meanwhile, and so has its version.
+    large.get(`${slotsKey(record.name)} ${sk}`) ?? "",
   ]);
   return {
     ...record,
     ...(Object.fromEntries(beside) as Partial<ScheduleRecord>),
     nextRunAt: numberOf(item, "next_run_at"),
     lastSlot: numberOf(item, "last_slot"),
-    createdAt: numberOf(item, "created_at") ?? 0,
+    createdAt: createdAt(item) ?? 0,
     updatedAt: numberOf(item, "updated_at") ?? 0,
     slots,
   };
