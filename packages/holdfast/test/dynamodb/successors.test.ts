@@ -3,7 +3,7 @@ import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
 import type { NewJob } from "holdfast/store";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { claim, claimOne, finish, insertOne, newJob } from "#src/testing/exercise-store/builders.js";
+import { claim, claimOne, finish, insertOne, key, newJob } from "#src/testing/exercise-store/builders.js";
 import { addSchedule, newSchedule } from "#src/testing/exercise-store/schedule-builders.js";
 import { openScene } from "./scene.js";
 import { dynamoServer } from "./server.js";
@@ -15,21 +15,17 @@ const LARGE = JSON.stringify("x".repeat(2_000));
 
 interface HeldUp {
   store: DynamoStore;
-  /** Its next query for items of this kind waits from now on, until it is let go. */
-  hold(kind: string): { reached: Promise<void>; letGo: () => void };
+  /** Its requests of this kind that have this text wait from now on, until they are let go. */
+  hold(operation: string, text: string): { reached: Promise<void>; letGo: () => void };
 }
 
 /** A store on a table, some of whose requests can be held up. */
 function openHeldUp(table: string): HeldUp {
   const client = server.client();
-  let held: { kind: string; reach: () => void; gate: Promise<void> } | null = null;
+  let held: { operation: string; text: string; reach: () => void; gate: Promise<void> } | null = null;
   client.middlewareStack.add(
     (next, context) => async (args) => {
-      if (
-        held !== null &&
-        context["commandName"] === "QueryCommand" &&
-        JSON.stringify(args.input).includes(held.kind)
-      ) {
+      if (held !== null && isHeld(held, context["commandName"], args.input)) {
         held.reach();
         await held.gate;
       }
@@ -44,13 +40,17 @@ function openHeldUp(table: string): HeldUp {
   });
   return {
     store,
-    hold(kind) {
+    hold(operation, text) {
       let letGo = (): void => {};
       const gate = new Promise<void>((resolve) => (letGo = resolve));
-      const reached = new Promise<void>((resolve) => (held = { kind, reach: resolve, gate }));
+      const reached = new Promise<void>((resolve) => (held = { operation, text, reach: resolve, gate }));
       return { reached, letGo };
     },
   };
+}
+
+function isHeld({ operation, text }: { operation: string; text: string }, name: unknown, input: object): boolean {
+  return name === `${operation}Command` && JSON.stringify(input).includes(text);
 }
 
 describe("a job that is enqueued under the id of one that is being deleted keeps its input", () => {
@@ -85,7 +85,7 @@ describe("a job that is enqueued under the id of one that is being deleted keeps
     await store.note([{ id: job.id, fence: begun.fence, progress: null, log: [{ at: 1, line: "begun" }] }]);
     await finish(store, begun, "pending");
     const end = await prepare(slow.store, job);
-    const { reached, letGo } = slow.hold("job#");
+    const { reached, letGo } = slow.hold("Query", "job#");
     const ending = end();
     await reached;
     expect(await insertOne(store, job)).toEqual({ status: "inserted" });
@@ -126,11 +126,50 @@ it("a schedule that is put under the name of one that is being removed keeps its
   const { store, table } = await openScene(server);
   await addSchedule(store, { input: LARGE });
   const slow = openHeldUp(table);
-  const { reached, letGo } = slow.hold("slots#");
+  const { reached, letGo } = slow.hold("Query", "slots#");
   const removing = slow.store.removeSchedule("digest");
   await reached;
   expect(await store.putSchedule(newSchedule({ input: LARGE, nextRunAt: 1 }), null)).toBe("put");
   letGo();
   expect(await removing).toBe(true);
   expect((await store.dueSchedules(10)).schedules).toMatchObject([{ name: "digest", input: LARGE }]);
+});
+
+describe("a job whose predecessor of the same id has left its unique key behind", () => {
+  it.each([
+    ["not kept", { keep: false }],
+    ["kept for a while", { keepMs: 1_000 }],
+  ])("can be enqueued: one that completed and was %s", async (_what, outcome) => {
+    const clock = fakeClock();
+    const { store, proxy } = await openScene(server, { clock });
+    const job = newJob({ unique: key("k") });
+    await insertOne(store, job);
+    // Stands for a crash between the two requests.
+    const crash = proxy.refuse("AccessDeniedException", 1, ({ operation, text }) => {
+      return operation === "DeleteItem" && text.includes("key#k");
+    });
+    await finish(store, await claimOne(store), "completed", outcome);
+    crash.end();
+    await clock.advance("5s");
+    expect(await store.get(job.id)).toBeNull();
+    expect(await insertOne(store, job)).toEqual({ status: "inserted" });
+    const other = newJob({ unique: key("k") });
+    expect(await insertOne(store, other)).toEqual({ status: "duplicate", of: job.id, replaced: false });
+  });
+
+  it("keeps the key, though the predecessor lets go of it only then", async () => {
+    const { store, table } = await openScene(server);
+    const slow = openHeldUp(table);
+    const job = newJob({ unique: key("k") });
+    await insertOne(store, job);
+    const leased = await claimOne(slow.store);
+    const { reached, letGo } = slow.hold("DeleteItem", "key#k");
+    const finishing = finish(slow.store, leased, "completed", { keep: false });
+    await reached;
+    expect(await insertOne(store, job)).toEqual({ status: "inserted" });
+    letGo();
+    await finishing;
+    const other = newJob({ unique: key("k") });
+    expect(await insertOne(store, other)).toEqual({ status: "duplicate", of: job.id, replaced: false });
+  });
 });

@@ -1,4 +1,4 @@
-import { isFinished, isLeased, isWaiting, type State } from "../../state.js";
+import { isFinished, isLeased, isWaiting } from "../../state.js";
 import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope, UniqueKey } from "../../store.js";
 import { numberOf } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
@@ -101,10 +101,10 @@ export class Changes {
     const unique: UniqueKey = { key, scope, periodMs: 0, onConflict: "keep" };
     if (item !== null && readHolder(item) === id) {
       const mine = new Change();
-      return [{ put: keyItemOf(id, unique, now), when: mine.when(`#job = ${mine.value(id)}`) }];
+      return [{ put: keyItemOf(job, unique, now), when: mine.when(`#job = ${mine.value(id)}`) }];
     }
     const state = await this.#parts.inserts.keyState(item, now);
-    return state.held ? "held" : state.writes(keyItemOf(id, unique, now));
+    return state.held ? "held" : state.writes(keyItemOf(job, unique, now));
   }
 
   remove(ids: readonly string[], scope: Scope, now: number): Promise<RemoveAnswer[]> {
@@ -164,9 +164,13 @@ function readHolder(key: Parameters<typeof readItem>[0]): string | null {
 }
 
 /** A change of a job that is still what it was when it was read. */
-export function asRead({ fence, state, dueAt }: { fence: number; state: State; dueAt: number | null }): Change {
+export function asRead({ listed, fence, state, dueAt }: JobItem): Change {
   const change = new Change();
-  change.when(`#fence = ${change.value(fence)}`, `#state = ${change.value(state)}`);
+  change.when(
+    `#listed = ${change.value(listed)}`,
+    `#fence = ${change.value(fence)}`,
+    `#state = ${change.value(state)}`,
+  );
   // While it waits, a job is moved without its fence or state changing.
   if (isWaiting(state) && dueAt !== null) change.when(`#due_at = ${change.value(dueAt)}`);
   return change;

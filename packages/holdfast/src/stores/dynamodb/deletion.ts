@@ -27,13 +27,15 @@ function isLeft(found: Item, { fence, listed }: JobItem): boolean {
 
 /** Deletes what a deleted job leaves behind: what it had beside it, and its key in one of these scopes, if still its own. */
 export async function deleteTraces(table: Table, job: JobItem, scopes: readonly string[], now: number): Promise<void> {
-  const { id, key, scope, item, inputAt } = job;
+  const { key, scope, item, inputAt } = job;
   if (inputAt !== null || item["beside"] !== undefined) await deleteBeside(table, job, now);
-  if (key !== null && scope !== null && scopes.includes(scope)) await deleteKey(table, key, id);
+  if (key !== null && scope !== null && scopes.includes(scope)) await deleteKey(table, key, job);
 }
 
-/** Unless it is another job's by now. */
-export async function deleteKey(table: Table, key: string, job: string): Promise<void> {
+/** Unless it is another job's by now, be it one of the same id. */
+export async function deleteKey(table: Table, key: string, { id, listed }: Holder): Promise<void> {
   const change = new Change();
-  await table.delete(uniqueKey(key), change.when(`#job = ${change.value(job)}`));
+  change.when(`#job = ${change.value(id)}`, `#listed = ${change.value(listed)}`);
+  await table.delete(uniqueKey(key), change);
 }
+type Holder = Pick<JobItem, "id" | "listed">;

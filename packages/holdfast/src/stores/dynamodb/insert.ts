@@ -118,7 +118,7 @@ export class Inserts {
       }
       const written = await this.#table.transact([
         { put: newItem(draft), when: isNew(draft) },
-        ...state.writes(keyItemOf(job.id, unique, now)),
+        ...state.writes(keyItemOf({ id: job.id, listed: draft.listed }, unique, now)),
       ]);
       if (written.done) return INSERTED;
       const [job_, key_] = written.failed;
@@ -137,9 +137,10 @@ export class Inserts {
   async keyState(key: Item | null, now: number): Promise<KeyState> {
     if (key === null) return freeKey();
     const [of, scope] = [textOf(key, "job") ?? "", textOf(key, "scope")];
+    // A new job of the holder's own id is written on the condition that there is none: DynamoDB takes no second one.
     const take = (more: TransactItem[] = []): KeyState => ({
       held: false,
-      writes: (item) => [{ put: item, when: sameHolder(key) }, ...more],
+      writes: (item) => [{ put: item, when: sameHolder(key) }, ...(textOf(item, "job") === of ? [] : more)],
     });
     const until = numberOf(key, "until");
     if (scope === "period")
@@ -199,7 +200,7 @@ export class Inserts {
       `#state = ${change.value(before.state)}`,
       `#updated_at = ${change.value(numberOf(holder, "updated_at") ?? 0)}`,
     );
-    const key = keyItemOf(before.id, job.unique, now);
+    const key = keyItemOf(before, job.unique, now);
     // For a scope that ends with the first claim: the first from now on.
     if (job.unique.scope === "waiting") key["fence"] = { N: String(before.fence) };
     const held = new Change();
@@ -262,6 +263,7 @@ function sameHolder(key: Item): Change {
   const change = new Change();
   change.when(
     `#job = ${change.value(textOf(key, "job") ?? "")}`,
+    `#listed = ${change.value(textOf(key, "listed") ?? "")}`,
     `#scope = ${change.value(textOf(key, "scope") ?? "")}`,
   );
   const until = numberOf(key, "until");

@@ -90,12 +90,17 @@ export function newInputAt(token: string): string {
   return `${BESIDE.input}${token}`;
 }
 
-/** The item of a unique key: who holds it, and in which scope. */
-export function keyItemOf(job: string, { key, scope, periodMs }: UniqueKey, now: number): Item {
+/** The item of a unique key: who holds it, since which enqueue, and in which scope. */
+export function keyItemOf(
+  { id, listed }: Pick<JobItem, "id" | "listed">,
+  { key, scope, periodMs }: UniqueKey,
+  now: number,
+): Item {
   const until = scope === "period" ? now + periodMs : null;
   return itemOf({
     ...uniqueKey(key),
-    job,
+    job: id,
+    listed,
     scope,
     until,
     // DynamoDB clears it away some time after that.

@@ -135,7 +135,8 @@ export class Leases {
     if (job === null) return written;
     this.#counts.ended(readItem(job), "completed", now, ttl);
     // The job is done, whatever becomes of its key: whoever wants that takes it from a job that has ended.
-    if (ttl !== null && known?.key != null) await deleteKey(this.#table, known.key, id).catch(() => {});
+    if (ttl !== null && known?.key != null)
+      await deleteKey(this.#table, known.key, { id, listed: known.listed }).catch(() => {});
     return { done: true, old: job };
   }
 

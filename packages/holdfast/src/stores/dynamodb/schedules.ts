@@ -278,7 +278,7 @@ export class Schedules {
         meaning.push({ of: "job", id: draft.job.id, token: draft.token });
         const { unique } = draft.job;
         if (state === null || unique === null) return;
-        for (const write of state.writes(keyItemOf(draft.job.id, unique, now))) {
+        for (const write of state.writes(keyItemOf({ id: draft.job.id, listed: draft.listed }, unique, now))) {
           writes.push(write);
           meaning.push({ of: "key", key: unique.key });
         }
