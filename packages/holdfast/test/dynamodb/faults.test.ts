@@ -1,7 +1,8 @@
 import { job, type EnqueueOptions, type Holdfast, type JobType } from "holdfast";
 import type { Store } from "holdfast/store";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { addAll, claimIds, newJobs } from "#src/testing/exercise-store/builders.js";
+import { add, addAll, claim, claimIds, newJobs, recordOf, SECOND } from "#src/testing/exercise-store/builders.js";
 import { allRecords, assertNothingVanished, History } from "#src/testing/exercise-store/history.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import type { Proxy } from "./proxy.js";
@@ -10,6 +11,7 @@ import { dynamoServer } from "./server.js";
 
 const server = dynamoServer();
 
+const LARGE = JSON.stringify("x".repeat(2_000));
 const WORKERS = 3;
 const PLAIN = 100;
 const KEYED = 60;
@@ -133,6 +135,56 @@ it("a claim that fails for one job hands out the others it has taken", async () 
   fault.end();
   await until("the last one", async () => (await claimIds(store)).includes(unlucky));
   expect(claimed.toSorted()).toEqual(ids.filter((id) => id !== unlucky).toSorted());
+});
+
+it("a claim that cannot read the inputs hands out the jobs that have theirs, and gives the others back unused", async () => {
+  const clock = fakeClock();
+  const { store, proxy } = await openScene(server, { clock, shards: 1 });
+  const small = await add(store);
+  const large = await add(store, { input: LARGE, maxAttempts: 1 });
+  const fault = proxy.refuse("AccessDeniedException", 1, ({ operation }) => operation === "BatchGetItem");
+  expect(await claimIds(store)).toEqual([small]);
+  for (let time = 0; time < 5; time++) {
+    expect(await claimIds(store)).toEqual([]);
+    await clock.advance("5s");
+    await expect(claim(store)).rejects.toMatchObject({ code: "STORE_UNREADABLE" });
+  }
+  expect(await recordOf(store, large)).toMatchObject({ state: "pending", attempt: 0, losses: 0, worker: null });
+  fault.end();
+  await clock.advance("5s");
+  expect(await claim(store)).toMatchObject([
+    { id: large, input: LARGE, attempt: 1, previous: { state: "pending", attempt: 0, exhausted: false } },
+  ]);
+});
+
+it("a job that is asked to be cancelled while its claim fails is cancelled", async () => {
+  const clock = fakeClock();
+  const { store, proxy, direct } = await openScene(server, { clock, shards: 1 });
+  const id = await add(store, { input: LARGE });
+  const reading = proxy.refuse("throttled", 1, ({ operation }) => operation === "BatchGetItem");
+  const claiming = claim(store, { leaseMs: 3 * SECOND });
+  claiming.catch(() => {});
+  await until("the claim to read inputs", () => reading.count > 0);
+  expect(await direct().cancel([id])).toEqual(["requested"]);
+  await expect(claiming).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  reading.end();
+  expect(await recordOf(store, id)).toMatchObject({ state: "claimed" });
+  await clock.advance("1m");
+  expect(await claim(store)).toMatchObject([{ id, cancelRequested: true }]);
+});
+
+it("a claim that is throttled gives up well before its leases would end, and the job is not used up", async () => {
+  const { store, proxy } = await openScene(server, { shards: 1 });
+  const id = await add(store, { maxAttempts: 1 });
+  for (let time = 0; time < 3; time++) {
+    const fault = proxy.refuse("throttled", 1, ({ operation }) => operation === "UpdateItem");
+    const from = performance.now();
+    await expect(claim(store, { leaseMs: 2 * SECOND })).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    expect(performance.now() - from).toBeLessThan(2 * SECOND);
+    fault.end();
+  }
+  expect(await recordOf(store, id)).toMatchObject({ state: "pending", attempt: 0, losses: 0 });
+  expect(await claim(store)).toMatchObject([{ id, attempt: 1, previous: { exhausted: false } }]);
 });
 
 /** The same store; what it says of leases and their ends goes into the history. */

@@ -3,7 +3,7 @@ import type { AttemptRecord, StoredJob } from "../../store.js";
 import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
 import { inputName, type JobItem } from "./items.js";
 import { BESIDE, jobKey, type Key } from "./keys.js";
-import type { Table } from "./table.js";
+import type { Patience, Table } from "./table.js";
 
 /** An entry of a job's history, the `nth` of all. The newest take the places of the oldest. */
 export function attemptItem(id: string, nth: number, record: AttemptRecord): Item {
@@ -60,12 +60,16 @@ function inputEntry(item: Item): [string, string] {
 }
 
 /** The inputs of those jobs that have them elsewhere. */
-export async function inputsOf(table: Table, jobs: readonly Item[]): Promise<Map<string, string>> {
+export async function inputsOf(
+  table: Table,
+  jobs: readonly Item[],
+  patience: Patience = {},
+): Promise<Map<string, string>> {
   const keys = jobs.flatMap((job): Key[] => {
     const at = textOf(job, "input_at");
     return at === null ? [] : [{ pk: textOf(job, "pk") ?? "", sk: at }];
   });
-  return new Map(keys.length === 0 ? [] : (await table.getAll(keys)).map(inputEntry));
+  return new Map(keys.length === 0 ? [] : (await table.getAll(keys, patience)).map(inputEntry));
 }
 
 /**

@@ -6,10 +6,10 @@ import { attemptItem, inputsOf } from "./beside.js";
 import type { Config, ConfigKeeper, Lane } from "./config.js";
 import { Change } from "./expressions.js";
 import { isOurs, newToken } from "./insert.js";
-import { claimedJob, errorFields, readItem, type JobItem } from "./items.js";
+import { claimedJob, errorFields, readItem, waitAgain, type JobItem } from "./items.js";
 import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeIn } from "./keys.js";
 import type { HeldJobs } from "./held.js";
-import type { Table } from "./table.js";
+import type { Patience, Table } from "./table.js";
 
 /** An entry of the live index. Only a hint: the job's item decides. */
 interface Entry {
@@ -66,6 +66,9 @@ const MOST_ROUNDS = 10;
 // An entry that turned out to be wrong is not tried again before it may have been put right.
 const LAG_MS = 3_000;
 const MOST_REMEMBERED = 10_000;
+const LEAST_PATIENCE_MS = 250;
+// Jobs that could not be handed out are not tried again at once: what was in the way may still be.
+const GIVEN_BACK_MS = 5_000;
 
 export class Claims {
   readonly #table: Table;
@@ -93,31 +96,58 @@ export class Claims {
   }
 
   async claim(request: ClaimRequest, now: number): Promise<Claim> {
-    let hunt = await this.#hunt(request, now);
+    const from = performance.now();
+    let hunt = await this.#hunt(request, now, from);
     // Others were quicker with all that was tried: there may be more.
     for (let round = 1; hunt.met && hunt.taken.length === 0 && round <= MOST_ROUNDS; round++) {
       await sleep(random(CONTENDED_MS));
-      hunt = await this.#hunt(request, now);
+      hunt = await this.#hunt(request, now, from);
     }
     if (hunt.failure !== null && hunt.taken.length === 0) throw hunt.failure.error;
     const taken = hunt.taken.toSorted(
       (a, b) => inOrder(a.before, b.before) || (a.entry.order < b.entry.order ? -1 : 1),
     );
-    const inputs = await inputsOf(
-      this.#table,
-      taken.map(({ before }) => before),
-    );
-    const jobs = taken.map(({ before, claim }) => claimedJob(before, claim, inputs));
-    for (const [at, { id, fence }] of jobs.entries()) this.#jobs.claimed(id, fence, (taken[at] as Taken).before);
+    const [kept, inputs] = await this.#withInputs(taken, hunt);
+    const jobs = kept.map(({ before, claim }) => claimedJob(before, claim, inputs));
+    for (const [at, { id, fence }] of jobs.entries()) this.#jobs.claimed(id, fence, (kept[at] as Taken).before);
     const isShort = !hunt.full && jobs.length < request.limit;
     return { at: now, jobs, nextDueAt: isShort && Number.isFinite(hunt.nextDueAt) ? Math.ceil(hunt.nextDueAt) : null };
   }
 
-  async #hunt(request: ClaimRequest, now: number): Promise<Hunt> {
+  /** What was taken, with its inputs. Where those cannot be read, the jobs that have theirs: the others go back. */
+  async #withInputs(taken: readonly Taken[], hunt: Hunt): Promise<[Taken[], Map<string, string>]> {
+    const items = taken.map(({ before }) => before);
+    try {
+      return [[...taken], await inputsOf(this.#table, items, patience(hunt))];
+    } catch (error) {
+      const isWhole = ({ before }: Taken): boolean => before["input_at"] === undefined;
+      await Promise.allSettled(taken.filter((each) => !isWhole(each)).map((each) => this.#giveBack(each, hunt)));
+      const whole = taken.filter(isWhole);
+      if (whole.length === 0) throw error;
+      return [whole, new Map()];
+    }
+  }
+
+  /** A job that was claimed and cannot be handed out was never begun: it keeps its attempt. */
+  async #giveBack({ before, claim }: Taken, { now }: Hunt): Promise<void> {
+    const job = readItem(before);
+    const change = new Change().set({ state: "pending", attempt: claim.previous.attempt, updated_at: now });
+    waitAgain(change, job, now + GIVEN_BACK_MS);
+    change.when(
+      `#fence = ${change.value(claim.fence)}`,
+      `#state = ${change.value("claimed")}`,
+      // Somebody who asked for that meanwhile is told by the next claim.
+      "attribute_not_exists(#cancel_at)",
+    );
+    await this.#table.update(jobKey(job.id), change);
+  }
+
+  async #hunt(request: ClaimRequest, now: number, from: number): Promise<Hunt> {
     const config = await this.#config.read();
     const hunt: Hunt = {
       request,
       now,
+      from,
       token: newToken(),
       taken: [],
       seen: new Set(),
@@ -308,7 +338,7 @@ export class Claims {
   async #take(entry: Entry, hunt: Hunt): Promise<Taken | null> {
     // What the index knows to be leased was lost, and that goes into its history.
     if (entry.heldUntil !== null) {
-      const found = await this.#table.get(jobKey(idOf(entry.pk)));
+      const found = await this.#table.get(jobKey(idOf(entry.pk)), patience(hunt));
       return found === null ? null : this.#takeLost(entry, found, hunt);
     }
     const { request, now, token } = hunt;
@@ -320,7 +350,7 @@ export class Claims {
       `#due_at <= ${change.value(now)}`,
       "#attempt < #max_attempts",
     );
-    const written = await this.#table.update(jobKey(idOf(entry.pk)), change);
+    const written = await this.#table.update(jobKey(idOf(entry.pk)), change, patience(hunt));
     if (written.done) return written.old === null ? null : takenFrom(entry, written.old);
     if (written.found === null) return null;
     if (isOurs(written.found, token)) return takenBefore(entry, written.found);
@@ -352,11 +382,12 @@ export class Claims {
     );
     const taken = takenFrom(entry, found);
     if (!count.lost) {
-      const written = await this.#table.update(jobKey(job.id), change);
+      const written = await this.#table.update(jobKey(job.id), change, patience(hunt));
       return written.done || isOurs(written.found, token) ? taken : null;
     }
     const history = lostAttempt(job, change, now);
-    const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: history }]);
+    const writes = [{ update: jobKey(job.id), change }, { put: history }];
+    const written = await this.#table.transact(writes, patience(hunt));
     if (written.done) return taken;
     const [meanwhile] = written.failed;
     return meanwhile !== undefined && isOurs(meanwhile, token) ? taken : null;
@@ -372,6 +403,8 @@ export class Claims {
 interface Hunt {
   readonly request: ClaimRequest;
   readonly now: number;
+  /** When it began, by this machine's own clock: its leases run from then on. */
+  readonly from: number;
   readonly token: string;
   readonly taken: Taken[];
   readonly seen: Set<string>;
@@ -387,6 +420,11 @@ interface Hunt {
   /** What went wrong: no more are taken, but those that were are not lost for it. */
   failure: { error: unknown } | null;
   nextDueAt: number;
+}
+
+/** A lease that is written when half of it is over is of little use, and one that has ended uses an attempt up. */
+function patience({ request, from }: Hunt): Patience {
+  return { withinMs: Math.max(LEAST_PATIENCE_MS, request.leaseMs / 2 - (performance.now() - from)) };
 }
 
 /** What every claim sets. */

@@ -3,6 +3,7 @@ import { jsonBytes } from "../../json.js";
 import type { State } from "../../state.js";
 import type { AttemptRecord, ClaimedJob, NewJob, StoredError, StoredJob, UniqueKey } from "../../store.js";
 import { itemOf, numberOf, text, textOf, texts, textsOf, type Attribute, type Item } from "./attributes.js";
+import type { Change } from "./expressions.js";
 import { BESIDE, dueKey, endedKey, expiryKey, jobKey, laneKey, listKey, shardOf, timeText, uniqueKey } from "./keys.js";
 
 /**
@@ -175,6 +176,13 @@ export function endedFields(job: Pick<JobItem, "id" | "shard"> & { type?: string
     due: `${timeText(now)}#${job.id}`,
     ...(state === "completed" ? {} : { list: listKey(state, job.type ?? "", job.shard) }),
   };
+}
+
+/** A job that is leased waits again, until `dueAt`. */
+export function waitAgain(change: Change, { listed }: Pick<JobItem, "listed">, dueAt: number): Change {
+  return change
+    .set({ due_at: dueAt, run_at: dueAt, due: dueKey(dueAt, listed) })
+    .remove("held", "worker", "token", "was");
 }
 
 /** Attributes that only a live job has. */

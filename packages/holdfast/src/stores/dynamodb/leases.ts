@@ -6,7 +6,7 @@ import type { Counts } from "./counts.js";
 import { deleteJob, deleteKey, deleteTraces } from "./deletion.js";
 import { Change } from "./expressions.js";
 import { settled } from "./insert.js";
-import { endedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, type JobItem } from "./items.js";
+import { endedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, waitAgain, type JobItem } from "./items.js";
 import { dueKey, jobKey, shardOf } from "./keys.js";
 import type { Table, Written } from "./table.js";
 import type { ConfigKeeper } from "./config.js";
@@ -148,9 +148,7 @@ export class Leases {
       change.set({ finished_at: now, output: to === "completed" ? outcome.output : null });
       change.set(endedFields(job, to, now)).remove(...LIVE_ONLY);
     } else {
-      const dueAt = now + outcome.delayMs;
-      change.set({ due_at: dueAt, run_at: dueAt, due: dueKey(dueAt, job.listed), again: to === "failed" ? 1 : null });
-      change.remove("held", "worker", "token", "was");
+      waitAgain(change, job, now + outcome.delayMs).set({ again: to === "failed" ? 1 : null });
     }
     // A cancellation that was requested meanwhile wins over everything but a completion.
     if (to !== "completed" && job.cancelAt === null) change.when("attribute_not_exists(#cancel_at)");

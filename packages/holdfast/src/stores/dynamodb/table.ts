@@ -35,6 +35,12 @@ export interface TableOptions {
  */
 export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; repeated: boolean };
 
+/** For whom an answer is worth nothing after a while. */
+export interface Patience {
+  /** How long a request is repeated, if not as long as any other. */
+  withinMs?: number;
+}
+
 /** One write of a transaction. */
 export type TransactItem =
   | { put: Item; when?: Change }
@@ -83,8 +89,15 @@ const TIME_MS = 1_000;
 const FIRST_TIMES = 8;
 const GET_AT_ONCE = 100;
 
+/** DynamoDB had no room to read them. */
+const UNREAD = { name: "ProvisionedThroughputExceededException" };
 const INVALID = { name: "ValidationException", $metadata: { httpStatusCode: 400 } };
 
+interface Sending extends Patience {
+  /** False: the request names its table by itself. */
+  names?: boolean;
+  once?: boolean;
+}
 interface Reason {
   Code?: string;
   Message?: string;
@@ -128,8 +141,9 @@ export class Table {
   }
 
   /** With the item as it was. */
-  async update(key: Key, change: Change): Promise<Written> {
-    return this.#conditional("UpdateItem", { Key: keyItem(key), ...change.updateInput, ReturnValues: "ALL_OLD" });
+  async update(key: Key, change: Change, patience: Patience = {}): Promise<Written> {
+    const input = { Key: keyItem(key), ...change.updateInput, ReturnValues: "ALL_OLD" };
+    return this.#conditional("UpdateItem", input, patience);
   }
 
   /** A change without a condition that must not be made twice: if it is not answered, it counts as made. */
@@ -144,8 +158,8 @@ export class Table {
     return isOurs ? { done: true, old: null } : written;
   }
 
-  async get(key: Key): Promise<Item | null> {
-    return (await this.send("GetItem", { Key: keyItem(key), ConsistentRead: true })).Item ?? null;
+  async get(key: Key, patience: Patience = {}): Promise<Item | null> {
+    return (await this.send("GetItem", { Key: keyItem(key), ConsistentRead: true }, patience)).Item ?? null;
   }
 
   async query(request: QueryRequest): Promise<Page> {
@@ -189,23 +203,29 @@ export class Table {
   }
 
   /** Items by their keys, each once, in no order; those that are missing are left out. */
-  async getAll(given: readonly Key[]): Promise<Item[]> {
+  async getAll(given: readonly Key[], patience: Patience = {}): Promise<Item[]> {
     // An entry that moves while an index is walked is met twice, and DynamoDB refuses a request that names a key twice.
     const keys = [...new Map(given.map((key) => [JSON.stringify([key.pk, key.sk]), key])).values()];
     const parts: Key[][] = [];
     for (let from = 0; from < keys.length; from += GET_AT_ONCE) parts.push(keys.slice(from, from + GET_AT_ONCE));
-    return (await Promise.all(parts.map((part) => this.#getSome(part.map(keyItem))))).flat();
+    return (await Promise.all(parts.map((part) => this.#getSome(part.map(keyItem), patience)))).flat();
   }
 
-  async #getSome(keys: Item[]): Promise<Item[]> {
+  async #getSome(keys: Item[], { withinMs = Number.POSITIVE_INFINITY }: Patience): Promise<Item[]> {
     const found: Item[] = [];
     const { name } = this.#options;
+    const from = performance.now();
     let asked = keys;
     for (let round = 0; asked.length > 0; round++) {
       // More than fits into one answer, or than there is capacity for: the rest is asked for again.
       if (round > 0) await pause(round);
+      const leftMs = withinMs - (performance.now() - from);
+      if (round > 0 && leftMs < 0) throw fault(Object.assign(new Error("not all items were read"), UNREAD), this.where);
       const request = { RequestItems: { [name]: { Keys: asked, ConsistentRead: true } } };
-      const { Responses, UnprocessedKeys } = await this.send("BatchGetItem", request, { names: false });
+      const { Responses, UnprocessedKeys } = await this.send("BatchGetItem", request, {
+        names: false,
+        withinMs: leftMs,
+      });
       found.push(...(Responses?.[name] ?? []));
       asked = UnprocessedKeys?.[name]?.Keys ?? [];
     }
@@ -213,12 +233,12 @@ export class Table {
   }
 
   /** All of it or nothing. */
-  async transact(items: readonly TransactItem[]): Promise<Transacted> {
+  async transact(items: readonly TransactItem[], patience: Patience = {}): Promise<Transacted> {
     const name = this.#options.name;
     // A request that is repeated because its answer got lost is known by its token, and answered as before.
     const request = { TransactItems: items.map((item) => transactInput(name, item)), ClientRequestToken: randomUUID() };
     try {
-      await this.send("TransactWriteItems", request, { names: false });
+      await this.send("TransactWriteItems", request, { names: false, ...patience });
       return { done: true };
     } catch (error) {
       const reasons = (error as { CancellationReasons?: Reason[] }).CancellationReasons;
@@ -232,9 +252,10 @@ export class Table {
     }
   }
 
-  async #conditional(operation: string, input: object): Promise<Written> {
+  async #conditional(operation: string, input: object, patience: Patience = {}): Promise<Written> {
     try {
-      const { Attributes } = await this.send(operation, { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" });
+      const request = { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
+      const { Attributes } = await this.send(operation, request, patience);
       return { done: true, old: Attributes ?? null };
     } catch (error) {
       if ((error as Error).name !== "ConditionalCheckFailedException") throw error;
@@ -251,7 +272,7 @@ export class Table {
   async send(
     operation: string,
     input: object,
-    { names = true, once = false }: { names?: boolean; once?: boolean } = {},
+    { names = true, once = false, withinMs = Number.POSITIVE_INFINITY }: Sending = {},
   ): Promise<Answer> {
     const from = performance.now();
     await this.#enter();
@@ -264,13 +285,14 @@ export class Table {
         } catch (error) {
           if (isAnswer(error)) throw Object.assign(error as Met, { repeated });
           const why = passingPart(error);
-          const patience = isUnreached(error) ? UNREACHED_MS : PATIENCE_MS;
+          const patience = Math.min(withinMs, isUnreached(error) ? UNREACHED_MS : PATIENCE_MS);
           if (mayBeDone(why)) {
             if (once) return {};
             repeated = true;
           }
-          if (!isPassing(why) || performance.now() - from > patience) throw fault(error, this.#options.where);
-          await pause(round);
+          const leftMs = patience - (performance.now() - from);
+          if (!isPassing(why) || leftMs < 0) throw fault(error, this.#options.where);
+          await pause(round, leftMs);
         }
       }
     } finally {
@@ -377,8 +399,8 @@ function passingPart(error: unknown): unknown {
 }
 
 /** Random, or all who were turned away come back at once. */
-function pause(round: number): Promise<void> {
-  return sleep(Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** round));
+function pause(round: number, mostMs: number = LONGEST_WAIT_MS): Promise<void> {
+  return sleep(Math.min(mostMs, Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** round)));
 }
 
 export function keyItem({ pk, sk }: Key): Item {

@@ -7,8 +7,8 @@ import { lostAttempt } from "./claim.js";
 import type { ConfigKeeper } from "./config.js";
 import type { Counts } from "./counts.js";
 import { settled } from "./insert.js";
-import { endedFields, errorFields, isGone, LIVE_ONLY, readItem, type JobItem } from "./items.js";
-import { dueKey, endedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, TURNS, endOf } from "./keys.js";
+import { endedFields, errorFields, isGone, LIVE_ONLY, readItem, waitAgain, type JobItem } from "./items.js";
+import { endedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, TURNS, endOf } from "./keys.js";
 import type { Table } from "./table.js";
 
 interface Parts {
@@ -61,11 +61,8 @@ export class Upkeep {
     const used = attemptsUsed(job);
     const to: State = job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
     const change = new Change().set({ state: to, attempt: used, losses: job.losses + 1, updated_at: now });
-    if (to === "pending") {
-      change.set({ due_at: now, run_at: now, due: dueKey(now, job.listed) }).remove("held", "worker", "token", "was");
-    } else {
-      change.set({ finished_at: now, ...endedFields(job, to, now) }).remove(...LIVE_ONLY);
-    }
+    if (to === "pending") waitAgain(change, job, now);
+    else change.set({ finished_at: now, ...endedFields(job, to, now) }).remove(...LIVE_ONLY);
     change.when(
       `#fence = ${change.value(job.fence)}`,
       `#state = ${change.value(job.state)}`,
