@@ -6,6 +6,7 @@ import { inputsOf, wholeJob } from "./beside.js";
 import type { Config, ConfigKeeper } from "./config.js";
 import { isGone, readItem, storedJob } from "./items.js";
 import { classOf, idOf, jobKey, laneKey, LIST_CLASSES, LISTED, LISTED_FORM, LIVE, OWNED, timeText } from "./keys.js";
+import { merged } from "./merging.js";
 import type { Table } from "./table.js";
 
 interface Window {
@@ -95,21 +96,14 @@ export class Queries {
 
   /** The newest of all walks first. */
   async *#merged(walks: readonly AsyncGenerator<Candidate[]>[], wanted: number): AsyncGenerator<Candidate[]> {
-    const heads = await Promise.all(walks.map((walk) => headOf(walk)));
-    let open = heads.filter((head) => head.waiting.length > 0);
-    while (open.length > 0) {
-      const part: Candidate[] = [];
-      while (part.length < Math.min(PAGE, wanted) && open.length > 0) {
-        let newest = open[0] as Head;
-        for (const head of open)
-          if ((head.waiting[0] as Candidate).listed > (newest.waiting[0] as Candidate).listed) newest = head;
-        part.push(newest.waiting.shift() as Candidate);
-        if (newest.waiting.length > 0) continue;
-        await refill(newest);
-        if (newest.waiting.length === 0) open = open.filter((head) => head !== newest);
-      }
+    let part: Candidate[] = [];
+    for await (const entry of merged(walks, (a, b) => a.listed > b.listed)) {
+      part.push(entry);
+      if (part.length < Math.min(PAGE, wanted)) continue;
       yield part;
+      part = [];
     }
+    if (part.length > 0) yield part;
   }
 
   /** Live jobs stand by when they are due, so all of them are looked at to tell the newest. */
@@ -144,23 +138,6 @@ const PAGE = 100;
 interface Candidate {
   pk: string;
   listed: string;
-}
-interface Head {
-  walk: AsyncGenerator<Candidate[]>;
-  waiting: Candidate[];
-}
-
-async function headOf(walk: AsyncGenerator<Candidate[]>): Promise<Head> {
-  const head: Head = { walk, waiting: [] };
-  await refill(head);
-  return head;
-}
-async function refill(head: Head): Promise<void> {
-  while (head.waiting.length === 0) {
-    const next = await head.walk.next();
-    if (next.done === true) return;
-    head.waiting = [...next.value];
-  }
 }
 
 function candidate(item: Item): Candidate {

@@ -1,0 +1,114 @@
+import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
+import { expect, it, onTestFinished } from "vitest";
+import { addAll, claim, newJobs } from "#src/testing/exercise-store/builders.js";
+import { Meter } from "./meter.js";
+import { openScene } from "./scene.js";
+import { dynamoServer } from "./server.js";
+
+const server = dynamoServer();
+
+const HOUR = 3_600_000;
+
+/** As maintenance does: chunk after chunk, until one is not full. */
+async function purgeAll(store: DynamoStore, keep: number | null, limit: number): Promise<number[]> {
+  const chunks: number[] = [];
+  do chunks.push(await store.purge({ state: "cancelled", before: null, keep, limit }));
+  while (chunks.at(-1) === limit);
+  return chunks;
+}
+
+it("retention goes on while there is more to delete, though indexes still show what was deleted before", async () => {
+  const { store, proxy } = await openScene(server, { shards: 4 });
+  proxy.lag(0);
+  const ids = await addAll(store, newJobs(200, { delayMs: HOUR }));
+  await store.cancel(ids);
+  // From now on no index hears of anything.
+  proxy.lag(HOUR);
+  expect(await purgeAll(store, null, 50)).toEqual([50, 50, 50, 50, 0]);
+});
+
+it("of a state that is kept by number, the newest so many are kept, though indexes still show what was deleted", async () => {
+  const { store, proxy } = await openScene(server, { shards: 4 });
+  proxy.lag(0);
+  const ids = await addAll(store, newJobs(60, { delayMs: HOUR }));
+  for (const id of ids) await store.cancel([id]);
+  proxy.lag(HOUR);
+  expect(await purgeAll(store, 15, 20)).toEqual([20, 20, 5]);
+  expect(await purgeAll(store, 15, 20)).toEqual([0]);
+  const left = await Promise.all(ids.map(async (id) => (await store.get(id)) !== null));
+  expect(left.map((isLeft, at) => (isLeft ? at : null)).filter((at) => at !== null)).toEqual(
+    Array.from({ length: 15 }, (_, nth) => 45 + nth),
+  );
+});
+
+it("of a state that is kept by number, no more entries are read than are kept and deleted, and those kept once", async () => {
+  const { meter, store } = await openMetered();
+  const ids = await addAll(store, newJobs(120, { delayMs: HOUR }));
+  await store.cancel(ids);
+  meter.reset();
+  expect(await purgeAll(store, 20, 20)).toEqual([20, 20, 20, 20, 20, 0]);
+  // Once for the newest, once a chunk.
+  expect(meter.requests.get("Query")).toBeLessThanOrEqual(1 + 6);
+});
+
+it("a look for stale leases behind a long queue is cut short, and the next goes on from there", async () => {
+  const { table, store: direct } = await openScene(server, { shards: 1 });
+  await addAll(direct, newJobs(130));
+  const [stale] = await addAll(direct, newJobs(1, { type: "stale" }));
+  // A lease that is over as it begins.
+  expect(await claim(direct, { types: ["stale"], leaseMs: -10_000 })).toMatchObject([{ id: stale }]);
+  const client = server.client();
+  let pages = 0;
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const input = args.input as { IndexName?: string; Limit?: number };
+      if (input.IndexName === undefined) return next(args);
+      // As if there were a hundred times as many: a page of thousands.
+      input.Limit = 40;
+      pages++;
+      const result = await next(args);
+      const answer = result.output as { Items?: unknown[] };
+      answer.Items = answer.Items?.flatMap((item) => Array.from({ length: 100 }, () => item)) ?? [];
+      return result;
+    },
+    { step: "initialize", name: "a long queue" },
+  );
+  const store = dynamodb({ client, table, shards: 1 });
+  onTestFinished(async () => {
+    await store.close();
+    client.destroy();
+  });
+  expect(await store.expireStale(10)).toEqual([]);
+  expect(pages).toBe(3);
+  expect(await store.expireStale(10)).toMatchObject([{ id: stale, to: "pending" }]);
+  // The rest, and what is left of the look from the beginning on.
+  expect(pages).toBeLessThanOrEqual(3 + 4);
+  expect(await store.expireStale(10)).toEqual([]);
+});
+
+it("stale leases are laid down so many at a time, and no queue is read anew for each time", async () => {
+  const { meter, store } = await openMetered();
+  await addAll(store, newJobs(50));
+  expect(await claim(store, { leaseMs: -10_000 })).toHaveLength(50);
+  meter.reset();
+  const times: number[] = [];
+  do times.push((await store.expireStale(20)).length);
+  while (times.at(-1) === 20);
+  expect(times).toEqual([20, 20, 10]);
+  expect(meter.requests.get("Query")).toBeLessThanOrEqual(4);
+});
+
+/** A store with one shard, whose requests are counted. */
+async function openMetered(): Promise<{ meter: Meter; store: DynamoStore }> {
+  const meter = new Meter();
+  const client = meter.watch(server.client());
+  const table = server.newTable();
+  const store = dynamodb({ client, table, shards: 1 });
+  onTestFinished(async () => {
+    await store.close();
+    client.destroy();
+    await server.drop(table);
+  });
+  await store.migrate();
+  return { meter, store };
+}
