@@ -1,8 +1,9 @@
 import { holdfast, HoldfastError, type InvalidOption } from "holdfast";
 import { dynamodb } from "holdfast/dynamodb";
-import type { Store } from "holdfast/store";
+import type { ClaimedJob, Note, Store } from "holdfast/store";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { LIMITS } from "#src/defaults.js";
+import { addAll, claim, newJob, newJobs, recordOf } from "#src/testing/exercise-store/builders.js";
 import { freePort } from "../postgres/server.js";
 import { startProxy, type Proxy } from "./proxy.js";
 import { openScene } from "./scene.js";
@@ -169,4 +170,28 @@ it("an item near 400 KB is stored, one above is refused with the reason, and the
   });
   expect((await recordOf(store, jobs[1]?.id ?? "")).input).toHaveLength(most - 200);
   expect(await store.get(jobs[2]?.id ?? "")).toBeNull();
+});
+
+it("lines of a log that do not fit into one item are kept all the same, and no other job's lines are hurt", async () => {
+  const { store } = await openScene(server, { shards: 1 });
+  await addAll(store, newJobs(3));
+  const [large, tooLarge, small] = await claim(store);
+  const noteOf = (job: ClaimedJob | undefined, lines: string[]): Note => ({
+    id: job?.id ?? "",
+    fence: job?.fence ?? 0,
+    progress: { fraction: 0.5, note: null },
+    log: lines.map((line, at) => ({ at, line })),
+  });
+  // Six bytes each as JSON.
+  const lines = Array.from({ length: LIMITS.logLines }, (_, nth) => `${nth} ${"\u0001".repeat(LIMITS.logLineLength)}`);
+  await store.note([noteOf(large, lines), noteOf(tooLarge, ["x".repeat(500_000)]), noteOf(small, ["once"])]);
+  const logOf = async (job: ClaimedJob | undefined): Promise<string[]> =>
+    (await recordOf(store, job?.id ?? "")).log.map(({ line }) => line);
+  expect(await logOf(large)).toEqual(lines);
+  expect(await logOf(small)).toEqual(["once"]);
+  // Longer than any that the engine passes on.
+  const [cut] = await logOf(tooLarge);
+  expect(cut).toMatch(/^x+…$/);
+  await store.note([noteOf(large, ["the last"])]);
+  expect(await logOf(large)).toEqual([...lines.slice(1), "the last"]);
 });

@@ -1,4 +1,5 @@
 import { LIMITS } from "../../defaults.js";
+import { jsonBytes } from "../../json.js";
 import type { AttemptRecord, StoredJob } from "../../store.js";
 import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
 import { inputName, type JobItem } from "./items.js";
@@ -13,14 +14,39 @@ export function attemptItem(id: string, nth: number, record: AttemptRecord): Ite
 
 export type LogLines = StoredJob["log"];
 
+// An item may hold as many lines as are kept: as many more must come before none of them is among the last.
+const PLACES = 2 * LIMITS.logLines;
+// What lines of a log weigh in one item at most, as JSON.
+const LINES_BYTES = 300 * 1024;
+
 /**
- * Lines of a job's log, of which `before` came first. What is no longer among the last is written over, sooner or later:
- * the places are as many as lines are kept.
+ * Lines of a job's log, of which `before` came first; in as many items as they need. What is no longer among the last is
+ * written over, sooner or later.
  */
-export function logItem(id: string, before: number, lines: LogLines): Item {
+export function logItems(id: string, before: number, lines: LogLines): Item[] {
   const { pk } = jobKey(id);
-  const kept = lines.slice(-LIMITS.logLines);
-  return itemOf({ pk, sk: `${BESIDE.log}${before % LIMITS.logLines}`, nth: before, lines: JSON.stringify(kept) });
+  const first = Math.max(0, lines.length - LIMITS.logLines);
+  const parts: { nth: number; lines: LogLines[number][] }[] = [];
+  let left = 0;
+  for (const [at, line] of lines.entries()) {
+    if (at < first) continue;
+    const kept = fitting(line);
+    left -= jsonBytes(JSON.stringify(kept)) + 1;
+    if (left < 0) {
+      parts.push({ nth: before + at, lines: [] });
+      left = LINES_BYTES - jsonBytes(JSON.stringify(kept)) - 1;
+    }
+    parts.at(-1)?.lines.push(kept);
+  }
+  return parts.map(({ nth, lines: part }) =>
+    itemOf({ pk, sk: `${BESIDE.log}${nth % PLACES}`, nth, lines: JSON.stringify(part) }),
+  );
+}
+
+/** A line alone may be too long for an item. A character of JSON is six bytes at most. */
+function fitting(line: LogLines[number]): LogLines[number] {
+  const most = LINES_BYTES / 6 - 100;
+  return line.line.length <= most ? line : { ...line, line: `${line.line.slice(0, most - 1).toWellFormed()}…` };
 }
 
 export interface WholeJob {

@@ -1,10 +1,11 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../state.js";
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import { numberOf, type Item } from "./attributes.js";
-import { attemptItem, logItem } from "./beside.js";
+import { attemptItem, logItems } from "./beside.js";
 import type { Counts } from "./counts.js";
 import { deleteJob, deleteKey, deleteTraces } from "./deletion.js";
 import { Change } from "./expressions.js";
+import { isItemsFault } from "./faults.js";
 import { settled } from "./insert.js";
 import { endedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, waitAgain, type JobItem } from "./items.js";
 import { dueKey, jobKey, shardOf } from "./keys.js";
@@ -180,7 +181,7 @@ export class Leases {
   }
 
   async note(notes: readonly Note[], now: number): Promise<void> {
-    await settled(notes.map((note) => this.#noteOne(note, now)));
+    await settled(notes.map((note) => this.#noteOne(note, now).catch(dropUnfit)));
   }
 
   async #noteOne({ progress, log, ...lease }: Note, now: number): Promise<void> {
@@ -194,8 +195,14 @@ export class Leases {
     if (!written.done || written.old === null || log.length === 0) return;
     const known = this.#jobs.of(lease);
     if (known !== undefined) known.plain = false;
-    await this.#table.put(logItem(lease.id, numberOf(written.old, "lines") ?? 0, log));
+    const items = logItems(lease.id, numberOf(written.old, "lines") ?? 0, log);
+    await settled(items.map((item) => this.#table.put(item)));
   }
+}
+
+/** What DynamoDB takes in no form is not kept: whoever repeats it for that would write the others' lines once more. */
+function dropUnfit(error: unknown): void {
+  if (!isItemsFault(error)) throw error;
 }
 
 /** If the lease is held: nothing but the fence decides, even past its end. */
