@@ -1,3 +1,4 @@
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { add, claim, claimOne, claimRequest, MINUTE, recordOf, SECOND } from "#src/testing/exercise-store/builders.js";
 import { openScene } from "./scene.js";
@@ -62,4 +63,25 @@ it("where DynamoDB's time is another than this machine's, jobs are due by Dynamo
   const due = await add(store, { runAt: realNow() + 6 * MINUTE });
   await add(store, { runAt: realNow() + 8 * MINUTE });
   expect((await claim(store)).map((job) => job.id)).toEqual([due]);
+});
+
+describe("a turn that was taken by a machine whose clock is ahead", () => {
+  const EVERY_MS = MINUTE;
+  it.each([300, SECOND, 50 * SECOND])("by %i ms is taken by nobody else", async (aheadMs) => {
+    const [clock, ahead] = [fakeClock(), fakeClock()];
+    await ahead.advance(aheadMs);
+    const { store, again } = await openScene(server, { clock });
+    expect(await again({ clock: ahead }).turn("purge", EVERY_MS)).toBe(true);
+    expect(await store.turn("purge", EVERY_MS)).toBe(false);
+    await clock.advance(EVERY_MS + aheadMs);
+    expect(await store.turn("purge", EVERY_MS)).toBe(true);
+  });
+
+  it("by more than a turn lasts holds nobody up", async () => {
+    const [clock, ahead] = [fakeClock(), fakeClock()];
+    await ahead.advance(10 * EVERY_MS);
+    const { store, again } = await openScene(server, { clock });
+    expect(await again({ clock: ahead }).turn("purge", EVERY_MS)).toBe(true);
+    expect(await store.turn("purge", EVERY_MS)).toBe(true);
+  });
 });

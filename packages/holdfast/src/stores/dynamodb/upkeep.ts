@@ -199,9 +199,9 @@ export class Upkeep {
 
   async turn(name: string, everyMs: number, now: number): Promise<boolean> {
     const change = new Change().set({ at: now });
-    change.when(
-      `attribute_not_exists(#at) OR #at <= ${change.value(now - Math.round(everyMs))} OR #at > ${change.value(now)}`,
-    );
+    // One that lies ahead was taken by a clock that is: the next comes after it. Far ahead, that clock was wrong.
+    const [since, ahead] = [now - Math.round(everyMs), now + Math.round(everyMs) + this.#marginMs];
+    change.when(`attribute_not_exists(#at) OR #at <= ${change.value(since)} OR #at > ${change.value(ahead)}`);
     const written = await this.#table.update({ pk: TURNS, sk: name }, change);
     return written.done || (written.repeated && numberOf(written.found ?? {}, "at") === now);
   }
