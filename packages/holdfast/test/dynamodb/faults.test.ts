@@ -1,13 +1,25 @@
+import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { job, type EnqueueOptions, type Holdfast, type JobType } from "holdfast";
+import { dynamodb } from "holdfast/dynamodb";
 import type { Store } from "holdfast/store";
 import { fakeClock } from "holdfast/testing";
-import { describe, expect, it } from "vitest";
-import { add, addAll, claim, claimIds, newJobs, recordOf, SECOND } from "#src/testing/exercise-store/builders.js";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  add,
+  addAll,
+  claim,
+  claimIds,
+  finish,
+  newJobs,
+  recordOf,
+  SECOND,
+} from "#src/testing/exercise-store/builders.js";
 import { allRecords, assertNothingVanished, History } from "#src/testing/exercise-store/history.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { Meter } from "./meter.js";
 import type { Proxy } from "./proxy.js";
 import { openClient, openScene } from "./scene.js";
-import { dynamoServer } from "./server.js";
+import { dynamoServer, REGION } from "./server.js";
 
 const server = dynamoServer();
 
@@ -135,6 +147,30 @@ it("a claim that fails for one job hands out the others it has taken", async () 
   fault.end();
   await until("the last one", async () => (await claimIds(store)).includes(unlucky));
   expect(claimed.toSorted()).toEqual(ids.filter((id) => id !== unlucky).toSorted());
+});
+
+it("a worker alone does not try again for what it has had, though the indexes have not heard of it", async () => {
+  const { store, proxy, table } = await openScene(server, { shards: 4 });
+  proxy.lag(0);
+  await addAll(store, newJobs(60));
+  // From now on no index hears of anything.
+  proxy.lag(3_600 * SECOND);
+  const meter = new Meter();
+  const client = meter.watch(new DynamoDBClient({ region: REGION, endpoint: proxy.endpoint }));
+  const worker = dynamodb({ client, table });
+  onTestFinished(async () => {
+    await worker.close();
+    client.destroy();
+  });
+  let done = 0;
+  await until("all to be done", async () => {
+    const jobs = await claim(worker, { limit: 10 });
+    for (const each of jobs) await finish(worker, each, "completed", { keepMs: 60 * SECOND });
+    done += jobs.length;
+    return done === 60;
+  });
+  expect(await claim(worker)).toEqual([]);
+  expect(meter.lost).toBe(0);
 });
 
 it("a claim that cannot read the inputs hands out the jobs that have theirs, and gives the others back unused", async () => {

@@ -65,7 +65,6 @@ const PLACES = 2 ** 32;
 const MOST_ROUNDS = 10;
 // An entry that turned out to be wrong is not tried again before it may have been put right.
 const LAG_MS = 3_000;
-const MOST_REMEMBERED = 10_000;
 const LEAST_PATIENCE_MS = 250;
 // Jobs that could not be handed out are not tried again at once: what was in the way may still be.
 const GIVEN_BACK_MS = 5_000;
@@ -75,7 +74,6 @@ export class Claims {
   readonly #config: ConfigKeeper;
   readonly #jobs: HeldJobs;
   readonly #marginMs: number;
-  readonly #later = new Map<string, number>();
   readonly #underWay = new Set<Hunt>();
   /** Where this process begins, among the shards and within one: others most likely begin elsewhere. */
   #shard = random(1_000);
@@ -295,7 +293,7 @@ export class Claims {
       }
       const freeAt = Math.max(
         entry.heldUntil === null ? 0 : entry.heldUntil + this.#marginMs,
-        this.#later.get(entry.spot) ?? 0,
+        this.#jobs.passedByUntil(idOf(entry.pk), entry.spot),
       );
       if (freeAt > now) hunt.nextDueAt = Math.min(hunt.nextDueAt, freeAt);
       // A job that moves while the pages are read may stand on two of them.
@@ -328,8 +326,11 @@ export class Claims {
       for (const tried of await Promise.allSettled(some.map((entry) => this.#take(entry, hunt)))) {
         if (tried.status === "rejected") hunt.failure ??= { error: tried.reason };
         else if (tried.value !== null) {
+          const { entry } = tried.value;
           hunt.taken.push(tried.value);
-          hunt.bytes += tried.value.entry.bytes;
+          hunt.bytes += entry.bytes;
+          // The index may not know for a while, and would have us try for our own.
+          this.#jobs.passBy(idOf(entry.pk), entry.spot, hunt.now + hunt.request.leaseMs + this.#marginMs);
         }
       }
     }
@@ -365,7 +366,7 @@ export class Claims {
     if (!isOver) {
       // Somebody has it, or it has ended, and the index does not know yet: as long as the entry stays, so does that.
       const until = job.dueAt !== null && isLeased(job.state) ? job.dueAt + this.#marginMs : now + LAG_MS;
-      this.#remember(entry.spot, until);
+      this.#jobs.passBy(job.id, entry.spot, until);
       return null;
     }
     const count = countClaim(job);
@@ -391,11 +392,6 @@ export class Claims {
     if (written.done) return taken;
     const [meanwhile] = written.failed;
     return meanwhile !== undefined && isOurs(meanwhile, token) ? taken : null;
-  }
-
-  #remember(spot: string, until: number): void {
-    if (this.#later.size >= MOST_REMEMBERED) this.#later.clear();
-    this.#later.set(spot, until);
   }
 }
 

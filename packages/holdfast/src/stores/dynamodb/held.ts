@@ -15,10 +15,15 @@ export interface HeldJob {
 }
 
 const MOST = 100_000;
+const MOST_PASSED_BY = 10_000;
 
-/** The jobs that were claimed here and not settled yet. Only a help: what is not known is read. */
+/**
+ * The jobs that were claimed here and not settled yet, and entries of the index that are out of date. Only a help: what is
+ * not known is read, or tried.
+ */
 export class HeldJobs {
   readonly #jobs = new Map<string, HeldJob>();
+  readonly #passedBy = new Map<string, { spot: string; until: number }>();
 
   claimed(id: string, fence: number, item: Item): void {
     if (this.#jobs.size >= MOST) this.#jobs.clear();
@@ -36,5 +41,23 @@ export class HeldJobs {
 
   over({ id }: { id: string }): void {
     this.#jobs.delete(id);
+  }
+
+  /** The job is not to be had before then, as long as its entry stands where it does. */
+  passBy(id: string, spot: string, until: number): void {
+    this.#passedBy.delete(id);
+    const [oldest] = this.#passedBy.size >= MOST_PASSED_BY ? this.#passedBy.keys() : [];
+    if (oldest !== undefined) this.#passedBy.delete(oldest);
+    this.#passedBy.set(id, { spot, until });
+  }
+
+  passedByUntil(id: string, spot: string): number {
+    const known = this.#passedBy.get(id);
+    return known?.spot === spot ? known.until : 0;
+  }
+
+  /** The job may be had again, and its entry stand where it stood before. */
+  waits({ id }: { id: string }): void {
+    this.#passedBy.delete(id);
   }
 }

@@ -87,7 +87,14 @@ export class Leases {
   }
 
   settle(outcomes: readonly Outcome[], now: number): Promise<SettleAnswer[]> {
-    return settled(outcomes.map((outcome) => this.#settleOne(outcome, now)));
+    return settled(
+      outcomes.map(async (outcome) => {
+        const answer = await this.#settleOne(outcome, now);
+        // What has completed never waits again.
+        if (outcome.to !== "completed") this.#jobs.waits(outcome);
+        return answer;
+      }),
+    );
   }
 
   async #settleOne(outcome: Outcome, now: number): Promise<SettleAnswer> {
