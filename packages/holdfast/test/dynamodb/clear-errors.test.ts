@@ -1,9 +1,18 @@
+import { UpdateItemCommand } from "@aws-sdk/client-dynamodb";
 import { holdfast, HoldfastError, type InvalidOption } from "holdfast";
 import { dynamodb } from "holdfast/dynamodb";
-import type { ClaimedJob, Note, Store } from "holdfast/store";
+import type { ClaimedJob, Note, Store, StoredSchedule } from "holdfast/store";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { LIMITS } from "#src/defaults.js";
 import { addAll, claim, newJob, newJobs, recordOf } from "#src/testing/exercise-store/builders.js";
+import {
+  addSchedules,
+  firedAll,
+  firingFor,
+  firingOf,
+  jobSlot,
+  scheduleOf,
+} from "#src/testing/exercise-store/schedule-builders.js";
 import { freePort } from "../postgres/server.js";
 import { startProxy, type Proxy } from "./proxy.js";
 import { openScene } from "./scene.js";
@@ -194,4 +203,44 @@ it("lines of a log that do not fit into one item are kept all the same, and no o
   expect(cut).toMatch(/^x+…$/);
   await store.note([noteOf(large, ["the last"])]);
   expect(await logOf(large)).toEqual([...lines.slice(1), "the last"]);
+});
+
+it("more types than fit: jobs of new ones are refused with the limit and what to do, and the others are stored", async () => {
+  const { store, table } = await openScene(server, { shards: 1 });
+  await addAll(store, [newJob({ type: "known" }), newJob({ type: "other" })]);
+  const client = server.client();
+  onTestFinished(() => client.destroy());
+  // Stands for thousands of names: there is room for a dozen more.
+  await client.send(
+    new UpdateItemCommand({
+      TableName: table,
+      Key: { pk: { S: "config" }, sk: { S: "config" } },
+      UpdateExpression: "SET thousands = :names",
+      ExpressionAttributeValues: { ":names": { S: "x".repeat(406_000) } },
+    }),
+  );
+  const types = Array.from({ length: LIMITS.firedSlots }, (_, nth) => String(nth).padStart(200, "t"));
+  const answers = await store.insert(["known", ...types, "other"].map((type) => newJob({ type })));
+  expect(answers.map((answer) => (answer === "busy" ? answer : answer.status))).toEqual([
+    "inserted",
+    ...types.map(() => "refused"),
+    "inserted",
+  ]);
+  expect(answers[1]).toMatchObject({
+    reason: "not stored",
+    error: expect.stringMatching(/types, queues and priorities .+ 409600 bytes.+ use fewer, .+ by user or tags/),
+  });
+  expect(await claim(store)).toHaveLength(2 + 2);
+
+  const [fired, missed] = (await addSchedules(store, ["fired", "missed"], { nextRunAt: 1_000 })) as [
+    StoredSchedule,
+    StoredSchedule,
+  ];
+  const firing = firingFor(fired, [1_000], { type: "known" });
+  const slots = types.map((type, nth) => jobSlot("missed", 1_000 + nth, { type }));
+  const [good, bad] = await store.fire([firing, firingOf(missed, { lastSlot: 2_000, nextRunAt: 3_000, slots })]);
+  expect(good).toEqual(firedAll(firing));
+  expect(bad).toEqual({ status: "fired", slots: types.map(() => ({ job: null, heldBy: null })) });
+  const [kept] = (await scheduleOf(store, "missed")).slots;
+  expect(kept).toMatchObject({ job: null, reason: expect.stringMatching(/^refused: .+ use fewer/) });
 });

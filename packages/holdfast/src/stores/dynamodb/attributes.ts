@@ -60,6 +60,8 @@ export function attributeOf(value: Attribute | string | number | boolean): Attri
   }
 }
 
+/** What an item may weigh: DynamoDB refuses more. */
+export const MOST_BYTES: number = 400 * 1024;
 const NUMBER_BYTES = 21;
 
 /** The size that counts against DynamoDB's limit: names and values, in UTF-8. An upper bound. */

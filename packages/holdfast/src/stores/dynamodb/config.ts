@@ -1,9 +1,11 @@
 import { LIMITS } from "../../defaults.js";
+import { HoldfastError } from "../../errors.js";
 import type { QueueRecord } from "../../store.js";
-import { itemOf, numberOf, numbersOf, type Item } from "./attributes.js";
+import { itemOf, MOST_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
+import { isItemsFault } from "./faults.js";
 import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "./keys.js";
-import type { Table } from "./table.js";
+import type { Table, Written } from "./table.js";
 
 export interface Lane {
   queue: string;
@@ -23,6 +25,27 @@ const FRESH_MS = 3_600_000;
 const UNUSED_MS = 172_800_000;
 const MOST_KNOWN = 10_000;
 const LOOKED_MS = 60_000;
+
+/** What of a job must be known to all. */
+type Named = Lane & { type: string };
+/** Where jobs may be put, and which of them may not. */
+export interface Ensured<Job> {
+  shards: number;
+  refused: ReadonlyMap<Job, string>;
+}
+
+/** There are more queues, priorities and types than fit where all processes look for them. */
+class NamesFull extends HoldfastError {
+  constructor(cause: unknown) {
+    super(
+      "NOT_STORED",
+      `the names of all types, queues and priorities in use stand in one item of DynamoDB, which holds ${MOST_BYTES} bytes, ` +
+        "and this one does not fit any more; use fewer, and tell customers apart by user or tags. " +
+        "What nobody has used for two days, and is empty, is forgotten",
+      { cause },
+    );
+  }
+}
 
 /** Sees to it that jobs are written only where claims and lists look. */
 export class ConfigKeeper {
@@ -63,10 +86,10 @@ export class ConfigKeeper {
   }
 
   /**
-   * The shards that jobs and schedules may be put in, once these and lanes and types are known to all. Shards are never fewer than somebody has said: what is in
-   * them would not be found.
+   * The shards that jobs and schedules may be put in, once these and lanes and types are known to all. Shards are never
+   * fewer than somebody has said: what is in them would not be found.
    */
-  async ensure(jobs: readonly (Lane & { type: string })[], now: number): Promise<number> {
+  async ensure(jobs: readonly Named[], now: number): Promise<number> {
     const names = new Map<string, [field: string, name: string]>();
     for (const { queue, priority, type } of jobs) {
       if (Math.abs(priority) <= LIMITS.priority)
@@ -85,6 +108,20 @@ export class ConfigKeeper {
     return this.#shards;
   }
 
+  /** The same for jobs of which some may be refused, with the reason: there is no room for their queue or type. */
+  async ensureEach<Job extends Named>(jobs: readonly Job[], now: number): Promise<Ensured<Job>> {
+    try {
+      return { shards: await this.ensure(jobs, now), refused: new Map() };
+    } catch (error) {
+      if (!(error instanceof NamesFull)) throw error;
+      const item = (await this.#table.get(CONFIG)) ?? {};
+      const [lanes, types] = [numbersOf(item, "lanes"), numbersOf(item, "types")];
+      const isThere = (job: Job): boolean => lanes.has(laneName(job)) && types.has(job.type);
+      const refused = new Map(jobs.filter((job) => !isThere(job)).map((job) => [job, error.message]));
+      return { shards: await this.ensure(jobs.filter(isThere), now), refused };
+    }
+  }
+
   /** Never more than this many at once: an expression has its limits. */
   async #say(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<void> {
     for (let from = 0; from === 0 || from < paths.length; from += SAID_AT_ONCE) {
@@ -100,10 +137,18 @@ export class ConfigKeeper {
       const change = new NamedChange().when("attribute_exists(#pk)");
       for (const [field, name] of paths) change.setIn(field, name, now);
       if (paths.length === 0) change.setTo("shards", "#shards");
-      const { done, ...met } = await this.#table.update(CONFIG, change);
+      const { done, ...met } = await this.#write(change);
       if (done) return "old" in met ? (met.old ?? {}) : {};
       if (trial > 0) throw new Error("the item with the lanes cannot be written");
       await this.create();
+    }
+  }
+
+  async #write(change: Change): Promise<Written> {
+    try {
+      return await this.#table.update(CONFIG, change);
+    } catch (error) {
+      throw isItemsFault(error) ? new NamesFull(error) : error;
     }
   }
 
@@ -126,7 +171,7 @@ export class ConfigKeeper {
 
   async pause(queue: string, now: number): Promise<void> {
     const change = new NamedChange().when("attribute_exists(#pk)").setIn("paused", queue, now);
-    if ((await this.#table.update(CONFIG, change)).done) return;
+    if ((await this.#write(change)).done) return;
     await this.create();
     await this.pause(queue, now);
   }

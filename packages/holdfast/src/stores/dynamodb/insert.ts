@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../defaults.js";
 import { isFinished, isWaiting } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
-import { itemBytes, numberOf, textOf, type Item } from "./attributes.js";
+import { itemBytes, MOST_BYTES, numberOf, textOf, type Item } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
 import { Change } from "./expressions.js";
 import { isItemsFault } from "./faults.js";
@@ -21,8 +21,6 @@ import {
 import { jobKey, newListedKey, uniqueKey } from "./keys.js";
 import type { Table, TransactItem } from "./table.js";
 
-/** What an item may weigh: DynamoDB refuses more. */
-export const MOST_BYTES: number = 400 * 1024;
 const MOST_TRIES = 20;
 
 type Keyed = NewJob & { unique: UniqueKey };
@@ -42,12 +40,12 @@ export class Inserts {
   }
 
   async insert(jobs: readonly NewJob[], now: number): Promise<InsertAnswer[]> {
-    const shards = await this.#config.ensure(jobs, now);
+    const { shards, refused } = await this.#config.ensureEach(jobs, now);
     const answers: InsertAnswer[] = [];
     // All in their order, which they are listed in.
     const drafts = jobs.map((job) => this.draftOf(job, shards, now));
     for (const round of roundsOf(jobs)) {
-      const some = await settled(round.map((at) => this.#insertOne(drafts[at] as Draft)));
+      const some = await settled(round.map((at) => this.#insertOne(drafts[at] as Draft, refused)));
       for (const [index, at] of round.entries()) answers[at] = some[index] as InsertAnswer;
     }
     return answers;
@@ -67,8 +65,8 @@ export class Inserts {
     };
   }
 
-  async #insertOne(draft: Draft): Promise<InsertAnswer> {
-    const refusal = refusalOf(draft);
+  async #insertOne(draft: Draft, refused: ReadonlyMap<NewJob, string>): Promise<InsertAnswer> {
+    const refusal = refusalOf(draft, refused);
     if (refusal !== null) return refusal;
     try {
       await this.writeInput(draft);
@@ -273,9 +271,11 @@ function sameHolder(key: Item): Change {
 type Refusal = InsertAnswer & { status: "refused"; reason: "not stored" };
 
 /** Why a job cannot be stored. Elsewhere the database says so; DynamoDB takes anything that fits. */
-export function refusalOf(draft: Draft): Refusal | null {
+export function refusalOf(draft: Draft, unnamed: ReadonlyMap<NewJob, string>): Refusal | null {
   const { maxAttempts, priority } = draft.job;
   const refused = (error: string): Refusal => ({ status: "refused", reason: "not stored", error });
+  const problem = unnamed.get(draft.job);
+  if (problem !== undefined) return refused(problem);
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
     return refused(`maxAttempts: ${maxAttempts} is not a number from 1`);
   if (!Number.isInteger(priority) || Math.abs(priority) > LIMITS.priority)

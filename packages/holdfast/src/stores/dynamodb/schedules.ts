@@ -16,22 +16,12 @@ import type {
   SlotReason,
   StoredSchedule,
 } from "../../store.js";
-import { itemBytes, itemOf, numberOf, textOf, texts, textsOf, type Item } from "./attributes.js";
+import { itemBytes, itemOf, MOST_BYTES, numberOf, textOf, texts, textsOf, type Item } from "./attributes.js";
 import { isForgotten } from "./beside.js";
-import type { ConfigKeeper } from "./config.js";
+import type { ConfigKeeper, Ensured } from "./config.js";
 import { Change } from "./expressions.js";
 import { isItemsFault } from "./faults.js";
-import {
-  freeKey,
-  MOST_BYTES,
-  newToken,
-  settled,
-  refusalOf,
-  isNew,
-  isOurs,
-  type Inserts,
-  type KeyState,
-} from "./insert.js";
+import { freeKey, newToken, settled, refusalOf, isNew, isOurs, type Inserts, type KeyState } from "./insert.js";
 import { keyItemOf, newItem, type Draft, type Fields } from "./items.js";
 import { endOf, LIVE, SCHEDULES, schedulesLane, shardOf, slotsKey, timeIn, timeText, type Key } from "./keys.js";
 import type { Table, TransactItem } from "./table.js";
@@ -202,24 +192,24 @@ export class Schedules {
   /** Each schedule in a transaction of its own; of the same schedule one after the other. */
   async fire(firings: readonly Firing[], now: number): Promise<FireAnswer[]> {
     const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
-    const shards = await this.#parts.config.ensure(jobs, now);
+    const ensured = await this.#parts.config.ensureEach(jobs, now);
     const answers: FireAnswer[] = [];
     const byName = new Map<string, number[]>();
     for (const [at, { name }] of firings.entries()) byName.set(name, [...(byName.get(name) ?? []), at]);
     await settled(
       [...byName.values()].map(async (places) => {
-        for (const at of places) answers[at] = await this.#fireOne(firings[at] as Firing, shards, now);
+        for (const at of places) answers[at] = await this.#fireOne(firings[at] as Firing, ensured, now);
       }),
     );
     return answers;
   }
 
-  async #fireOne(firing: Firing, shards: number, now: number): Promise<FireAnswer> {
+  async #fireOne(firing: Firing, { shards, refused }: Ensured<NewJob>, now: number): Promise<FireAnswer> {
     const drafts = new Map<NewJob, Draft>();
     for (const { job } of firing.slots)
       if (job !== null) drafts.set(job, this.#parts.inserts.draftOf(job, shards, now));
-    const fits = [...drafts.values()].filter((draft) => refusalOf(draft) === null);
-    const plan: Plan = { drafts, existing: new Set(), keys: new Map() };
+    const fits = [...drafts.values()].filter((draft) => refusalOf(draft, refused) === null);
+    const plan: Plan = { drafts, refused, existing: new Set(), keys: new Map() };
     let used: readonly Draft[] = [];
     // Whether the last transaction was carried out is not known.
     let isOpen = false;
@@ -313,7 +303,7 @@ export class Schedules {
 
   async #planSlot(
     { job, reason }: FiredSlot,
-    { drafts, existing, keys }: Plan,
+    { drafts, refused, existing, keys }: Plan,
     taken: Map<string, string>,
     now: number,
     insert: (draft: Draft, key: (KeyState & { held: false }) | null) => void,
@@ -321,7 +311,7 @@ export class Schedules {
     if (job === null) return { job: null, heldBy: null, reason };
     if (existing.has(job.id)) return { job: job.id, heldBy: null, reason };
     const draft = drafts.get(job) as Draft;
-    const refusal = refusalOf(draft);
+    const refusal = refusalOf(draft, refused);
     if (refusal !== null) return slotAnswer(job.id, refusal, reason);
     const { unique } = job;
     if (unique === null) {
@@ -389,6 +379,8 @@ interface Walk {
 /** What is known of what a firing meets. */
 interface Plan {
   drafts: Map<NewJob, Draft>;
+  /** Jobs that cannot be stored, with the reason. */
+  refused: ReadonlyMap<NewJob, string>;
   /** Jobs that are there already. */
   existing: Set<string>;
   /** Keys that turned out not to be free, as they were found. */
