@@ -24,6 +24,8 @@ import { dynamoServer, REGION } from "./server.js";
 const server = dynamoServer();
 
 const LARGE = JSON.stringify("x".repeat(2_000));
+/** Many jobs, one after the other through the proxy. */
+const TIMED = { timeout: 60_000 };
 const WORKERS = 3;
 const PLAIN = 100;
 const KEYED = 60;
@@ -149,29 +151,33 @@ it("a claim that fails for one job hands out the others it has taken", async () 
   expect(claimed.toSorted()).toEqual(ids.filter((id) => id !== unlucky).toSorted());
 });
 
-it("a worker alone does not try again for what it has had, though the indexes have not heard of it", async () => {
-  const { store, proxy, table } = await openScene(server, { shards: 4 });
-  proxy.lag(0);
-  await addAll(store, newJobs(60));
-  // From now on no index hears of anything.
-  proxy.lag(3_600 * SECOND);
-  const meter = new Meter();
-  const client = meter.watch(new DynamoDBClient({ region: REGION, endpoint: proxy.endpoint }));
-  const worker = dynamodb({ client, table });
-  onTestFinished(async () => {
-    await worker.close();
-    client.destroy();
-  });
-  let done = 0;
-  await until("all to be done", async () => {
-    const jobs = await claim(worker, { limit: 10 });
-    for (const each of jobs) await finish(worker, each, "completed", { keepMs: 60 * SECOND });
-    done += jobs.length;
-    return done === 60;
-  });
-  expect(await claim(worker)).toEqual([]);
-  expect(meter.lost).toBe(0);
-});
+it(
+  "a worker alone does not try again for what it has had, though the indexes have not heard of it",
+  TIMED,
+  async () => {
+    const { store, proxy, table } = await openScene(server, { shards: 4 });
+    proxy.lag(0);
+    await addAll(store, newJobs(60));
+    // From now on no index hears of anything.
+    proxy.lag(3_600 * SECOND);
+    const meter = new Meter();
+    const client = meter.watch(new DynamoDBClient({ region: REGION, endpoint: proxy.endpoint }));
+    const worker = dynamodb({ client, table });
+    onTestFinished(async () => {
+      await worker.close();
+      client.destroy();
+    });
+    let done = 0;
+    await until("all to be done", async () => {
+      const jobs = await claim(worker, { limit: 10 });
+      for (const each of jobs) await finish(worker, each, "completed", { keepMs: 60 * SECOND });
+      done += jobs.length;
+      return done === 60;
+    });
+    expect(await claim(worker)).toEqual([]);
+    expect(meter.lost).toBe(0);
+  },
+);
 
 it("a claim that cannot read the inputs hands out the jobs that have theirs, and gives the others back unused", async () => {
   const clock = fakeClock();

@@ -1,6 +1,9 @@
+import { QueryCommand } from "@aws-sdk/client-dynamodb";
 import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
+import type { JobPage } from "holdfast/store";
+import { fakeClock } from "holdfast/testing";
 import { expect, it, onTestFinished } from "vitest";
-import { addAll, claim, newJobs } from "#src/testing/exercise-store/builders.js";
+import { addAll, claim, newJobs, workerRecord } from "#src/testing/exercise-store/builders.js";
 import { Meter } from "./meter.js";
 import { openScene } from "./scene.js";
 import { dynamoServer } from "./server.js";
@@ -8,6 +11,8 @@ import { dynamoServer } from "./server.js";
 const server = dynamoServer();
 
 const HOUR = 3_600_000;
+/** Many jobs, one after the other through the proxy. */
+const TIMED = { timeout: 90_000 };
 
 /** As maintenance does: chunk after chunk, until one is not full. */
 async function purgeAll(store: DynamoStore, keep: number | null, limit: number): Promise<number[]> {
@@ -17,15 +22,19 @@ async function purgeAll(store: DynamoStore, keep: number | null, limit: number):
   return chunks;
 }
 
-it("retention goes on while there is more to delete, though indexes still show what was deleted before", async () => {
-  const { store, proxy } = await openScene(server, { shards: 4 });
-  proxy.lag(0);
-  const ids = await addAll(store, newJobs(200, { delayMs: HOUR }));
-  await store.cancel(ids);
-  // From now on no index hears of anything.
-  proxy.lag(HOUR);
-  expect(await purgeAll(store, null, 50)).toEqual([50, 50, 50, 50, 0]);
-});
+it(
+  "retention goes on while there is more to delete, though indexes still show what was deleted before",
+  TIMED,
+  async () => {
+    const { store, proxy } = await openScene(server, { shards: 4 });
+    proxy.lag(0);
+    const ids = await addAll(store, newJobs(40, { delayMs: HOUR }));
+    await store.cancel(ids);
+    // From now on no index hears of anything.
+    proxy.lag(HOUR);
+    expect(await purgeAll(store, null, 10)).toEqual([10, 10, 10, 10, 0]);
+  },
+);
 
 it("of a state that is kept by number, the newest so many are kept, though indexes still show what was deleted", async () => {
   const { store, proxy } = await openScene(server, { shards: 4 });
@@ -112,3 +121,45 @@ async function openMetered(): Promise<{ meter: Meter; store: DynamoStore }> {
   await store.migrate();
   return { meter, store };
 }
+
+it("workers that are long gone are deleted now and then, and those that are back are not", async () => {
+  const clock = fakeClock();
+  const { store, table } = await openScene(server, { clock });
+  const ids = Array.from({ length: 20 }, (_, nth) => `worker ${nth}`);
+  for (const id of ids) await store.beat(workerRecord({ id }));
+  await clock.advance("2h");
+  await store.beat(workerRecord({ id: "worker 7" }));
+  expect((await store.workers()).map(({ id }) => id)).toEqual(["worker 7"]);
+  await store.upkeep();
+  const client = server.client();
+  onTestFinished(() => client.destroy());
+  const { Items = [] } = await client.send(
+    new QueryCommand({
+      TableName: table,
+      KeyConditionExpression: "pk = :pk",
+      ExpressionAttributeValues: { ":pk": { S: "workers" } },
+    }),
+  );
+  expect(Items.map(({ sk }) => sk?.S)).toEqual(["worker 7"]);
+});
+
+it("a list of live jobs finds those that stand behind more than it keeps in mind", TIMED, async () => {
+  const { store } = await openScene(server, { shards: 2 });
+  const old = await addAll(store, newJobs(3, { tags: ["old"] }));
+  for (let n = 0; n < 9; n++) await addAll(store, newJobs(250));
+  const found: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: JobPage = await store.list({ states: ["pending"], tag: "old" }, { limit: 2, cursor });
+    found.push(...page.jobs.map(({ id }) => id));
+    ({ cursor } = page);
+  } while (cursor !== null);
+  expect(found).toEqual(old.toReversed());
+  const seen = new Set<string>();
+  do {
+    const page: JobPage = await store.list({ states: ["pending"] }, { limit: 1_000, cursor });
+    for (const { id } of page.jobs) seen.add(id);
+    ({ cursor } = page);
+  } while (cursor !== null);
+  expect(seen.size).toBe(3 + 9 * 250);
+});

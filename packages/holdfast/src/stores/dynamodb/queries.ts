@@ -106,34 +106,67 @@ export class Queries {
     if (part.length > 0) yield part;
   }
 
-  /** Live jobs stand by when they are due, so all of them are looked at to tell the newest. */
+  /**
+   * Live jobs stand by when they are due, so all of them are looked at to tell the newest. Only so many are kept in mind;
+   * for those before them, should they be asked for, all are looked at once more.
+   */
   async *#live(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
     const { states = [], queues, types } = filter;
-    const lanes = config.lanes.filter(({ queue }) => queues === undefined || queues.includes(queue));
-    const found: Candidate[] = [];
-    const keys = lanes.flatMap(({ queue, priority }) =>
-      Array.from({ length: config.shards }, (_, shard) => laneKey(queue, priority, shard)),
-    );
-    await Promise.all(
-      keys.map(async (lane) => {
+    const keys = config.lanes
+      .filter(({ queue }) => queues === undefined || queues.includes(queue))
+      .flatMap(({ queue, priority }) =>
+        Array.from({ length: config.shards }, (_, shard) => laneKey(queue, priority, shard)),
+      );
+    for (let { before } = window, isMore = true; isMore;) {
+      const newest = new Newest(Math.max(MOST_KEPT, wanted));
+      const look = async (lane: string): Promise<void> => {
         for await (const page of this.#table.pages({ index: LIVE, hash: lane })) {
           for (const item of page) {
             const entry = candidate(item);
             const isInside =
-              (window.before === null || entry.listed < window.before) &&
-              (window.from === null || entry.listed >= window.from);
+              (before === null || entry.listed < before) && (window.from === null || entry.listed >= window.from);
             const isOfType = types === undefined || types.includes(textOf(item, "type") ?? "");
-            if (isInside && isOfType && mayBe(item, states)) found.push(entry);
+            if (isInside && isOfType && mayBe(item, states)) newest.add(entry);
           }
         }
-      }),
-    );
-    found.sort((a, b) => (a.listed > b.listed ? -1 : 1));
-    for (let from = 0; from < found.length; from += wanted) yield found.slice(from, from + wanted);
+      };
+      await Promise.all(keys.map(look));
+      const found = newest.inOrder();
+      for (let from = 0; from < found.length; from += wanted) yield found.slice(from, from + wanted);
+      isMore = newest.isCut;
+      before = found.at(-1)?.listed ?? null;
+    }
+  }
+}
+
+/** The newest of any number of candidates. */
+class Newest {
+  readonly #most: number;
+  #kept: Candidate[] = [];
+  /** Those that were listed before this are left out. */
+  #floor = "";
+  isCut = false;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  add(entry: Candidate): void {
+    if (entry.listed < this.#floor) return;
+    this.#kept.push(entry);
+    if (this.#kept.length < 2 * this.#most) return;
+    this.#kept = this.inOrder().slice(0, this.#most);
+    this.#floor = this.#kept.at(-1)?.listed ?? "";
+    this.isCut = true;
+  }
+
+  inOrder(): Candidate[] {
+    return this.#kept.toSorted((a, b) => (a.listed > b.listed ? -1 : 1));
   }
 }
 
 const PAGE = 100;
+const MOST_KEPT = 1_000;
 
 interface Candidate {
   pk: string;

@@ -11,6 +11,7 @@ import { endedFields, errorFields, isGone, LIVE_ONLY, readItem, waitAgain, type 
 import { endedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, TURNS, endOf } from "./keys.js";
 import { merged } from "./merging.js";
 import type { Page, Table } from "./table.js";
+import { clearWorkers } from "./workers.js";
 
 interface Parts {
   config: ConfigKeeper;
@@ -211,6 +212,7 @@ export class Upkeep {
     if (now - this.#forgottenAt < FORGET_MS && now >= this.#forgottenAt) return;
     this.#forgottenAt = now;
     await this.#parts.config.forget(now);
+    await clearWorkers(this.#table, now);
   }
 }
 
