@@ -127,7 +127,8 @@ export class Claims {
   }
 
   /** A job that was claimed and cannot be handed out was never begun: it keeps its attempt. */
-  async #giveBack({ before, claim }: Taken, { now }: Hunt): Promise<void> {
+  async #giveBack({ before, claim }: Taken, hunt: Hunt): Promise<void> {
+    const { now } = hunt;
     const job = readItem(before);
     const change = new Change().set({ state: "pending", attempt: claim.previous.attempt, updated_at: now });
     waitAgain(change, job, now + GIVEN_BACK_MS);
@@ -137,7 +138,8 @@ export class Claims {
       // Somebody who asked for that meanwhile is told by the next claim.
       "attribute_not_exists(#cancel_at)",
     );
-    await this.#table.update(jobKey(job.id), change);
+    // Those that are handed out wait for this, and their leases run.
+    await this.#table.update(jobKey(job.id), change, patience(hunt));
   }
 
   async #hunt(request: ClaimRequest, now: number, from: number): Promise<Hunt> {

@@ -139,6 +139,7 @@ export class Upkeep {
    * is gone: it is read past, or those who come chunk after chunk would stop there.
    */
   async purge({ state, before, keep, limit }: PurgeRequest, now: number): Promise<number> {
+    if (limit <= 0) return 0;
     const { shards } = await this.#parts.config.read();
     const keys = Array.from({ length: shards }, (_, shard) => endedKey(state, shard));
     const ends = [endOf(before === null ? now : before - 1)];
