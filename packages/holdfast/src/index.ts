@@ -1,6 +1,13 @@
 /** The public API of Holdfast. Listed by hand: what is not here is not promised. */
 export { holdfast, Holdfast } from "./engine/holdfast.js";
-export type { ClaimOptions, HoldfastOptions, SchedulerOptions, TickOptions } from "./engine/holdfast.js";
+export type {
+  BulkOptions,
+  ClaimOptions,
+  HoldfastOptions,
+  RerunOptions,
+  SchedulerOptions,
+  TickOptions,
+} from "./engine/holdfast.js";
 export { job } from "./job.js";
 export type {
   Job,

@@ -199,6 +199,16 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   return text;
 }
 
+// Takes every value: where the type is known, its own schema will judge.
+const ANYTHING: StandardSchemaV1 = {
+  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value }) },
+};
+
+/** A type of which only the name is known here. */
+export function namedType(type: string): JobType {
+  return { ...job({ type, run: () => undefined }), schema: ANYTHING };
+}
+
 function encodeJson(type: JobType, input: unknown): string {
   try {
     // A type without a schema gets an object whatever it was given for nothing.

@@ -3,7 +3,7 @@ import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
-import type { InputAnd, Job, JobType } from "../job.js";
+import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, JobFilter, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
@@ -132,6 +132,27 @@ export interface ClaimOptions {
   limit?: number;
   lease?: Duration;
 }
+/** What a change of all jobs that match a filter can be watched and stopped by. */
+export interface BulkOptions {
+  /** Stops between two chunks; what is changed stays changed. */
+  signal?: AbortSignal;
+  /** Called after each chunk: how many jobs were looked at, and how many of them changed. */
+  onProgress?: (progress: { looked: number; changed: number }) => void;
+}
+
+export interface RerunOptions {
+  /** Instead of the old job's. */
+  input?: unknown;
+}
+
+type Target = string | readonly string[] | Filter;
+const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
+const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
+const CANCELLED: readonly CancelAnswer[] = ["cancelled", "requested"];
+const RETRIED: readonly RetryAnswer[] = ["retried"];
+const REMOVED: readonly RemoveAnswer[] = ["removed"];
+// Jobs that one call to the store changes.
+const CHUNK = 200;
 const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
 const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
 
@@ -164,6 +185,11 @@ export class Holdfast {
     core.events.on("workerStopped", ({ worker }) => {
       for (const known of this.#workers) if (known.id === worker) this.#workers.delete(known);
     });
+  }
+
+  /** @internal What the client is made of, for the parts that are built on it. */
+  static coreOf(hf: Holdfast): Core {
+    return hf.#open();
   }
 
   // Handlers in their grace time still enqueue and look; only when they have ended is the client shut.
@@ -217,6 +243,13 @@ export class Holdfast {
     return this.#enqueuer.enqueueMany(readType(type), inputs, options);
   }
 
+  /** Adds a job by the name of its type. The input is checked if the type is known here; otherwise where it runs. */
+  async enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
+    const known = this.#open().types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
+    if (options?.tx !== undefined) return this.#enqueuer.enqueueIn(known, input, options);
+    return this.#enqueuer.enqueue(known, input, options);
+  }
+
   /** The whole record of a job, or null. */
   async get<Input = unknown, Output = unknown>(id: string): Promise<Job<Input, Output> | null> {
     return (await this.#get(id, {})) as Job<Input, Output> | null;
@@ -249,11 +282,12 @@ export class Holdfast {
     return this.#results.wait(readId(id), {}, options, type);
   }
 
-  /** Cancels by id (waiting: at once; running: its signal is aborted), or all that match a filter. */
+  /** Cancels by id (waiting: at once; running: its signal is aborted), by a list of ids, or all that match a filter. */
   cancel(id: string): Promise<CancelAnswer>;
-  cancel(filter: Filter): Promise<number>;
-  async cancel(target: string | Filter): Promise<CancelAnswer | number> {
-    return this.#change(target, {}, ["cancelled", "requested"], (ids, scope) => this.#cancelIds(ids, scope));
+  cancel(ids: readonly string[]): Promise<CancelAnswer[]>;
+  cancel(filter: Filter, options?: BulkOptions): Promise<number>;
+  async cancel(target: Target, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
+    return this.#change(target, {}, CANCELLED, (ids, scope) => this.#cancelIds(ids, scope), options);
   }
   async #cancelIds(ids: readonly string[], scope: Scope): Promise<CancelAnswer[]> {
     const { store, events } = this.#open();
@@ -268,11 +302,12 @@ export class Holdfast {
     return answers;
   }
 
-  /** Runs dead or cancelled jobs again with fresh attempts, and failed ones now. By id, or all that match a filter. */
+  /** Runs dead or cancelled jobs again with fresh attempts, and failed ones now. By id, ids, or all that match a filter. */
   retry(id: string): Promise<RetryAnswer>;
-  retry(filter: Filter): Promise<number>;
-  async retry(target: string | Filter): Promise<RetryAnswer | number> {
-    return this.#change(target, {}, ["retried"], (ids, scope) => this.#retryIds(ids, scope));
+  retry(ids: readonly string[]): Promise<RetryAnswer[]>;
+  retry(filter: Filter, options?: BulkOptions): Promise<number>;
+  async retry(target: Target, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
+    return this.#change(target, {}, RETRIED, (ids, scope) => this.#retryIds(ids, scope), options);
   }
   async #retryIds(ids: readonly string[], scope: Scope): Promise<RetryAnswer[]> {
     const { store, events } = this.#open();
@@ -281,48 +316,73 @@ export class Holdfast {
     return answers;
   }
 
-  /** Deletes jobs that are not leased, for good. By id, or all that match a filter. */
+  /** Deletes jobs that are not leased, for good. By id, ids, or all that match a filter. */
   remove(id: string): Promise<RemoveAnswer>;
-  remove(filter: Filter): Promise<number>;
-  async remove(target: string | Filter): Promise<RemoveAnswer | number> {
-    return this.#change(target, {}, ["removed"], async (ids, scope) => {
-      const { store, events } = this.#open();
-      const answers = await store.remove(ids, scope);
-      for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
-      return answers;
-    });
+  remove(ids: readonly string[]): Promise<RemoveAnswer[]>;
+  remove(filter: Filter, options?: BulkOptions): Promise<number>;
+  async remove(target: Target, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
+    return this.#change(
+      target,
+      {},
+      REMOVED,
+      async (ids, scope) => {
+        const { store, events } = this.#open();
+        const answers = await store.remove(ids, scope);
+        for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
+        return answers;
+      },
+      options,
+    );
   }
 
   async #change<Answer extends string>(
-    target: string | Filter,
+    target: Target,
     scope: Scope,
     counted: readonly Answer[],
     change: (ids: readonly string[], scope: Scope) => Promise<Answer[]>,
-  ): Promise<Answer | number> {
+    options: BulkOptions = {},
+  ): Promise<Answer | Answer[] | number> {
     this.#open();
     if (typeof target === "string") return (await change([readId(target)], scope))[0] as Answer;
-    let total = 0;
-    for await (const ids of this.#matching(readFilter(target))) {
-      total += (await change(ids, scope)).filter((answer) => counted.includes(answer)).length;
+    if (isList(target)) {
+      const answers: Answer[] = [];
+      const ids = target.map((id) => readId(id));
+      for (let at = 0; at < ids.length; at += CHUNK) answers.push(...(await change(ids.slice(at, at + CHUNK), scope)));
+      return answers;
     }
-    return total;
+    refuseUnknown(options, BULK_FIELDS, "a change of many");
+    const progress = { looked: 0, changed: 0 };
+    for await (const ids of this.#matching(readFilter(target))) {
+      options.signal?.throwIfAborted();
+      const answers = await change(ids, scope);
+      progress.looked += ids.length;
+      progress.changed += answers.filter((answer) => counted.includes(answer)).length;
+      options.onProgress?.({ ...progress });
+    }
+    return progress.changed;
   }
 
   async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
     let cursor: string | null = null;
     do {
-      const page: Awaited<ReturnType<Store["list"]>> = await this.#open().store.list(filter, { limit: 200, cursor });
+      const page: Awaited<ReturnType<Store["list"]>> = await this.#open().store.list(filter, { limit: CHUNK, cursor });
       if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
       cursor = page.cursor;
     } while (cursor !== null);
   }
 
-  /** A new job with the type, input, queue, priority, user and tags of an old one, whatever became of that. */
-  async rerun(id: string): Promise<EnqueueAnswer> {
-    const { store, clock } = this.#open();
+  /**
+   * A new job with the type, input, queue, priority, user and tags of an old one, whatever became of that. Another `input`
+   * is checked if the type is known here.
+   */
+  async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueAnswer> {
+    const { store, clock, types } = this.#open();
+    refuseUnknown(options, RERUN_FIELDS, "rerun");
     const old = await store.get(readId(id));
     if (old === null) throw new JobNotFound(id);
-    const { type, queue, priority, user, input, maxAttempts, tags, schedule } = old;
+    const { type, queue, priority, user, maxAttempts, tags, schedule } = old;
+    const given = options.input !== undefined;
+    const input = given ? await encodeInput(types.get(type) ?? namedType(type), options.input) : old.input;
     const fresh = { id: newId(clock.now()), type, queue, priority, user, input, maxAttempts, tags, schedule };
     // A run of a schedule that does not overlap stays one.
     const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
@@ -377,12 +437,14 @@ export class Holdfast {
     const name = readName(user, "user", LIMITS.userLength);
     return new UserJobs(name, this, {
       get: (id) => this.#get(id, { user: name }),
-      cancel: (target) =>
-        this.#change(scoped(target, name), { user: name }, ["cancelled", "requested"], (ids, scope) =>
+      cancel: async (target) =>
+        (await this.#change(scoped(target, name), { user: name }, CANCELLED, (ids, scope) =>
           this.#cancelIds(ids, scope),
-        ),
-      retry: (target) =>
-        this.#change(scoped(target, name), { user: name }, ["retried"], (ids, scope) => this.#retryIds(ids, scope)),
+        )) as CancelAnswer | number,
+      retry: async (target) =>
+        (await this.#change(scoped(target, name), { user: name }, RETRIED, (ids, scope) =>
+          this.#retryIds(ids, scope),
+        )) as RetryAnswer | number,
       result: async ({ id, type, options }) => {
         this.#open();
         return this.#results.wait(readId(id), { user: name }, options, type);
@@ -559,6 +621,10 @@ function readType(type: JobType): JobType {
     throw new InvalidOption("type", "is not a job type; pass what job({ … }) returned");
   }
   return type;
+}
+
+function isList(target: readonly string[] | Filter): target is readonly string[] {
+  return Array.isArray(target);
 }
 
 function scoped(target: string | Filter, user: string): string | Filter {
