@@ -71,6 +71,11 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     SlotRecord: "engine/schedules.d.ts",
     ScheduleListOptions: "engine/schedules.d.ts",
     SchedulerOptions: "engine/holdfast.d.ts",
+    AuditLog: "engine/audit.d.ts",
+    AuditListOptions: "engine/audit.d.ts",
+    AuditRecord: "engine/audit.d.ts",
+    Tokens: "engine/tokens.d.ts",
+    TokenOptions: "engine/tokens.d.ts",
   };
   const inPassing: Record<string, string[]> = {
     // Declared by JobWithInput and JobWithoutInput.
@@ -78,6 +83,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     // For the engine; said below the table.
     Worker: ["start", "once"],
     Schedules: ["define"],
+    AuditLog: ["record"],
   };
   for (const [name, file] of Object.entries(declaredIn)) {
     it(`${name}`, () => {
@@ -125,6 +131,7 @@ const { backoff, retention, schedule } = DEFAULTS;
 const curve = `${duration(backoff.base)} × ${backoff.factor}ⁿ`;
 const kept = { completed: duration(retention.completed.age), dead: duration(retention.dead.age) };
 const cancelledKept = duration(retention.cancelled.age);
+const auditKept = duration(retention.audit.age);
 
 /** What a "Default" column may say of an option; several where options of one name belong to different calls. */
 const OPTION_DEFAULTS: Readonly<Record<string, readonly string[]>> = {
@@ -151,10 +158,11 @@ const OPTION_DEFAULTS: Readonly<Record<string, readonly string[]>> = {
   lease: [duration(DEFAULTS.leaseMs)],
   poll: [duration(DEFAULTS.pollMs)],
   grace: [duration(DEFAULTS.graceMs)],
-  retention: [`completed ${kept.completed}, dead ${kept.dead}, cancelled ${cancelledKept}`],
+  retention: [`completed ${kept.completed}, dead ${kept.dead}, cancelled ${cancelledKept}, audit ${auditKept}`],
   "retention.completed": [kept.completed],
   "retention.dead": [kept.dead],
   "retention.cancelled": [cancelledKept],
+  "retention.audit": [auditKept],
   completed: [kept.completed],
   dead: [kept.dead],
   cancelled: [cancelledKept],

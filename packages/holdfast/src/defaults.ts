@@ -39,6 +39,7 @@ export const DEFAULTS = {
     completed: { age: 604_800_000 },
     dead: { age: 2_592_000_000 },
     cancelled: { age: 604_800_000 },
+    audit: { age: 7_776_000_000 },
   },
 } as const;
 
@@ -84,4 +85,15 @@ export const LIMITS = {
   definedSchedules: 500,
   /** Slots that `preview` gives. */
   preview: 100,
+  /** Entries that one call adds to the audit log. */
+  auditEntries: 50,
+  actorLength: 300,
+  actionLength: 100,
+  /** What an entry of the audit log keeps of its target, in characters. */
+  targetLength: 2_000,
+  /** JSON that an entry of the audit log keeps of its detail. */
+  auditDetailBytes: 16_384,
+  /** Tokens of the API. */
+  tokens: 1_000,
+  tokenNameLength: 200,
 } as const;

@@ -104,6 +104,13 @@ export class ScheduleExists extends HoldfastError {
   }
 }
 
+/** As many tokens exist as may. */
+export class TooManyTokens extends HoldfastError {
+  constructor(most: number) {
+    super("TOO_MANY_TOKENS", `there are ${most} tokens, and no more may be; revoke some with hf.tokens.revoke(id)`);
+  }
+}
+
 /** `hf.result` waited for a job that ended without an output. */
 export class JobNotCompleted extends HoldfastError {
   readonly id: string;

@@ -22,6 +22,8 @@ export type {
   RunContext,
   RunningJob,
 } from "./job.js";
+export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/audit.js";
+export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/tokens.js";
 export type { EnqueueOptions, UniqueOptions } from "./engine/new-job.js";
 export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueuer.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events.js";
@@ -36,6 +38,8 @@ export type { UserJobs } from "./engine/user-jobs.js";
 export type { WorkOptions, Worker } from "./engine/worker.js";
 export { STATES, STATE_NAMES } from "./state.js";
 export type { FinishedState, State, StateKind } from "./state.js";
+export { TOKEN_ROLES } from "./roles.js";
+export type { TokenRole } from "./roles.js";
 export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
@@ -72,6 +76,7 @@ export {
   SchemaTooNew,
   StoreUnavailable,
   StoreUnreadable,
+  TooManyTokens,
   UnknownStore,
   WaitTimeout,
   WorkerStopping,

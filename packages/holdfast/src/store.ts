@@ -1,3 +1,4 @@
+import type { TokenRole } from "./roles.js";
 import type { FinishedState, State } from "./state.js";
 
 /**
@@ -99,6 +100,27 @@ export interface Store {
   beat(worker: WorkerRecord): Promise<void>;
   leave(workerId: string): Promise<void>;
   workers(): Promise<SeenWorker[]>;
+
+  /**
+   * Appends to the audit log, all or nothing, at most `LIMITS.auditEntries`. An entry whose id is there already is the same
+   * entry, and stays as it is.
+   */
+  audit(entries: readonly AuditEntry[]): Promise<void>;
+  /**
+   * Newest first; of one time the larger id first. A filter may make a page shorter than its limit, even empty, although more
+   * follows: only a cursor of null says that nothing does.
+   */
+  audited(filter: AuditFilter, page: { limit: number; cursor: string | null }): Promise<AuditPage>;
+  /** Deletes entries written before `before`, oldest first, at most `limit`. Answers how many. */
+  purgeAudit(request: { before: number; limit: number }): Promise<number>;
+
+  /** At most `LIMITS.tokens` are kept, however many processes put some at once. */
+  putToken(token: TokenRecord): Promise<PutTokenAnswer>;
+  token(id: string): Promise<TokenRecord | null>;
+  /** All of them, oldest first; of one time the smaller id first. */
+  tokens(): Promise<TokenRecord[]>;
+  /** False: there was none. */
+  removeToken(id: string): Promise<boolean>;
 
   /** Hints that something changed. Only a hint: polling is the truth. Without listeners a store runs no timer. */
   listen(listener: (hint: Hint) => void): () => void;
@@ -499,6 +521,58 @@ export interface SeenWorker extends WorkerRecord {
   seenAt: number;
   left: boolean;
 }
+
+/** What somebody changed by API or command. */
+export interface AuditEntry {
+  /** A UUIDv7. */
+  id: string;
+  /** Who it was: `token:deploy`, `user:ada`, `cli:root@host`. */
+  actor: string;
+  /** What was done: `jobs.retry`. */
+  action: string;
+  /** To what: the id of a job, the name of a schedule or queue, or a filter as JSON text. */
+  target: string | null;
+  /** How many it changed. */
+  count: number;
+  /** JSON text. */
+  detail: string | null;
+  /**
+   * How long it is kept at least. A store that clears away by itself does so after that; null, and on other stores,
+   * `purgeAudit` does.
+   */
+  keepMs: number | null;
+}
+export interface StoredAuditEntry extends Omit<AuditEntry, "keepMs"> {
+  /** The store's time. */
+  at: number;
+}
+export interface AuditFilter {
+  actor?: string | undefined;
+  action?: string | undefined;
+  /** At this time or later. */
+  after?: number | undefined;
+  /** Before this time. */
+  before?: number | undefined;
+}
+export interface AuditPage {
+  entries: StoredAuditEntry[];
+  cursor: string | null;
+}
+
+/** A token of the API. Of its secret only the hash is known. */
+export interface TokenRecord {
+  id: string;
+  name: string;
+  /** SHA-256 of the secret, in hex. */
+  hash: string;
+  role: TokenRole;
+  /** Whose jobs it sees, for the role `user`; null for the others. */
+  user: string | null;
+  createdAt: number;
+  expiresAt: number | null;
+}
+/** `exists`: there is a token with this id. `full`: there are as many as may be. With both, nothing was written. */
+export type PutTokenAnswer = "put" | "exists" | "full";
 
 export type Hint =
   /** Something may be due, now or this much later. */

@@ -8,13 +8,15 @@ import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, JobFilter, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
+import { AuditLog } from "./audit.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
 import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
-import { Maintenance, readRetention, keptMs, type Maintained, type RetentionOptions } from "./maintenance.js";
+import { Maintenance, readAuditRetention, readRetention, keptMs } from "./maintenance.js";
+import type { Maintained, RetentionOptions } from "./maintenance.js";
 import { scheduleKey, type EnqueueOptions } from "./new-job.js";
 import { openStore } from "./open-store.js";
 import { tellOutages } from "./outages.js";
@@ -26,6 +28,7 @@ import { Scheduler } from "./scheduler.js";
 import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
 import { readStats, type Stats } from "./stats.js";
+import { Tokens } from "./tokens.js";
 import { UserJobs } from "./user-jobs.js";
 import { warnOfQueues, warnOfTypes } from "./unknown-names.js";
 import { readWorkOptions, Worker, type WorkOptions } from "./worker.js";
@@ -35,7 +38,7 @@ export interface HoldfastOptions {
   store?: string | Store;
   /** The job types this process can run. */
   jobs?: readonly JobType[];
-  /** How long finished jobs are kept. Default: completed and cancelled 7 days, dead 30 days. */
+  /** How long finished jobs are kept, and the audit log. Default: completed and cancelled 7 days, dead 30, audit 90. */
   retention?: RetentionOptions;
   /** How often the scheduler looks when it knows of no nearer slot (default 5 s), or `false`: none runs here. */
   scheduler?: SchedulerOptions | false;
@@ -68,6 +71,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const clock = options.clock ?? systemClock;
   const types = readTypes(options.jobs ?? []);
   const retention = readRetention(options.retention ?? {});
+  const auditMs = readAuditRetention(options.retention ?? {});
   const tickMs = readTick(options.scheduler ?? {});
   if ("store" in options && options.store === undefined) {
     const problem = "is undefined; is the environment variable set? Leave it out for the file holdfast.db";
@@ -100,7 +104,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     await store.close().catch(() => {});
     throw error;
   }
-  return new Holdfast(core, new Maintenance(core, retention), tickMs);
+  return new Holdfast(core, new Maintenance(core, retention, auditMs), tickMs, auditMs);
 }
 
 /** Null: no scheduler runs here. */
@@ -169,16 +173,22 @@ export class Holdfast {
   readonly #writingSchedules = new Set<Promise<unknown>>();
   /** Schedules: looks at them, changes them, makes them at run time. */
   readonly schedules: Schedules;
+  /** Who changed what by API or command, and when. */
+  readonly audit: AuditLog;
+  /** Tokens of the API: makes, checks and revokes them. */
+  readonly tokens: Tokens;
   readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
   #closed = false;
 
   /** @internal */
-  constructor(core: Core, maintenance: Maintenance, tickMs: number | null) {
+  constructor(core: Core, maintenance: Maintenance, tickMs: number | null, auditMs: number | null) {
     this.#core = core;
     this.#scheduler = new Scheduler(core, tickMs ?? DEFAULTS.schedule.tickMs);
     this.#runsScheduler = tickMs !== null;
     this.schedules = new Schedules(() => this.#open(), this.#scheduler, this.#writingSchedules);
+    this.audit = new AuditLog(() => this.#open(), auditMs);
+    this.tokens = new Tokens(() => this.#open());
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
     this.#maintenance = maintenance;

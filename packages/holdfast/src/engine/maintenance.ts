@@ -12,7 +12,10 @@ import type { ErrorEvent } from "./events.js";
 
 /** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
-export type RetentionOptions = Partial<Record<FinishedState, Retention>>;
+export interface RetentionOptions extends Partial<Record<FinishedState, Retention>> {
+  /** How long entries of the audit log are kept: an age, or `false` for ever. */
+  audit?: Duration | { age: Duration } | false;
+}
 
 export interface Rule {
   state: FinishedState;
@@ -23,7 +26,7 @@ export interface Rule {
 const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
 
 export function readRetention(options: RetentionOptions): Rule[] {
-  refuseUnknown(options, new Set(FINISHED), "retention");
+  refuseUnknown(options, new Set([...FINISHED, "audit"]), "retention");
   return FINISHED.map((state): Rule => {
     const value = options[state] ?? DEFAULTS.retention[state];
     const field = `retention.${state}`;
@@ -38,6 +41,14 @@ export function readRetention(options: RetentionOptions): Rule[] {
       count: count === undefined ? null : readCount(count, `${field}.count`, 0, Number.MAX_SAFE_INTEGER),
     };
   });
+}
+
+/** How long entries of the audit log are kept; null, for ever. */
+export function readAuditRetention({ audit = DEFAULTS.retention.audit }: RetentionOptions): number | null {
+  if (audit === false) return null;
+  if (typeof audit !== "object") return durationMs(audit, "retention.audit");
+  refuseUnknown(audit, new Set(["age"]), "retention.audit");
+  return durationMs(audit.age, "retention.audit.age");
 }
 
 /** How long jobs of each state are kept: 0, not at all; null, as long as a purge says, which alone can count them. */
@@ -67,19 +78,21 @@ interface Duty {
 export class Maintenance {
   readonly #core: Core;
   readonly #rules: Rule[];
+  readonly #auditMs: number | null;
   readonly #duties: Duty[];
   #timers: Timer[] = [];
   #active = false;
   #running: Set<Promise<void>> = new Set();
 
-  constructor(core: Core, rules: Rule[]) {
+  constructor(core: Core, rules: Rule[], auditMs: number | null) {
     this.#core = core;
     this.#rules = rules;
+    this.#auditMs = auditMs;
     const { expireMs, staleMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.expireWaiting()) },
       { name: "stale", everyMs: staleMs, run: async () => void (await this.expireStale()) },
-      { name: "retention", everyMs: retentionMs, run: async () => void (await this.purge()) },
+      { name: "retention", everyMs: retentionMs, run: () => this.#retain() },
       { name: "upkeep", everyMs: retentionMs, run: () => core.store.upkeep() },
     ];
   }
@@ -123,6 +136,7 @@ export class Maintenance {
     const stale = await this.expireStale();
     const expired = await this.expireWaiting();
     const purged = await this.purge();
+    await this.#purgeAudit();
     await this.#core.store.upkeep();
     return { stale, expired, purged };
   }
@@ -137,6 +151,19 @@ export class Maintenance {
       total += byAge + byCount;
     }
     return total;
+  }
+
+  async #retain(): Promise<void> {
+    await this.purge();
+    await this.#purgeAudit();
+  }
+
+  async #purgeAudit(): Promise<void> {
+    if (this.#auditMs === null) return;
+    const { store, clock } = this.#core;
+    const { chunk: limit } = DEFAULTS.maintenance;
+    const before = clock.now() - this.#auditMs;
+    while ((await store.purgeAudit({ before, limit })) >= limit);
   }
 
   async purgeState(state: FinishedState, bound: { before: number | null; keep: number | null }): Promise<number> {

@@ -8,7 +8,9 @@ import {
   finish,
   jobIn,
   key,
+  newEntry,
   newJob,
+  newTokenRecord,
   outcomeOf,
   workerRecord,
 } from "#src/testing/exercise-store/builders.js";
@@ -33,6 +35,7 @@ export async function exerciseAll(given: Store): Promise<void> {
   await changes(store);
   await upkeep(store);
   await schedules(store);
+  await administration(store);
   const all = Object.entries(given).flatMap(([name, member]) => (typeof member === "function" ? [name] : []));
   const expected = all.filter((name) => !BESIDES.includes(name) && !ENDS.includes(name));
   expect([...called].filter((name) => all.includes(name)).toSorted()).toEqual(expected.toSorted());
@@ -110,4 +113,17 @@ async function schedules(store: Store): Promise<void> {
   expect((await store.dueSchedules(10)).schedules).toHaveLength(1);
   await fireAll(store, firingFor(schedule, [60_000], { unique: key("slot"), input: LARGE }));
   expect(await store.removeSchedule(schedule.name)).toBe(true);
+}
+
+async function administration(store: Store): Promise<void> {
+  const entry = newEntry();
+  await store.audit([entry]);
+  await store.audit([entry, newEntry()]);
+  expect((await store.audited({ actor: entry.actor }, { limit: 10, cursor: null })).entries).toHaveLength(2);
+  expect(await store.purgeAudit({ before: Date.now() + 100_000_000_000, limit: 10 })).toBe(2);
+  const token = newTokenRecord();
+  expect(await store.putToken(token)).toBe("put");
+  expect(await store.token(token.id)).toEqual(token);
+  expect(await store.tokens()).toEqual([token]);
+  expect(await store.removeToken(token.id)).toBe(true);
 }

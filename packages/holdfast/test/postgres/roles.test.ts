@@ -2,7 +2,7 @@ import { holdfast, job, type Holdfast } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { add, claim } from "#src/testing/exercise-store/builders.js";
+import { add, claim, newEntry, newTokenRecord } from "#src/testing/exercise-store/builders.js";
 import { forgetRolesOf, memberOf, newRole, login, type Login } from "./roles.js";
 import { openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -80,10 +80,10 @@ describe("a login with the role work", () => {
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
-  it("has rights on every table there is, so that none is forgotten when one is added", async () => {
+  it("has rights on every table there is but the tokens and the audit log, so that none is forgotten when one is added", async () => {
     const scene = await sceneWithRoles();
     const forgotten = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace
-      AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
+      AND relname NOT IN ('audit', 'tokens') AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
       AND NOT CASE relkind WHEN 'S' THEN has_sequence_privilege('$s_work', oid, 'USAGE') OR relname LIKE '%_n_seq'
         ELSE has_table_privilege('$s_work', oid, 'SELECT') END`);
     expect(forgotten).toEqual([]);
@@ -95,6 +95,72 @@ describe("a login with the role work", () => {
     const hf = await clientOf(worker, scene.schema);
     await expect(hf.pause("default")).rejects.toMatchObject(noRights);
     for (const text of notAltered) await expect(worker.sql(text)).rejects.toMatchObject({ code: "42501" });
+  });
+});
+
+/** What nobody but admin may do to the audit log and the tokens. */
+const notAdministered = [
+  "SELECT actor FROM $s.audit",
+  "SELECT detail FROM $s.audit",
+  "INSERT INTO $s.audit (id, at, actor, action, count) VALUES (gen_random_uuid(), 0, 'me', 'nothing', 0)",
+  "UPDATE $s.audit SET actor = 'you'",
+  "SELECT id FROM $s.tokens",
+  "INSERT INTO $s.tokens (id, name, hash, role, created_at) VALUES ('a', 'a', 'a', 'admin', 0)",
+  "UPDATE $s.tokens SET role = 'admin'",
+  "DELETE FROM $s.tokens",
+];
+
+describe("the audit log and the tokens", () => {
+  const entry = { actor: "token:deploy", action: "jobs.retry", keepMs: 60_000 };
+  const over = { ...entry, keepMs: 0 };
+
+  it("B-18 are there for the role admin, who rewrites neither", async () => {
+    const scene = await sceneWithRoles();
+    const admin = await memberOf(server, scene, "admin");
+    const hf = await clientOf(admin, scene.schema);
+    await hf.audit.record({ actor: "cli:root@host", action: "queues.pause", target: "default" });
+    expect((await hf.audit.list()).entries).toMatchObject([{ action: "queues.pause", target: "default" }]);
+    const { id, token } = await hf.tokens.create({ name: "deploy", role: "viewer" });
+    expect(await hf.tokens.check(token)).toMatchObject({ id, role: "viewer" });
+    expect(await hf.tokens.list()).toHaveLength(1);
+    for (const text of ["UPDATE $s.audit SET actor = 'you'", "UPDATE $s.tokens SET role = 'admin'"]) {
+      await expect(admin.sql(text)).rejects.toMatchObject({ code: "42501" });
+    }
+    expect(await hf.tokens.revoke(id)).toBe(true);
+    await scene.store.audit([newEntry(over)]);
+    await hf.maintain();
+  });
+
+  it("B-18 can be neither read nor written with the roles enqueue and work", async () => {
+    const scene = await sceneWithRoles();
+    await scene.store.audit([newEntry(entry)]);
+    await scene.store.putToken(newTokenRecord());
+    for (const kind of ["enqueue", "work"] as const) {
+      const other = await memberOf(server, scene, kind);
+      const hf = await clientOf(other, scene.schema);
+      await expect(hf.audit.record({ actor: "me", action: "nothing" })).rejects.toMatchObject(noRights);
+      await expect(hf.audit.list()).rejects.toMatchObject(noRights);
+      await expect(hf.tokens.create({ name: "mine", role: "admin" })).rejects.toMatchObject(noRights);
+      await expect(hf.tokens.list()).rejects.toMatchObject(noRights);
+      for (const text of notAdministered) await expect(other.sql(text)).rejects.toMatchObject({ code: "42501" });
+    }
+    const web = await memberOf(server, scene, "enqueue");
+    await expect(web.sql("DELETE FROM $s.audit")).rejects.toMatchObject({ code: "42501" });
+  });
+
+  it("B-18 a worker clears away entries whose time is over, and sees or deletes no others", async () => {
+    const scene = await sceneWithRoles();
+    const worker = await memberOf(server, scene, "work");
+    const [kept, endless, gone] = [newEntry(entry), newEntry({ ...entry, keepMs: null }), newEntry(over)];
+    await scene.store.audit([kept, endless, gone]);
+    expect(await worker.sql("SELECT id FROM $s.audit")).toEqual([{ id: gone.id }]);
+    const store = postgres(worker.address, { access: {} });
+    onTestFinished(() => store.close());
+    const before = Date.now() + 3_600_000;
+    expect(await store.purgeAudit({ before, limit: 10 })).toBe(1);
+    expect(await worker.sql("DELETE FROM $s.audit RETURNING id")).toEqual([]);
+    const { entries } = await scene.store.audited({}, { limit: 10, cursor: null });
+    expect(new Set(entries.map(({ id }) => id))).toEqual(new Set([kept.id, endless.id]));
   });
 });
 

@@ -20,6 +20,11 @@ export const CONFIG: Key = { pk: "config", sk: "config" };
 export const WORKERS = "workers";
 export const TURNS = "turns";
 export const SCHEDULES = "schedules";
+export const TOKENS = "tokens";
+/** How many tokens there are. */
+export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
+/** The months that have entries of the audit log. */
+export const AUDIT = "audit";
 
 export function jobKey(id: string): Key {
   return { pk: `job#${id}`, sk: "job" };
@@ -35,6 +40,15 @@ export const BESIDE = { input: "input#", attempt: "attempt#", log: "log#" } as c
 
 export function slotsKey(schedule: string): string {
   return `slots#${schedule}`;
+}
+
+/** Entries of the audit log in a month. */
+export function auditKey(month: string): string {
+  return `audit#${month}`;
+}
+/** Says that an entry is there, wherever. */
+export function auditIdKey(id: string): Key {
+  return { pk: `audit-id#${id}`, sk: "audit-id" };
 }
 
 const DIGITS = 15;

@@ -2,6 +2,7 @@ import { systemClock, type Clock } from "../../clock.js";
 import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import { AuditLog } from "./audit.js";
 import { Changes } from "./changes.js";
 import { Claims } from "./claim.js";
 import { ConfigKeeper } from "./config.js";
@@ -15,6 +16,7 @@ import { cloudFormation, iamPolicy, migrate, terraform } from "./schema.js";
 import { Schedules } from "./schedules.js";
 import { statsOf } from "./stats.js";
 import { Table, type DynamoClient, type Sdk } from "./table.js";
+import { Tokens } from "./tokens.js";
 import { Upkeep } from "./upkeep.js";
 import { beat, leave, workers } from "./workers.js";
 
@@ -121,6 +123,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const upkeep = new Upkeep(table, { config, counts, changes }, marginMs);
   const queries = new Queries(table, config);
   const schedules = new Schedules(table, { config, inserts });
+  const audit = new AuditLog(table);
+  const tokens = new Tokens(table);
   const listeners = new Set<(hint: Hint) => void>();
   const pending = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
@@ -292,6 +296,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     beat: (worker) => under(() => beat(table, worker, time())),
     leave: (worker) => under(() => leave(table, worker, time())),
     workers: () => under(() => workers(table, time())),
+
+    audit: (entries) => under(() => audit.append(entries, time())),
+    audited: (filter, page) => under(() => audit.list(filter, page, time())),
+    purgeAudit: (request) => under(() => audit.purge(request), { timed: false }),
+    putToken: (token) => under(() => tokens.put(token), { timed: false }),
+    token: (id) => under(() => tokens.get(id), { timed: false }),
+    tokens: () => under(() => tokens.list(), { timed: false }),
+    removeToken: (id) => under(() => tokens.remove(id), { timed: false }),
 
     listen(listener) {
       listeners.add(listener);

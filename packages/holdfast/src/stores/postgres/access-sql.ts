@@ -13,6 +13,9 @@ const WORKED_ON = [...GUARDED, "deltas", "counts", "workers", "turns"];
 const REWRITTEN = `type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, run_at,
   due_at, expires_at, updated_at, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note`;
 
+/** Of an entry of the audit log: its time is over. */
+const OVER = "keep_until <= (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)";
+
 /** Roles, what they may do, and who sees which rows. */
 export function accessSteps(settings: SchemaSettings): Step[] {
   const { access } = settings;
@@ -59,6 +62,9 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT DELETE ON ${s}.lanes TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.expireStale} TO ${work}, ${admin}`,
     `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
+    // Nobody rewrites what is in these. A worker may clear away old entries of the audit log, and read nothing in them.
+    `GRANT SELECT, INSERT, DELETE ON ${tables(["audit", "tokens"])} TO ${admin}`,
+    `GRANT SELECT (id, at), DELETE ON ${s}.audit TO ${work}`,
     // The view reads with its reader's rights.
     ...userRoles.map((role) => `GRANT SELECT ON ${tables(["jobs", "live", "archive", "inputs"])} TO ${role}`),
   ];
@@ -66,7 +72,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
 }
 
 function security({ schema: s }: SchemaSettings): string {
-  const lines = GUARDED.map(
+  const lines = [...GUARDED, "audit"].map(
     (table) => `IF NOT (SELECT relrowsecurity FROM pg_catalog.pg_class WHERE oid = '${s}.${table}'::regclass) THEN
   ALTER TABLE ${s}.${table} ENABLE ROW LEVEL SECURITY;
 END IF;`,
@@ -110,6 +116,9 @@ function policies(settings: SchemaSettings, access: Access): string {
     ...adds("keys"),
     policy("keys", "enqueue_replaces", `FOR UPDATE TO ${enqueue} USING (true) WITH CHECK (true)`),
     ...["live", "archive", "schedules"].map((table) => policy(table, "own", mine)),
+    policy("audit", "admin", `TO ${admin} USING (true) WITH CHECK (true)`),
+    policy("audit", "work_reads", `FOR SELECT TO ${work} USING (${OVER})`),
+    policy("audit", "work_removes", `FOR DELETE TO ${work} USING (${OVER})`),
     // Of these three only inputs are granted; the others are ready for whoever grants them.
     ...["inputs", "attempts", "log"].map((table) => policy(table, "own", ofOwnJob(table))),
   ].join("\n");

@@ -5,6 +5,7 @@ import { Closed, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./access.js";
+import { auditOperations } from "./audit.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connections.js";
@@ -25,6 +26,7 @@ import { insideOf } from "./savepoints.js";
 import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
+import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./types-index.js";
 import { refuseUnfit } from "./unfit.js";
 import { upkeepOperations } from "./upkeep.js";
@@ -158,6 +160,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const queries = queryOperations(sql);
   const importLegacy = importOperation(sql, queries);
   const schedules = scheduleOperations(sql, inserts);
+  const audit = auditOperations(sql);
+  const tokens = tokenOperations(sql);
   const lanes = laneKeeper(sql, db);
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const listeners = new Set<(hint: Hint) => void>();
@@ -411,6 +415,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     beat: (worker) => under(() => queries.beat(db, worker, time())),
     leave: (id) => under(() => queries.leave(db, id, time())),
     workers: () => under(() => queries.workers(db, time())),
+
+    audit: (entries) => under(async () => (entries.length === 0 ? undefined : audit.append(db, entries, time()))),
+    audited: (filter, page) => under(() => audit.list(db, filter, page)),
+    purgeAudit: (request) => under(() => audit.purge(db, request)),
+    putToken: (token) => under(() => db.transaction((runner) => tokens.put(runner, token))),
+    token: (id) => under(() => tokens.get(db, id)),
+    tokens: () => under(() => tokens.list(db)),
+    removeToken: (id) => under(() => tokens.remove(db, id)),
 
     listen(heard) {
       if (listeners.size === 0 && listens) listener.start();

@@ -1,4 +1,5 @@
 import { makeRoom } from "./room.js";
+import { TOKEN_ROLES } from "../../roles.js";
 import { STATE_NAMES, isFinished } from "../../state.js";
 
 /** What the SQL of one installation depends on. */
@@ -121,7 +122,7 @@ const common = ({ userType }: SchemaSettings): string => `
  */
 export const TABLES: Migration = {
   version: 1,
-  name: "jobs and schedules",
+  name: "jobs, schedules, audit log and tokens",
   up: (settings) => create(settings),
   // By name and without CASCADE: the schema may be one that others use, and views of theirs may read ours.
   down: ({ schema: s }) => `DROP VIEW ${s}.jobs;
@@ -146,6 +147,8 @@ export const TABLE_NAMES: readonly string[] = [
   "turns",
   "schedules",
   "slots",
+  "audit",
+  "tokens",
 ];
 
 function create(settings: SchemaSettings): string {
@@ -249,6 +252,33 @@ CREATE TABLE ${s}.slots (
   schedule text NOT NULL, fired boolean NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY,
   slot bigint NOT NULL, through bigint, job text, reason text, at bigint NOT NULL,
   PRIMARY KEY (schedule, fired, n)
+);
+
+CREATE TABLE ${s}.audit (
+  id uuid PRIMARY KEY,
+  at bigint NOT NULL,
+  actor text NOT NULL,
+  action text NOT NULL,
+  target text,
+  count bigint NOT NULL,
+  detail text,
+  -- NULL: kept until somebody who may says otherwise.
+  keep_until bigint
+);
+CREATE INDEX audit_at ON ${s}.audit (at, id);
+-- As with jobs, lists of some entries have an order of their own: see listing.ts.
+CREATE INDEX audit_actor ON ${s}.audit (actor, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE INDEX audit_action ON ${s}.audit (action, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE INDEX audit_both ON ${s}.audit (actor, action, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE TABLE ${s}.tokens (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  hash text NOT NULL,
+  role text NOT NULL CHECK (role IN (${list(TOKEN_ROLES)})),
+  user_id text,
+  created_at bigint NOT NULL,
+  expires_at bigint,
+  CHECK ((role = 'user') = (user_id IS NOT NULL))
 );
 ${view(settings)}
 ${makeRoom(settings)}`;

@@ -1,9 +1,11 @@
 import type { Database } from "better-sqlite3";
 import { SchemaTooNew } from "../../errors.js";
+import { TOKEN_ROLES } from "../../roles.js";
 import { STATE_NAMES } from "../../state.js";
 
 // Spelt with OR on purpose: for `state IN (…)` SQLite builds a temporary index at every single write (1.7 µs of 4.5).
 const STATE_CHECK = STATE_NAMES.map((state) => `state = '${state}'`).join(" OR ");
+const ROLE_CHECK = TOKEN_ROLES.map((role) => `role = '${role}'`).join(" OR ");
 
 /**
  * Numbered and only ever appended to. Tables carry a prefix because the file may be the application's own.
@@ -140,6 +142,31 @@ CREATE TABLE holdfast_slots (
   reason TEXT,
   at INTEGER NOT NULL,
   PRIMARY KEY (schedule, fired, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE holdfast_audit (
+  id TEXT PRIMARY KEY,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT,
+  count INTEGER NOT NULL,
+  detail TEXT
+) STRICT;
+-- One for each way to list: entries are few and written rarely, but one that is rare among them must be found at once.
+CREATE INDEX holdfast_audit_at ON holdfast_audit (at, id);
+CREATE INDEX holdfast_audit_actor ON holdfast_audit (actor, at, id);
+CREATE INDEX holdfast_audit_action ON holdfast_audit (action, at, id);
+CREATE INDEX holdfast_audit_both ON holdfast_audit (actor, action, at, id);
+CREATE TABLE holdfast_tokens (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  role TEXT NOT NULL CHECK (${ROLE_CHECK}),
+  user TEXT,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  CHECK ((role = 'user') = (user IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 `,
 ];

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Database } from "better-sqlite3";
+import { auditWindow } from "../../audit-order.js";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
@@ -172,6 +173,18 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     beat: (worker) => ask("beat", worker),
     leave: (id) => ask("leave", id),
     workers: () => ask("workers"),
+
+    audit: async (entries) => (entries.length === 0 ? undefined : ask("audit", entries)),
+    async audited(filter, page) {
+      // Here, for an error loses its class on the way from the thread.
+      auditWindow(filter, page.cursor);
+      return ask("audited", filter, page);
+    },
+    purgeAudit: (request) => ask("purgeAudit", request),
+    putToken: (token) => ask("putToken", token),
+    token: (id) => ask("token", id),
+    tokens: () => ask("tokens"),
+    removeToken: (id) => ask("removeToken", id),
 
     listen(listener) {
       if (listeners.size === 0) link.watch(true);

@@ -1,5 +1,6 @@
 import type { Database } from "better-sqlite3";
 import type * as S from "../../store.js";
+import { auditOperations } from "./audit.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation, packClaimed } from "./claim.js";
 import type { Columns } from "./columns.js";
@@ -12,6 +13,7 @@ import { LeasedRows } from "./leased.js";
 import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "./schedules.js";
+import { tokenOperations } from "./tokens.js";
 import { upkeepOperations, type StaleWalk } from "./upkeep.js";
 
 /** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
@@ -44,6 +46,13 @@ export interface Operations {
   beat(now: number, worker: S.WorkerRecord): void;
   leave(now: number, id: string): void;
   workers(now: number): S.SeenWorker[];
+  audit(now: number, entries: readonly S.AuditEntry[]): void;
+  audited(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
+  purgeAudit(now: number, request: { before: number; limit: number }): number;
+  putToken(now: number, token: S.TokenRecord): S.PutTokenAnswer;
+  token(now: number, id: string): S.TokenRecord | null;
+  tokens(now: number): S.TokenRecord[];
+  removeToken(now: number, id: string): boolean;
 }
 export interface ClaimedRows {
   at: number;
@@ -62,6 +71,9 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "getSchedule",
   "listSchedules",
   "dueSchedules",
+  "audited",
+  "token",
+  "tokens",
 ]);
 
 export interface Room {
@@ -119,6 +131,8 @@ export function operationsOn(db: Database): Room {
   const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);
   const schedules = scheduleOperations(db, insert);
+  const audit = auditOperations(db);
+  const tokens = tokenOperations(db);
   const cancelRequested = db
     .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
     .pluck();
@@ -165,6 +179,13 @@ export function operationsOn(db: Database): Room {
       beat: (now, worker) => queries.beat(worker, now),
       leave: (now, id) => queries.leave(id, now),
       workers: (now) => queries.workers(now),
+      audit: (now, entries) => audit.append(entries, now),
+      audited: (_now, filter, page) => audit.list(filter, page),
+      purgeAudit: (_now, request) => audit.purge(request),
+      putToken: (_now, token) => tokens.put(token),
+      token: (_now, id) => tokens.get(id),
+      tokens: () => tokens.list(),
+      removeToken: (_now, id) => tokens.remove(id),
     },
   };
 }

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { newId } from "../../id.js";
 import type { State } from "../../state.js";
 import type {
   AttemptRecord,
+  AuditEntry,
   ClaimedJob,
   ClaimRequest,
   InsertAnswer,
@@ -11,6 +13,7 @@ import type {
   SettleAnswer,
   Store,
   StoredJob,
+  TokenRecord,
   UniqueKey,
   WorkerRecord,
 } from "../../store.js";
@@ -207,6 +210,33 @@ export function workerRecord(overrides: Partial<WorkerRecord> = {}): WorkerRecor
     host: "host-1",
     pid: 4242,
     startedAt: 1_700_000_000_000,
+    ...overrides,
+  };
+}
+
+/** An entry of the audit log. Ids grow in the order of the calls. */
+export function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
+  return {
+    id: newId(Date.now()),
+    actor: "token:deploy",
+    action: "jobs.retry",
+    target: null,
+    count: 1,
+    detail: null,
+    keepMs: null,
+    ...overrides,
+  };
+}
+
+export function newTokenRecord(overrides: Partial<TokenRecord> = {}): TokenRecord {
+  return {
+    id: randomBytes(8).toString("hex"),
+    name: "deploy",
+    hash: randomBytes(32).toString("hex"),
+    role: "operator",
+    user: null,
+    createdAt: 1_700_000_000_000,
+    expiresAt: null,
     ...overrides,
   };
 }

@@ -1,3 +1,4 @@
+import { auditCases } from "./audit.js";
 import { changeCases } from "./changes.js";
 import { claimCases } from "./claim.js";
 import { concurrencyCases } from "./concurrency.js";
@@ -15,6 +16,7 @@ import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
 import { scheduleCases } from "./schedules.js";
 import { settleCases } from "./settle.js";
+import { tokenCases } from "./tokens.js";
 import { transactionCases } from "./transactions.js";
 import { upkeepCases } from "./upkeep.js";
 
@@ -34,6 +36,8 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
   schedules: scheduleCases,
   "schedules: fire": firingCases,
   "schedules: slots": firedSlotCases,
+  "audit log": auditCases,
+  tokens: tokenCases,
   "migrate, close and hints": lifecycleCases,
   concurrency: concurrencyCases,
   "schedules: concurrency": firingRaceCases,

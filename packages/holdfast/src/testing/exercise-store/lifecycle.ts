@@ -7,8 +7,10 @@ import {
   claimRequest,
   finish,
   MINUTE,
+  newEntry,
   newJob,
   newJobs,
+  newTokenRecord,
   outcomeOf,
   recordOf,
   SECOND,
@@ -210,5 +212,12 @@ function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<str
     beat: () => store.beat(workerRecord()),
     leave: () => store.leave("w1"),
     workers: () => store.workers(),
+    audit: () => store.audit([newEntry()]),
+    audited: () => store.audited({}, { limit: 1, cursor: null }),
+    purgeAudit: () => store.purgeAudit({ before: 0, limit: 1 }),
+    putToken: () => store.putToken(newTokenRecord()),
+    token: () => store.token("0123456789abcdef"),
+    tokens: () => store.tokens(),
+    removeToken: () => store.removeToken("0123456789abcdef"),
   };
 }

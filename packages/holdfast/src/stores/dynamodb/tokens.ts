@@ -1,0 +1,66 @@
+import { LIMITS } from "../../defaults.js";
+import type { PutTokenAnswer, TokenRecord } from "../../store.js";
+import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
+import { Change } from "./expressions.js";
+import { TOKEN_COUNT, TOKENS, type Key } from "./keys.js";
+import type { Table } from "./table.js";
+
+/** Tokens are few and stand in one partition. Each comes and goes with the count of them, which is what limits it. */
+export class Tokens {
+  readonly #table: Table;
+
+  constructor(table: Table) {
+    this.#table = table;
+  }
+
+  async put(token: TokenRecord): Promise<PutTokenAnswer> {
+    const { id, name, hash, role, user, createdAt, expiresAt } = token;
+    const item = itemOf({ ...keyOf(id), name, hash, role, user, created_at: createdAt, expires_at: expiresAt });
+    const count = new Change();
+    count.setTo("n", `if_not_exists(#n, ${count.value(0)}) + ${count.value(1)}`);
+    count.when(`attribute_not_exists(#n) OR #n < ${count.value(LIMITS.tokens)}`);
+    const written = await this.#table.transact([
+      { put: item, when: new Change().when("attribute_not_exists(#pk)") },
+      { update: TOKEN_COUNT, change: count },
+    ]);
+    if (written.done) return "put";
+    return written.failed[0] === undefined ? "full" : "exists";
+  }
+
+  async get(id: string): Promise<TokenRecord | null> {
+    const item = await this.#table.get(keyOf(id));
+    return item === null ? null : readToken(item);
+  }
+
+  async list(): Promise<TokenRecord[]> {
+    const items = await this.#table.all({ hash: TOKENS, consistent: true });
+    // By id they come; the sort keeps that order among those of one time.
+    return items.map(readToken).toSorted((a, b) => a.createdAt - b.createdAt);
+  }
+
+  async remove(id: string): Promise<boolean> {
+    const count = new Change();
+    count.setTo("n", `if_not_exists(#n, ${count.value(1)}) - ${count.value(1)}`);
+    const removed = await this.#table.transact([
+      { delete: keyOf(id), when: new Change().when("attribute_exists(#pk)") },
+      { update: TOKEN_COUNT, change: count },
+    ]);
+    return removed.done;
+  }
+}
+
+function keyOf(id: string): Key {
+  return { pk: TOKENS, sk: id };
+}
+
+function readToken(item: Item): TokenRecord {
+  return {
+    id: textOf(item, "sk") ?? "",
+    name: textOf(item, "name") ?? "",
+    hash: textOf(item, "hash") ?? "",
+    role: textOf(item, "role") as TokenRecord["role"],
+    user: textOf(item, "user"),
+    createdAt: numberOf(item, "created_at") ?? 0,
+    expiresAt: numberOf(item, "expires_at"),
+  };
+}

@@ -1,0 +1,58 @@
+import { LIMITS } from "../../defaults.js";
+import type { PutTokenAnswer, TokenRecord } from "../../store.js";
+import type { Row, Runner, Transaction } from "./db.js";
+import type { Sql } from "./sql.js";
+
+export interface TokenOperations {
+  put(transaction: Transaction, token: TokenRecord): Promise<PutTokenAnswer>;
+  get(runner: Runner, id: string): Promise<TokenRecord | null>;
+  list(runner: Runner): Promise<TokenRecord[]>;
+  remove(runner: Runner, id: string): Promise<boolean>;
+}
+
+export function tokenOperations(sql: Sql): TokenOperations {
+  const { s } = sql;
+  const row = "id, name, hash, role, user_id, created_at::float8, expires_at::float8";
+  const byId = sql.statement("token_get", `SELECT ${row} FROM ${s}.tokens WHERE id = $1`);
+  const all = sql.statement("tokens_list", `SELECT ${row} FROM ${s}.tokens ORDER BY created_at, id COLLATE "C"`);
+  const remove = sql.statement("token_remove", `DELETE FROM ${s}.tokens WHERE id = $1 RETURNING 1`);
+  const look = sql.statement(
+    "token_look",
+    `SELECT EXISTS (SELECT 1 FROM ${s}.tokens WHERE id = $1), (SELECT count(*) FROM ${s}.tokens)::float8`,
+  );
+  const add = sql.statement(
+    "token_add",
+    `INSERT INTO ${s}.tokens (id, name, hash, role, user_id, created_at, expires_at)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+  );
+
+  return {
+    async put(transaction, { id, name, hash, role, user, createdAt, expiresAt }) {
+      // One at a time: two that count at once would both find room for the last. Who only reads need not wait.
+      await transaction.script(`LOCK TABLE ${s}.tokens IN SHARE ROW EXCLUSIVE MODE`);
+      const [seen] = await transaction.run(look, [id]);
+      if (seen?.[0] === true) return "exists";
+      if ((seen?.[1] as number) >= LIMITS.tokens) return "full";
+      await transaction.run(add, [id, name, hash, role, user, createdAt, expiresAt]);
+      return "put";
+    },
+    async get(runner, id) {
+      const [found] = await runner.run(byId, [id]);
+      return found === undefined ? null : readToken(found);
+    },
+    list: async (runner) => (await runner.run(all, [])).map(readToken),
+    remove: async (runner, id) => (await runner.run(remove, [id])).length > 0,
+  };
+}
+
+function readToken([id, name, hash, role, user, createdAt, expiresAt]: Row): TokenRecord {
+  return {
+    id: id as string,
+    name: name as string,
+    hash: hash as string,
+    role: role as TokenRecord["role"],
+    user: user as string | null,
+    createdAt: createdAt as number,
+    expiresAt: expiresAt as number | null,
+  };
+}

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { LIMITS } from "../../defaults.js";
+import { TOKEN_ROLES } from "../../roles.js";
+import type { PutTokenAnswer, Store, TokenRecord } from "../../store.js";
+import { newTokenRecord } from "./builders.js";
+import { handlesOf, type DefineCase } from "./scene.js";
+
+const ODD = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ -- #`;
+
+export function tokenCases(test: DefineCase): void {
+  test("every field of a token comes back as it was written, of every role", async ({ store }) => {
+    const records = TOKEN_ROLES.map((role, nth) =>
+      newTokenRecord({
+        name: `${role} ${ODD}`,
+        role,
+        user: role === "user" ? ODD : null,
+        createdAt: nth,
+        expiresAt: nth,
+      }),
+    );
+    const endless = newTokenRecord({ createdAt: 1e12, expiresAt: null });
+    for (const record of [...records, endless]) {
+      assert.equal(await store.putToken(record), "put");
+      assert.deepEqual(await store.token(record.id), record);
+    }
+    assert.deepEqual(await store.tokens(), [...records, endless]);
+  });
+
+  test("a token that does not exist is null, and cannot be removed", async ({ store }) => {
+    const { id } = newTokenRecord();
+    assert.equal(await store.token(id), null);
+    assert.equal(await store.removeToken(id), false);
+    assert.deepEqual(await store.tokens(), []);
+  });
+
+  test("a second token with the same id is not put, and nothing of the first changes", async ({ store }) => {
+    const first = newTokenRecord({ name: "first" });
+    await store.putToken(first);
+    const second = newTokenRecord({ id: first.id, name: "second", role: "user", user: "ada", expiresAt: 1 });
+    assert.equal(await store.putToken(second), "exists");
+    assert.equal(await store.putToken(first), "exists");
+    assert.deepEqual(await store.tokens(), [first]);
+  });
+
+  test("a token that is removed is gone, and its id is free", async ({ store }) => {
+    const [one, two] = [newTokenRecord(), newTokenRecord({ createdAt: 1 })];
+    await store.putToken(one);
+    await store.putToken(two);
+    assert.equal(await store.removeToken(one.id), true);
+    assert.equal(await store.removeToken(one.id), false);
+    assert.equal(await store.token(one.id), null);
+    assert.deepEqual(await store.tokens(), [two]);
+    const again = { ...one, name: "again" };
+    assert.equal(await store.putToken(again), "put");
+    assert.deepEqual(await store.tokens(), [two, again]);
+  });
+
+  test("tokens are listed oldest first, and of one time by id", async ({ store }) => {
+    const records = ["b", "B", "a", "é", "0"].map((id) => newTokenRecord({ id, createdAt: 5 }));
+    records.push(newTokenRecord({ createdAt: 4 }), newTokenRecord({ createdAt: 6 }));
+    for (const record of records) await store.putToken(record);
+    const expected = records.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+    assert.deepEqual(await store.tokens(), expected);
+  });
+
+  test("ids that only look alike are different tokens", async ({ store }) => {
+    const ids = ["abc", "ABC", "abc ", "ab_", "ab%", "ábc", "ábc".normalize("NFD")];
+    for (const id of ids) assert.equal(await store.putToken(newTokenRecord({ id, name: id })), "put");
+    for (const id of ids) assert.equal((await store.token(id))?.name, id);
+    assert.equal(await store.token("Abc"), null);
+    assert.equal(await store.removeToken("ab_"), true);
+    assert.equal((await store.tokens()).length, ids.length - 1);
+  });
+
+  test.live([], "of tokens with one id that many put at once, one is put", async (scene) => {
+    const handles = await handlesOf(scene, 4);
+    for (let round = 0; round < 5; round++) {
+      const { id } = newTokenRecord();
+      const rivals = handles.map((_, nth) => newTokenRecord({ id, name: `rival ${nth}` }));
+      const answers = await Promise.all(handles.map((handle, at) => handle.putToken(rivals[at] as TokenRecord)));
+      assert.deepEqual(answers.toSorted(), ["exists", "exists", "exists", "put"]);
+      assert.deepEqual(await scene.store.token(id), rivals[answers.indexOf("put")]);
+    }
+  });
+
+  test.live([], "no more tokens are kept than may be, however many are put at once", async (scene) => {
+    const handles = await handlesOf(scene, 4);
+    const { store } = scene;
+    const before = Array.from({ length: LIMITS.tokens - 3 }, () => newTokenRecord());
+    for (let from = 0; from < before.length; from += 50) {
+      for (const answer of await putAll(store, before.slice(from, from + 50))) assert.equal(answer, "put");
+    }
+    const rivals = Array.from({ length: 8 }, () => newTokenRecord());
+    const answers = await Promise.all(rivals.map((rival, at) => (handles[at % 4] as Store).putToken(rival)));
+    assert.deepEqual(answers.toSorted(), [...Array<string>(5).fill("full"), "put", "put", "put"]);
+    assert.equal((await store.tokens()).length, LIMITS.tokens);
+    const [first] = before as [TokenRecord];
+    assert.equal(await store.putToken(first), "exists", "one that is there is told as such");
+    assert.equal(await store.removeToken(first.id), true);
+    assert.equal(await store.removeToken(first.id), false);
+    assert.equal(await store.putToken(newTokenRecord()), "put", "what is removed makes room");
+    assert.equal(await store.putToken(newTokenRecord()), "full");
+  });
+}
+
+function putAll(store: Store, records: readonly TokenRecord[]): Promise<PutTokenAnswer[]> {
+  return Promise.all(records.map((record) => store.putToken(record)));
+}

@@ -1,0 +1,198 @@
+import { InvalidOption, type AuditRecord, type Holdfast } from "holdfast";
+import { LIMITS } from "holdfast/store";
+import { describe, expect, it } from "vitest";
+import { newId } from "#src/id.js";
+import { scene } from "./scene.js";
+
+const DAY = 86_400_000;
+const retry = { actor: "token:deploy", action: "jobs.retry" };
+
+async function entriesOf(hf: Holdfast): Promise<AuditRecord[]> {
+  return (await hf.audit.list()).entries;
+}
+async function theEntry(hf: Holdfast): Promise<AuditRecord> {
+  const [entry, ...others] = await entriesOf(hf);
+  expect(others).toEqual([]);
+  return entry as AuditRecord;
+}
+
+describe("the audit log", () => {
+  it("B-18 tells who did what to what, when, and how many it changed", async () => {
+    const { hf, clock } = await scene();
+    await hf.audit.record({ ...retry, target: { state: "dead" }, count: 12, detail: { reason: "fixed" } });
+    await clock.advance("1h");
+    await hf.audit.record({ actor: "cli:root@host", action: "queues.pause", target: "mail" });
+    const now = clock.now();
+    expect(await entriesOf(hf)).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+        at: new Date(now),
+        actor: "cli:root@host",
+        action: "queues.pause",
+        target: "mail",
+        count: 1,
+        detail: null,
+      },
+      expect.objectContaining({
+        at: new Date(now - 3_600_000),
+        target: '{"state":"dead"}',
+        count: 12,
+        detail: { reason: "fixed" },
+      }),
+    ]);
+  });
+
+  it("B-18 is read back by who, by what, by time, and page by page", async () => {
+    const { hf, clock } = await scene();
+    for (const actor of ["ada", "bob", "ada"]) {
+      await hf.audit.record({ actor, action: `did.${actor}` });
+      await clock.advance("1d");
+    }
+    const now = clock.now();
+    expect((await hf.audit.list({ actor: "ada" })).entries).toHaveLength(2);
+    expect((await hf.audit.list({ action: "did.bob" })).entries).toHaveLength(1);
+    expect((await hf.audit.list({ actor: "ada", action: "did.bob" })).entries).toEqual([]);
+    expect((await hf.audit.list({ after: new Date(now - 2 * DAY), before: now - DAY })).entries).toMatchObject([
+      { actor: "bob" },
+    ]);
+    const first = await hf.audit.list({ limit: 2 });
+    expect(first.entries.map(({ actor }) => actor)).toEqual(["ada", "bob"]);
+    const second = await hf.audit.list({ limit: 2, cursor: first.cursor });
+    expect([second.entries.map(({ actor }) => actor), second.cursor]).toEqual([["ada"], null]);
+  });
+
+  it("B-18 an entry that is written again under its own id is there once", async () => {
+    const { hf, clock } = await scene();
+    const deed = { ...retry, id: newId(clock.now()) };
+    await hf.audit.record(deed);
+    await clock.advance("1m");
+    await hf.audit.record(deed, { ...retry, target: "another" });
+    expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
+  });
+
+  it("B-18 more entries than one call of the store takes are all written", async () => {
+    const { hf, store } = await scene();
+    await hf.audit.record(...Array.from({ length: LIMITS.auditEntries + 1 }, () => retry));
+    expect(store.count("audit")).toBe(2);
+    expect((await hf.audit.list({ limit: 100 })).entries).toHaveLength(LIMITS.auditEntries + 1);
+  });
+
+  it.each<[string, { target?: string | object; detail?: unknown }, Partial<AuditRecord>]>([
+    ["a target that is too long is cut", { target: "x".repeat(5_000) }, { target: `${"x".repeat(1_999)}…` }],
+    [
+      "a target is cut between characters",
+      { target: `${"x".repeat(1_998)}\u{1f680}${"x".repeat(9)}` },
+      { target: `${"x".repeat(1_998)}\u{fffd}…` },
+    ],
+    ["a target that no text can hold is mended", { target: "a\0b\ud800" }, { target: "a\u{fffd}b\u{fffd}" }],
+    [
+      "a filter that is too long is cut",
+      { target: { tag: "x".repeat(5_000) } },
+      { target: `{"tag":"${"x".repeat(1_991)}…` },
+    ],
+    [
+      "a detail that is too large is left out",
+      { detail: "x".repeat(16_383) },
+      { detail: { omitted: "16385 bytes of JSON" } },
+    ],
+    ["a detail as large as may be is kept", { detail: "x".repeat(16_382) }, { detail: "x".repeat(16_382) }],
+    [
+      "a detail that is no JSON is left out",
+      { detail: { n: 1n } },
+      { detail: { omitted: "a BigInt cannot be carried by JSON; send it as a string" } },
+    ],
+  ])("B-18 what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
+    const { hf } = await scene();
+    await hf.audit.record({ ...retry, ...odd });
+    expect(await theEntry(hf)).toMatchObject({ ...retry, ...expected });
+  });
+
+  it.each<[string, unknown, string, RegExp]>([
+    ["an unknown option", { who: "ada" }, "who", /known: actor, action/],
+    ["an empty actor", { actor: "" }, "actor", /not empty/],
+    ["an action that is none", { action: 5 }, "action", /must be a text/],
+    ["a time in words", { after: "yesterday" }, "after", /ISO 8601/],
+    ["a time that is none", { before: Number.NaN }, "before", /ISO 8601/],
+    ["a limit of 0", { limit: 0 }, "limit", /1 to 1000/],
+    ["a limit of 1001", { limit: 1_001 }, "limit", /1 to 1000/],
+    ["a cursor of its own making", { cursor: "1_2" }, "cursor", /not a cursor/],
+    ["a cursor that is a number", { cursor: 5 }, "cursor", /not a cursor/],
+  ])("list refuses %s by name", async (_name, options, field, says) => {
+    const { hf } = await scene();
+    const refused = hf.audit.list(options as never);
+    await expect(refused).rejects.toBeInstanceOf(InvalidOption);
+    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
+  });
+
+  it("is closed with its client", async () => {
+    const { hf } = await scene();
+    await hf.close();
+    await expect(hf.audit.list()).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(hf.audit.record(retry)).rejects.toMatchObject({ code: "CLOSED" });
+  });
+});
+
+describe("retention of the audit log", () => {
+  const kept = async (hf: Holdfast): Promise<number> => (await entriesOf(hf)).length;
+
+  it("B-18 entries are kept for 90 days", async () => {
+    const { hf, clock, store } = await scene();
+    await hf.audit.record(retry);
+    expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: 90 * DAY }]);
+    await clock.advance(90 * DAY);
+    await hf.maintain();
+    expect(await kept(hf)).toBe(1);
+    await clock.advance(1);
+    await hf.maintain();
+    expect(await kept(hf)).toBe(0);
+  });
+
+  it.each<[string, number | string | { age: string }]>([
+    ["milliseconds", 7 * DAY],
+    ["text", "7d"],
+    ["an age", { age: "7d" }],
+  ])("B-18 another age can be set, in %s", async (_name, audit) => {
+    const { hf, clock } = await scene({ retention: { audit } });
+    await hf.audit.record(retry);
+    await clock.advance(7 * DAY);
+    await hf.maintain();
+    expect(await kept(hf)).toBe(1);
+    await clock.advance(1);
+    await hf.maintain();
+    expect(await kept(hf)).toBe(0);
+  });
+
+  it("B-18 false keeps them for good", async () => {
+    const { hf, clock, store } = await scene({ retention: { audit: false } });
+    await hf.audit.record(retry);
+    expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: null }]);
+    await clock.advance(3_000 * DAY);
+    await hf.maintain();
+    expect(store.count("purgeAudit")).toBe(0);
+    expect(await kept(hf)).toBe(1);
+  });
+
+  it("B-18 a worker's client clears them away by itself, in small steps, one process of several at a time", async () => {
+    const { hf, clock, store, another } = await scene({ retention: { audit: "1d" } });
+    for (let n = 0; n < 12; n++) await hf.audit.record(...Array.from({ length: LIMITS.auditEntries }, () => retry));
+    const options = { poll: "1h", lease: "1h" } as const;
+    hf.work(options);
+    (await another({ retention: { audit: "1d" } })).work(options);
+    await clock.advance(DAY);
+    expect(await kept(hf)).toBeGreaterThan(0);
+    store.forget();
+    await clock.advance("1m");
+    expect(await kept(hf)).toBe(0);
+    expect(store.calls("purgeAudit").map(([request]) => (request as { limit: number }).limit)).toEqual([500, 500]);
+  });
+
+  it.each<[string, unknown, string]>([
+    ["a count", { count: 5 }, "count"],
+    ["no age", {}, "retention.audit.age"],
+    ["what is no duration", "long", "retention.audit"],
+    ["a misspelt name", undefined, "audits"],
+  ])("refuses %s by name", async (_name, audit, field) => {
+    const retention = audit === undefined ? { audits: "1d" } : { audit };
+    await expect(scene({ retention: retention as never })).rejects.toMatchObject({ code: "INVALID_OPTION", field });
+  });
+});
