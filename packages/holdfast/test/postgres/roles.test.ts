@@ -158,7 +158,7 @@ describe("the audit log and the tokens", () => {
     onTestFinished(() => store.close());
     const before = Date.now() + 3_600_000;
     expect(await store.purgeAudit({ before, limit: 10 })).toBe(1);
-    expect(await worker.sql("DELETE FROM $s.audit RETURNING id")).toEqual([]);
+    await worker.sql("DELETE FROM $s.audit");
     const { entries } = await scene.store.audited({}, { limit: 10, cursor: null });
     expect(new Set(entries.map(({ id }) => id))).toEqual(new Set([kept.id, endless.id]));
   });

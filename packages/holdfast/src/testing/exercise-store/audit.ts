@@ -159,6 +159,26 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual(found, idsOf(entries).toReversed());
   });
 
+  test("B-18 a cursor goes with another filter too: both must hold", async ({ store, clock }) => {
+    const entries = Array.from({ length: 6 }, (_, nth) => newEntry({ actor: nth % 2 === 0 ? "even" : "odd" }));
+    const times: number[] = [];
+    for (const entry of entries) {
+      times.push(clock.now());
+      await store.audit([entry]);
+      await clock.advance(SECOND);
+    }
+    const { cursor } = await store.audited({}, { limit: 2, cursor: null });
+    const found = async (filter: AuditFilter): Promise<string[]> =>
+      idsOf((await store.audited(filter, { limit: 9, cursor })).entries);
+    const some = (...nths: number[]): string[] => idsOf(nths.map((nth) => entries[nth] as AuditEntry));
+    assert.deepEqual(await found({ before: times[2] ?? 0 }), some(1, 0));
+    assert.deepEqual(await found({ before: times[5] ?? 0 }), some(3, 2, 1, 0));
+    assert.deepEqual(await found({ before: times[4] ?? 0 }), some(3, 2, 1, 0));
+    assert.deepEqual(await found({ after: times[3] ?? 0 }), some(3));
+    assert.deepEqual(await found({ after: times[5] ?? 0 }), []);
+    assert.deepEqual(await found({ actor: "odd" }), some(3, 1));
+  });
+
   test("B-18 the last page has no cursor, full as it may be", async ({ store }) => {
     await store.audit([newEntry(), newEntry(), newEntry()]);
     assert.equal((await store.audited({}, { limit: 3, cursor: null })).cursor, null);
@@ -182,7 +202,14 @@ function pageCases(test: DefineCase): void {
   });
 
   test("B-18 a cursor that no page had is refused by name", async ({ store }) => {
-    for (const cursor of ["", "1", "'; DROP TABLE", "1_2", `99999999999999999_${newEntry().id}`]) {
+    for (const cursor of [
+      "",
+      "1",
+      "'; DROP TABLE",
+      "1_2",
+      `9999999999999999_${newEntry().id}`,
+      `1_${newEntry().id}0`,
+    ]) {
       const refused = { code: "INVALID_OPTION", field: "cursor" };
       await assert.rejects(store.audited({}, { limit: 1, cursor }), refused, cursor);
     }
