@@ -84,7 +84,7 @@ describe("the audit log in DynamoDB", () => {
     for (const { input } of recorder.requests) expect(input).not.toHaveProperty("FilterExpression");
     const rest = await store.audited({ actor: "rare" }, { limit: 1, cursor: page.cursor });
     expect([rest.entries.map(({ id }) => id), rest.cursor]).toEqual([[rare.id], null]);
-  });
+  }, 120_000);
 
   it("B-18 a purge leaves nothing behind: neither ids nor months", async () => {
     const { store, clock, items } = await open();
