@@ -1,13 +1,7 @@
 /** The public API of Holdfast. Listed by hand: what is not here is not promised. */
 export { holdfast, Holdfast } from "./engine/holdfast.js";
-export type {
-  BulkOptions,
-  ClaimOptions,
-  HoldfastOptions,
-  RerunOptions,
-  SchedulerOptions,
-  TickOptions,
-} from "./engine/holdfast.js";
+export type { BulkOptions } from "./engine/changes.js";
+export type { ClaimOptions, HoldfastOptions, RerunOptions, SchedulerOptions, TickOptions } from "./engine/holdfast.js";
 export { job } from "./job.js";
 export type {
   Job,

@@ -6,13 +6,14 @@ import { newId, readId } from "../id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
-import type { CancelAnswer, JobFilter, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
+import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
 import { AuditLog } from "./audit.js";
+import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
-import { readFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
 import { Maintenance, readAuditRetention, readRetention, keptMs } from "./maintenance.js";
@@ -136,27 +137,12 @@ export interface ClaimOptions {
   limit?: number;
   lease?: Duration;
 }
-/** What a change of all jobs that match a filter can be watched and stopped by. */
-export interface BulkOptions {
-  /** Stops between two chunks; what is changed stays changed. */
-  signal?: AbortSignal;
-  /** Called after each chunk: how many jobs were looked at, and how many of them changed. */
-  onProgress?: (progress: { looked: number; changed: number }) => void;
-}
-
 export interface RerunOptions {
   /** Instead of the old job's. */
   input?: unknown;
 }
 
-type Target = string | readonly string[] | Filter;
-const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
 const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
-const CANCELLED: readonly CancelAnswer[] = ["cancelled", "requested"];
-const RETRIED: readonly RetryAnswer[] = ["retried"];
-const REMOVED: readonly RemoveAnswer[] = ["removed"];
-// Jobs that one call to the store changes.
-const CHUNK = 200;
 const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
 const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
 
@@ -167,6 +153,7 @@ export class Holdfast {
   readonly #core: Core;
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
+  readonly #changes: Changes;
   readonly #maintenance: Maintenance;
   readonly #scheduler: Scheduler;
   readonly #runsScheduler: boolean;
@@ -191,6 +178,7 @@ export class Holdfast {
     this.tokens = new Tokens(() => this.#open());
     this.#enqueuer = new Enqueuer(core);
     this.#results = new Results(core);
+    this.#changes = new Changes(() => this.#open());
     this.#maintenance = maintenance;
     core.events.on("workerStopped", ({ worker }) => {
       for (const known of this.#workers) if (known.id === worker) this.#workers.delete(known);
@@ -297,88 +285,21 @@ export class Holdfast {
   cancel(ids: readonly string[]): Promise<CancelAnswer[]>;
   cancel(filter: Filter, options?: BulkOptions): Promise<number>;
   async cancel(target: Target, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
-    return this.#change(target, {}, CANCELLED, (ids, scope) => this.#cancelIds(ids, scope), options);
+    return this.#changes.cancel(target, {}, options);
   }
-  async #cancelIds(ids: readonly string[], scope: Scope): Promise<CancelAnswer[]> {
-    const { store, events } = this.#open();
-    const answers = await store.cancel(ids, scope);
-    if (events.hears("cancelled")) {
-      for (const [index, id] of ids.entries()) {
-        if (answers[index] !== "cancelled") continue;
-        const job = await store.get(id);
-        if (job !== null) events.emit("cancelled", { id, type: job.type, queue: job.queue });
-      }
-    }
-    return answers;
-  }
-
   /** Runs dead or cancelled jobs again with fresh attempts, and failed ones now. By id, ids, or all that match a filter. */
   retry(id: string): Promise<RetryAnswer>;
   retry(ids: readonly string[]): Promise<RetryAnswer[]>;
   retry(filter: Filter, options?: BulkOptions): Promise<number>;
   async retry(target: Target, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
-    return this.#change(target, {}, RETRIED, (ids, scope) => this.#retryIds(ids, scope), options);
+    return this.#changes.retry(target, {}, options);
   }
-  async #retryIds(ids: readonly string[], scope: Scope): Promise<RetryAnswer[]> {
-    const { store, events } = this.#open();
-    const answers = await store.retry(ids, scope);
-    for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
-    return answers;
-  }
-
   /** Deletes jobs that are not leased, for good. By id, ids, or all that match a filter. */
   remove(id: string): Promise<RemoveAnswer>;
   remove(ids: readonly string[]): Promise<RemoveAnswer[]>;
   remove(filter: Filter, options?: BulkOptions): Promise<number>;
   async remove(target: Target, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
-    return this.#change(
-      target,
-      {},
-      REMOVED,
-      async (ids, scope) => {
-        const { store, events } = this.#open();
-        const answers = await store.remove(ids, scope);
-        for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
-        return answers;
-      },
-      options,
-    );
-  }
-
-  async #change<Answer extends string>(
-    target: Target,
-    scope: Scope,
-    counted: readonly Answer[],
-    change: (ids: readonly string[], scope: Scope) => Promise<Answer[]>,
-    options: BulkOptions = {},
-  ): Promise<Answer | Answer[] | number> {
-    this.#open();
-    if (typeof target === "string") return (await change([readId(target)], scope))[0] as Answer;
-    if (isList(target)) {
-      const answers: Answer[] = [];
-      const ids = target.map((id) => readId(id));
-      for (let at = 0; at < ids.length; at += CHUNK) answers.push(...(await change(ids.slice(at, at + CHUNK), scope)));
-      return answers;
-    }
-    refuseUnknown(options, BULK_FIELDS, "a change of many");
-    const progress = { looked: 0, changed: 0 };
-    for await (const ids of this.#matching(readFilter(target))) {
-      options.signal?.throwIfAborted();
-      const answers = await change(ids, scope);
-      progress.looked += ids.length;
-      progress.changed += answers.filter((answer) => counted.includes(answer)).length;
-      options.onProgress?.({ ...progress });
-    }
-    return progress.changed;
-  }
-
-  async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
-    let cursor: string | null = null;
-    do {
-      const page: Awaited<ReturnType<Store["list"]>> = await this.#open().store.list(filter, { limit: CHUNK, cursor });
-      if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
-      cursor = page.cursor;
-    } while (cursor !== null);
+    return this.#changes.remove(target, {}, options);
   }
 
   /**
@@ -448,13 +369,9 @@ export class Holdfast {
     return new UserJobs(name, this, {
       get: (id) => this.#get(id, { user: name }),
       cancel: async (target) =>
-        (await this.#change(scoped(target, name), { user: name }, CANCELLED, (ids, scope) =>
-          this.#cancelIds(ids, scope),
-        )) as CancelAnswer | number,
+        (await this.#changes.cancel(scoped(target, name), { user: name })) as CancelAnswer | number,
       retry: async (target) =>
-        (await this.#change(scoped(target, name), { user: name }, RETRIED, (ids, scope) =>
-          this.#retryIds(ids, scope),
-        )) as RetryAnswer | number,
+        (await this.#changes.retry(scoped(target, name), { user: name })) as RetryAnswer | number,
       result: async ({ id, type, options }) => {
         this.#open();
         return this.#results.wait(readId(id), { user: name }, options, type);
@@ -631,10 +548,6 @@ function readType(type: JobType): JobType {
     throw new InvalidOption("type", "is not a job type; pass what job({ … }) returned");
   }
   return type;
-}
-
-function isList(target: readonly string[] | Filter): target is readonly string[] {
-  return Array.isArray(target);
 }
 
 function scoped(target: string | Filter, user: string): string | Filter {

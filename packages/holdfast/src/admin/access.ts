@@ -1,0 +1,67 @@
+import type { Holdfast } from "../engine/holdfast.js";
+import { Holdfast as Client } from "../engine/holdfast.js";
+import { ApiError } from "./api-error.js";
+import type { Identity } from "./identity.js";
+import { cookieIn, type Sessions } from "./sessions.js";
+
+/** Who sent a request, and until when that holds, where it ends. */
+export interface Caller {
+  identity: Identity;
+  sessionEndsAt: number | null;
+}
+
+/** By a bearer token, or by the cookie of a session. Null: nobody that is known. */
+export async function callerOf(request: Request, hf: Holdfast, sessions: Sessions): Promise<Caller | null> {
+  const header = request.headers.get("authorization");
+  if (header !== null) {
+    const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
+    const found = token === undefined ? null : await hf.tokens.check(token);
+    return found === null ? null : { identity: identityOf(found), sessionEndsAt: null };
+  }
+  const cookie = cookieIn(request.headers.get("cookie"));
+  if (cookie === null) return null;
+  const { store, clock } = Client.coreOf(hf);
+  const session = sessions.read(cookie, clock.now());
+  if (session === null) return null;
+  const token = await store.token(session.tokenId);
+  if (token === null || (token.expiresAt !== null && token.expiresAt <= clock.now())) return null;
+  return { identity: identityOf(token), sessionEndsAt: session.expiresAt };
+}
+
+export function identityOf({ name, role, user }: Pick<Identity, "role" | "user"> & { name: string }): Identity {
+  return { name: `token:${name}`, role, user };
+}
+
+/**
+ * Refuses what a page of another site has sent by its visitor's browser. Browsers say so in `Sec-Fetch-Site`, and older ones in
+ * `Origin`; programs that are no browsers send neither, and have no cookie that could be misused.
+ */
+export function refuseOtherSites(request: Request): void {
+  const site = request.headers.get("sec-fetch-site");
+  if (site !== null && site !== "same-origin" && site !== "none") throw crossSite();
+  const origin = request.headers.get("origin");
+  if (origin === null) return;
+  const host = request.headers.get("host") ?? new URL(request.url).host;
+  if (!URL.canParse(origin) || new URL(origin).host !== host) throw crossSite();
+}
+
+function crossSite(): ApiError {
+  return new ApiError(
+    403,
+    "CROSS_SITE",
+    "this request comes from a page of another site; the API answers only its own",
+  );
+}
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
+
+/** Where no token is asked for, a name that was made to point here must not let a page in. */
+export function refuseOtherHosts(request: Request): void {
+  const host = request.headers.get("host") ?? new URL(request.url).host;
+  if (LOOPBACK.test(host)) return;
+  throw new ApiError(
+    403,
+    "OTHER_HOST",
+    `without tokens this server answers as localhost only, and not as ${host.slice(0, 100)}`,
+  );
+}

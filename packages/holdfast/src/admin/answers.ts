@@ -1,0 +1,79 @@
+import type { ListedWorker } from "../engine/records.js";
+import type { Schedule } from "../engine/schedules.js";
+import type { Job } from "../job.js";
+import type { JobDetail, JobSummary, ScheduleAnswer, WorkerAnswer } from "./calls.js";
+
+/** Takes out of a record what must not be shown. */
+export type Redact = <Value>(value: Value) => Value;
+
+const text = (time: Date): string => time.toISOString();
+const textOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
+
+/** A job as lists have it: without its payload. */
+export function jobSummary(job: Job): JobSummary {
+  const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule, progress } = job;
+  return {
+    id,
+    type,
+    queue,
+    state,
+    priority,
+    user,
+    attempt,
+    maxAttempts,
+    runAt: text(job.runAt),
+    dueAt: textOrNull(job.dueAt),
+    expiresAt: textOrNull(job.expiresAt),
+    createdAt: text(job.createdAt),
+    updatedAt: text(job.updatedAt),
+    claimedAt: textOrNull(job.claimedAt),
+    startedAt: textOrNull(job.startedAt),
+    finishedAt: textOrNull(job.finishedAt),
+    cancelRequestedAt: textOrNull(job.cancelRequestedAt),
+    worker,
+    key,
+    tags,
+    schedule: schedule === null ? null : { name: schedule.name, slot: text(schedule.slot) },
+    progress,
+    error: job.error === null ? null : { ...job.error, at: text(job.error.at) },
+  };
+}
+
+export function jobDetail(job: Job, redact: Redact): JobDetail {
+  const { input, output } = redact({ input: job.input, output: job.output });
+  return {
+    ...jobSummary(job),
+    input,
+    output,
+    attempts: job.attempts.map((attempt) => ({
+      ...attempt,
+      claimedAt: textOrNull(attempt.claimedAt),
+      startedAt: textOrNull(attempt.startedAt),
+      endedAt: text(attempt.endedAt),
+    })),
+    log: job.log.map(({ at, line }) => ({ at: text(at), line })),
+  };
+}
+
+export function scheduleAnswer(schedule: Schedule, redact: Redact): ScheduleAnswer {
+  return {
+    ...schedule,
+    input: redact({ input: schedule.input }).input,
+    startAt: textOrNull(schedule.startAt),
+    endAt: textOrNull(schedule.endAt),
+    nextRunAt: textOrNull(schedule.nextRunAt),
+    lastSlot: textOrNull(schedule.lastSlot),
+    createdAt: text(schedule.createdAt),
+    updatedAt: text(schedule.updatedAt),
+    slots: schedule.slots.map((kept) => ({
+      ...kept,
+      slot: text(kept.slot),
+      through: textOrNull(kept.through),
+      at: text(kept.at),
+    })),
+  };
+}
+
+export function workerAnswer({ schedules: _schedules, ...worker }: ListedWorker): WorkerAnswer {
+  return { ...worker, startedAt: text(worker.startedAt), seenAt: text(worker.seenAt) };
+}

@@ -1,0 +1,114 @@
+import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
+import { pathParts, ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+
+export interface AdminClientOptions {
+  /** Where the server is: `https://jobs.example.com`. Left out: where the page comes from. */
+  url?: string;
+  /** Left out: the cookie of a session, in a browser. */
+  token?: string;
+  /** Default: the global `fetch`. An admin API of the same process will do: `admin(hf).fetch`. */
+  fetch?: (request: Request) => Promise<Response>;
+}
+
+/** What the server refused. */
+export class AdminError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly issues: readonly { path: string; message: string }[];
+  constructor(status: number, { code, message, issues = [] }: ErrorAnswer["error"]) {
+    super(message);
+    this.name = "AdminError";
+    this.status = status;
+    this.code = code;
+    this.issues = issues;
+  }
+}
+
+/** A call with nothing to say may be made with nothing. */
+type Arguments<Input> = Record<string, never> extends Input ? [input?: Input] : [input: Input];
+type Call<Name extends RouteName> = (...input: Arguments<Calls[Name]["input"]>) => Promise<Calls[Name]["answer"]>;
+type Groups = RouteName extends `${infer Group}.${string}` ? Group : never;
+
+/** One method for each route: `client.jobs.list({ state: ["dead"] })`. */
+export type AdminClient = {
+  readonly [Group in Groups]: {
+    readonly [Name in RouteName as Name extends `${Group}.${infer Method}` ? Method : never]: Call<Name>;
+  };
+} & {
+  /** Counts by state and the latest failures, in one answer. */
+  summary(): Promise<SummaryAnswer>;
+};
+
+/**
+ * A client of the admin API, typed by the same list of calls as the server.
+ *
+ * ```ts
+ * const client = adminClient({ url: "http://127.0.0.1:7700", token: process.env["HOLDFAST_TOKEN"] });
+ * const { jobs } = await client.jobs.list({ state: ["dead"], limit: 20 });
+ * ```
+ */
+export function adminClient(options: AdminClientOptions = {}): AdminClient {
+  const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
+  for (const name of ROUTE_NAMES) {
+    const [group = "", method = ""] = name.split(".");
+    groups[group] ??= {};
+    groups[group][method] = (input) => send(options, requestOf(name, { ...input }, options));
+  }
+  const summary = (): Promise<unknown> =>
+    send(options, new Request(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
+  return { ...groups, summary } as unknown as AdminClient;
+}
+
+const BASE = "/api/admin";
+const SUMMARY_PATH = "/api/v1/admin/jobs";
+
+function address({ url }: AdminClientOptions, path: string): string {
+  const { location } = globalThis as { location?: { origin: string } };
+  return `${(url ?? location?.origin ?? "http://localhost").replace(/\/+$/, "")}${path}`;
+}
+
+function headersOf({ token }: AdminClientOptions): Record<string, string> {
+  return { accept: "application/json", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+}
+
+function requestOf(name: RouteName, input: Record<string, unknown>, options: AdminClientOptions): Request {
+  const { method, path } = ROUTES[name];
+  let filled: string = path;
+  for (const part of pathParts(path)) {
+    filled = filled.replace(`:${part}`, encodeURIComponent(String(input[part])));
+    delete input[part];
+  }
+  const target = address(options, `${BASE}${filled}`);
+  const headers = headersOf(options);
+  if (method === "GET") return new Request(withQuery(target, input), { headers });
+  const isEmpty = Object.values(input).every((value) => value === undefined);
+  if (isEmpty) return new Request(target, { method, headers });
+  return new Request(target, {
+    method,
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify(input),
+  });
+}
+
+function withQuery(target: string, input: Record<string, unknown>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(input)) {
+    if (value === undefined) continue;
+    for (const each of Array.isArray(value) ? value : [value]) query.append(name, String(each));
+  }
+  return query.size === 0 ? target : `${target}?${query.toString()}`;
+}
+
+async function send(
+  { fetch = (request) => globalThis.fetch(request) }: AdminClientOptions,
+  request: Request,
+): Promise<unknown> {
+  const response = await fetch(request);
+  const body = (await response.json().catch(() => null)) as ErrorAnswer | null;
+  if (response.ok) return body;
+  const unreadable = {
+    code: "NOT_HOLDFAST",
+    message: `${request.url} answered ${response.status}, and not as Holdfast does`,
+  };
+  throw new AdminError(response.status, body?.error ?? unreadable);
+}

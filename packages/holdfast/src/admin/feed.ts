@@ -1,0 +1,162 @@
+import type { Holdfast } from "../engine/holdfast.js";
+import type { EventName } from "../engine/events.js";
+import { ApiError } from "./api-error.js";
+import { jobSummary } from "./answers.js";
+
+/** Events of the client's own process that viewers are told of as they come. */
+const TOLD: readonly EventName[] = [
+  "enqueued",
+  "claimed",
+  "started",
+  "progress",
+  "completed",
+  "failed",
+  "dead",
+  "cancelled",
+  "released",
+  "retried",
+  "removed",
+  "lost",
+  "stuck",
+  "recovered",
+  "expired",
+  "purged",
+  "paused",
+  "resumed",
+  "fired",
+  "skipped",
+];
+const TICK_MS = 1_000;
+// What other processes do is seen by looking at the newest jobs, once a tick.
+const NEWEST = 100;
+const MOST_VIEWERS = 200;
+// A viewer that reads so slowly is let go: it may come again.
+const MOST_WAITING = 2_000;
+const MOST_PER_TICK = 500;
+
+interface Viewer {
+  send(text: string): void;
+  end(): void;
+}
+
+/**
+ * What happens, as server-sent events: one feed for all viewers, so that they cost the store no more than one does. It rests
+ * while nobody looks.
+ */
+export class Feed {
+  readonly #hf: Holdfast;
+  readonly #viewers = new Set<Viewer>();
+  #off: (() => void)[] = [];
+  #timer: NodeJS.Timeout | null = null;
+  #seen = new Map<string, string>();
+  #sent = 0;
+  #ticking = false;
+
+  constructor(hf: Holdfast) {
+    this.#hf = hf;
+  }
+
+  /** The body of an answer that goes on until the viewer leaves. */
+  open(): ReadableStream<Uint8Array> {
+    if (this.#viewers.size >= MOST_VIEWERS) {
+      throw new ApiError(429, "TOO_MANY_VIEWERS", `${MOST_VIEWERS} viewers are connected already`);
+    }
+    const encoder = new TextEncoder();
+    let leave: () => void = () => {};
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          const viewer: Viewer = {
+            send(text) {
+              if ((controller.desiredSize ?? 0) < -MOST_WAITING) return leave();
+              controller.enqueue(encoder.encode(text));
+            },
+            end: () => leave(),
+          };
+          leave = () => {
+            if (!this.#viewers.delete(viewer)) return;
+            if (this.#viewers.size === 0) this.#rest();
+            try {
+              controller.close();
+            } catch {
+              // The viewer has left by itself.
+            }
+          };
+          this.#viewers.add(viewer);
+          viewer.send(`retry: 2000\n\n`);
+          if (this.#viewers.size === 1) this.#begin();
+        },
+        cancel: () => leave(),
+      },
+      { highWaterMark: 1 },
+    );
+  }
+
+  close(): void {
+    for (const viewer of this.#viewers) viewer.end();
+  }
+
+  #begin(): void {
+    this.#off = TOLD.map((name) => this.#hf.on(name, (event) => this.#tell(name, event)));
+    this.#timer = setInterval(() => void this.#tick(), TICK_MS);
+    this.#timer.unref();
+    void this.#tick();
+  }
+
+  #rest(): void {
+    for (const off of this.#off) off();
+    this.#off = [];
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#seen = new Map();
+  }
+
+  async #tick(): Promise<void> {
+    this.#sent = 0;
+    // A store that is slow is not asked again before it has answered.
+    if (this.#ticking) return;
+    this.#ticking = true;
+    try {
+      this.#send("stats", await this.#hf.stats());
+      await this.#look();
+    } catch (error) {
+      this.#send("outage", { message: error instanceof Error ? error.message : String(error) });
+    } finally {
+      this.#ticking = false;
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { jobs } = await this.#hf.list({ limit: NEWEST });
+    const isFirst = this.#seen.size === 0;
+    const seen = new Map<string, string>();
+    for (const job of jobs.toReversed()) {
+      const mark = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
+      seen.set(job.id, mark);
+      if (!isFirst && this.#seen.get(job.id) !== mark) this.#tell("job", jobSummary(job));
+    }
+    this.#seen = seen;
+  }
+
+  /** Of a busy queue not every step can be shown; the counts of the next tick tell the rest. */
+  #tell(name: string, event: unknown): void {
+    if (this.#sent++ < MOST_PER_TICK) this.#send(name, event);
+  }
+
+  #send(name: string, value: unknown): void {
+    let text: string;
+    try {
+      text = `event: ${name}\ndata: ${JSON.stringify(withoutPayload(value))}\n\n`;
+    } catch {
+      return;
+    }
+    for (const viewer of this.#viewers) viewer.send(text);
+  }
+}
+
+/** Outputs are read by `jobs.get`, where redaction applies. */
+function withoutPayload(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || !("output" in value)) return value;
+  const { output: _output, ...rest } = value;
+  return rest;
+}

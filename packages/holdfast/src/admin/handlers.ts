@@ -1,0 +1,277 @@
+import { Holdfast } from "../engine/holdfast.js";
+import type { Filter } from "../engine/filter.js";
+import type { NamedScheduleOptions, ScheduleSettings, ScheduleTiming } from "../engine/schedule-definition.js";
+import type { UserJobs } from "../engine/user-jobs.js";
+import { JobNotFound, ScheduleNotFound } from "../errors.js";
+import type { Job } from "../job.js";
+import type { State } from "../state.js";
+import { jobDetail, jobSummary, scheduleAnswer, workerAnswer, type Redact } from "./answers.js";
+import { ApiError } from "./api-error.js";
+import type { Calls, JobConditions, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
+import type { Identity } from "./identity.js";
+import type { NewOperation, Operations } from "./operations.js";
+import type { RouteName } from "./routes.js";
+import { PAGE } from "./shapes.js";
+
+/** What a handler works with. */
+export interface CallContext {
+  hf: Holdfast;
+  identity: Identity;
+  operations: Operations;
+  redact: Redact;
+  /** Writes down how an operation ended. */
+  ended(answer: OperationAnswer, target: unknown): void;
+}
+
+type Handler<Name extends RouteName> = (
+  context: CallContext,
+  input: Calls[Name]["input"],
+) => Promise<Calls[Name]["answer"]>;
+/** Sessions are the business of whoever reads and sets cookies. */
+type Handled = Exclude<RouteName, `session.${string}`>;
+
+/** The jobs that somebody may see: all, or one user's. */
+function jobsOf({ hf, identity }: CallContext): Holdfast | UserJobs {
+  return identity.user === null ? hf : hf.forUser(identity.user);
+}
+
+async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["answer"]> {
+  const { identity } = context;
+  const { limit = PAGE.usual, cursor = null, offset = 0, ...conditions } = query;
+  if (cursor !== null && offset > 0) {
+    throw new ApiError(400, "INVALID_REQUEST", "offset: goes with no cursor", {
+      issues: [{ path: "offset", message: "goes with no cursor" }],
+    });
+  }
+  if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
+    throw new ApiError(403, "OTHER_USER", `this token sees only the jobs of ${identity.user}`);
+  }
+  const from = offset === 0 ? cursor : await passOver(context, conditions, offset);
+  if (offset > 0 && from === null) return { jobs: [], cursor: null };
+  const page = await jobsOf(context).list({ ...conditions, limit, cursor: from });
+  return { jobs: page.jobs.map(jobSummary), cursor: page.cursor };
+}
+
+/** Where the page after so many jobs begins; null: there is none. */
+async function passOver(context: CallContext, conditions: JobConditions, offset: number): Promise<string | null> {
+  let cursor: string | null = null;
+  for (let left = offset; left > 0;) {
+    const limit = Math.min(left, LONGEST_PAGE);
+    const page: { jobs: Job[]; cursor: string | null } = await jobsOf(context).list({ ...conditions, limit, cursor });
+    cursor = page.cursor;
+    if (cursor === null) return null;
+    left -= page.jobs.length;
+  }
+  return cursor;
+}
+const LONGEST_PAGE = 1_000;
+
+async function found(context: CallContext, id: string): Promise<Job> {
+  const job = await jobsOf(context).get(id);
+  if (job === null) throw new JobNotFound(id);
+  return job;
+}
+
+async function conflict(context: CallContext, id: string, what: string): Promise<ApiError> {
+  const { state } = await found(context, id);
+  return new ApiError(409, "WRONG_STATE", `job ${id} is ${state}; ${what}`);
+}
+
+/** Jobs by ids or by a filter, and one of the two. */
+function targetOf({ ids, filter }: ManyJobs): { ids: readonly string[] } | { filter: Filter } {
+  if ((ids === undefined) === (filter === undefined)) {
+    throw new ApiError(400, "INVALID_REQUEST", "ids: give either ids or a filter", {
+      issues: [{ path: "ids", message: "give either ids or a filter" }],
+    });
+  }
+  if (ids !== undefined) return { ids };
+  if (Object.keys(filter ?? {}).length === 0) {
+    throw new ApiError(400, "INVALID_REQUEST", "filter: name a condition, so that nothing left out means every job", {
+      issues: [{ path: "filter", message: "name a condition, so that nothing left out means every job" }],
+    });
+  }
+  return { filter: filter as Filter };
+}
+
+type Bulk = (hf: Holdfast) => {
+  byIds: (ids: readonly string[]) => Promise<readonly string[]>;
+  byFilter: (filter: Filter, options: Parameters<NewOperation["run"]>[0]) => Promise<number>;
+  counted: readonly string[];
+};
+
+const RETRYING: Bulk = (hf) => ({
+  byIds: (ids) => hf.retry(ids),
+  byFilter: (filter, options) => hf.retry(filter, options),
+  counted: ["retried"],
+});
+const CANCELLING: Bulk = (hf) => ({
+  byIds: (ids) => hf.cancel(ids),
+  byFilter: (filter, options) => hf.cancel(filter, options),
+  counted: ["cancelled", "requested"],
+});
+const REMOVING: Bulk = (hf) => ({
+  byIds: (ids) => hf.remove(ids),
+  byFilter: (filter, options) => hf.remove(filter, options),
+  counted: ["removed"],
+});
+
+function changing(action: OperationAnswer["action"], bulk: Bulk) {
+  return async (context: CallContext, many: ManyJobs): Promise<OperationAnswer> => {
+    const { hf, identity, operations } = context;
+    const target = targetOf(many);
+    const { byIds, byFilter, counted } = bulk(hf);
+    return operations.start({
+      action,
+      actor: identity.name,
+      total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
+      async run(options) {
+        if ("filter" in target) return byFilter(target.filter, options);
+        const answers = await byIds(target.ids);
+        const changed = answers.filter((answer) => counted.includes(answer)).length;
+        options.onProgress({ looked: answers.length, changed });
+        return changed;
+      },
+      ended: (answer) => context.ended(answer, target),
+    });
+  };
+}
+
+/** How many match, where the counts that are kept tell it. */
+async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
+  const told = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
+  if (!told || (filter.type !== undefined && filter.queue !== undefined)) return null;
+  const stats = await hf.stats();
+  const by =
+    filter.type !== undefined ? stats.types : filter.queue !== undefined ? stats.queues : { all: stats.states };
+  const names = filter.type ?? filter.queue ?? Object.keys(by);
+  const states = (filter.state ?? Object.keys(stats.states)) as readonly State[];
+  let count = 0;
+  for (const name of names as readonly string[]) {
+    const counts = Object.hasOwn(by, name) ? by[name] : undefined;
+    for (const state of states) count += counts?.[state] ?? 0;
+  }
+  return count;
+}
+
+/** What each route does. */
+export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
+  "jobs.list": list,
+  "jobs.stats": ({ hf }) => hf.stats(),
+  "jobs.get": async (context, { id }) => jobDetail(await found(context, id), context.redact),
+  "jobs.enqueue": ({ hf }, { type, input, ...options }) => hf.enqueueNamed(type, input, options),
+  "jobs.retry": async (context, { id }) => {
+    const answer = await jobsOf(context).retry(id);
+    if (answer === "retried") return { status: "retried" };
+    if (answer === "missing") throw new JobNotFound(id);
+    if (answer === "key held") throw new ApiError(409, "KEY_HELD", `another job holds the unique key of job ${id}`);
+    throw await conflict(context, id, "only failed, dead and cancelled jobs can be retried; rerun makes a new one");
+  },
+  "jobs.cancel": async (context, { id }) => {
+    const answer = await jobsOf(context).cancel(id);
+    if (answer === "cancelled" || answer === "requested") return { status: answer };
+    if (answer === "missing") throw new JobNotFound(id);
+    throw await conflict(context, id, "it has finished and cannot be cancelled");
+  },
+  "jobs.rerun": ({ hf }, { id, ...options }) => hf.rerun(id, options),
+  "jobs.remove": async (context, { id }) => {
+    const answer = await context.hf.remove(id);
+    if (answer === "removed") return { status: "removed" };
+    if (answer === "missing") throw new JobNotFound(id);
+    throw await conflict(context, id, "cancel it first, and delete it when it has stopped");
+  },
+  "jobs.retryMany": changing("retry", RETRYING),
+  "jobs.cancelMany": changing("cancel", CANCELLING),
+  "jobs.removeMany": changing("delete", REMOVING),
+  "jobs.purge": async (context, { state, olderThan }) => {
+    const { hf, identity, operations } = context;
+    return operations.start({
+      action: "purge",
+      actor: identity.name,
+      total: null,
+      run: () => hf.purge({ state, olderThan }),
+      ended: (answer) => context.ended(answer, { state, olderThan }),
+    });
+  },
+
+  "operations.list": async ({ operations }) => ({ operations: operations.list() }),
+  "operations.get": async ({ operations }, { id }) => operations.get(id),
+  "operations.stop": ({ operations }, { id }) => operations.stop(id),
+
+  "schedules.list": async ({ hf, redact }, query) => {
+    const { schedules, cursor } = await hf.schedules.list(query);
+    return { schedules: schedules.map((schedule) => scheduleAnswer(schedule, redact)), cursor };
+  },
+  "schedules.preview": async ({ hf }, { count, ...timing }) =>
+    runs(await hf.schedules.preview(given(timing) as unknown as Timing, count)),
+  "schedules.get": async ({ hf, redact }, { name }) => {
+    const schedule = await hf.schedules.get(name);
+    if (schedule === null) throw new ScheduleNotFound(name);
+    return scheduleAnswer(schedule, redact);
+  },
+  "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
+  "schedules.create": async ({ hf, redact }, { name, ...options }) =>
+    scheduleAnswer(await hf.schedules.create(name, given(options) as unknown as NamedScheduleOptions), redact),
+  "schedules.update": async ({ hf, redact }, { name, ...changes }) =>
+    scheduleAnswer(await hf.schedules.update(name, changes), redact),
+  "schedules.remove": async ({ hf }, { name }) => {
+    if (!(await hf.schedules.remove(name))) throw new ScheduleNotFound(name);
+    return { status: "removed" };
+  },
+  "schedules.enable": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.enable(name), redact),
+  "schedules.disable": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.disable(name), redact),
+  "schedules.reset": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.reset(name), redact),
+  "schedules.run": ({ hf }, { name }) => hf.schedules.runNow(name),
+
+  "queues.list": async ({ hf }) => ({ queues: await hf.queues() }),
+  "queues.pause": async ({ hf }, { queue }) => {
+    await hf.pause(queue);
+    return { queue, paused: true };
+  },
+  "queues.resume": async ({ hf }, { queue }) => {
+    await hf.resume(queue);
+    return { queue, paused: false };
+  },
+  "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerAnswer) }),
+  "types.list": async ({ hf }) => {
+    const live = (await hf.workers()).filter(({ left }) => !left);
+    const names = new Set([...Holdfast.coreOf(hf).types.keys(), ...live.flatMap(({ types }) => types)]);
+    return { types: [...names].toSorted() };
+  },
+
+  "audit.list": async ({ hf }, query) => {
+    const { entries, cursor } = await hf.audit.list(query);
+    return { entries: entries.map((entry) => ({ ...entry, at: entry.at.toISOString() })), cursor };
+  },
+  "tokens.list": async ({ hf }) => ({ tokens: (await hf.tokens.list()).map(tokenAnswer) }),
+  "tokens.create": async ({ hf }, options) => {
+    const { id, token } = await hf.tokens.create(options);
+    const made = (await hf.tokens.list()).find((listed) => listed.id === id);
+    if (made === undefined) throw new ApiError(409, "REVOKED", "the token was revoked as it was made");
+    return { ...tokenAnswer(made), token };
+  },
+  "tokens.revoke": async ({ hf }, { id }) => {
+    if (!(await hf.tokens.revoke(id))) throw new ApiError(404, "TOKEN_NOT_FOUND", `no token ${id}`);
+    return { status: "revoked" };
+  },
+};
+
+type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;
+
+/** `null` takes away what was there; where nothing was, it is the same as nothing. */
+function given(body: object): object {
+  return Object.fromEntries(Object.entries(body).filter(([field, value]) => value !== null || field === "input"));
+}
+
+function runs(slots: readonly Date[]): { runs: string[] } {
+  return { runs: slots.map((slot) => slot.toISOString()) };
+}
+
+function tokenAnswer(
+  token: Awaited<ReturnType<Holdfast["tokens"]["list"]>>[number],
+): Calls["tokens.list"]["answer"]["tokens"][number] {
+  return {
+    ...token,
+    createdAt: token.createdAt.toISOString(),
+    expiresAt: token.expiresAt === null ? null : token.expiresAt.toISOString(),
+  };
+}

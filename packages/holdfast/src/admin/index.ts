@@ -1,0 +1,31 @@
+/** The admin API: `holdfast/admin`. */
+export { admin } from "./app.js";
+export type { Admin, AdminOptions } from "./app.js";
+export type { Redact } from "./answers.js";
+export { adminClient, AdminError } from "./client.js";
+export type { AdminClient, AdminClientOptions } from "./client.js";
+export type {
+  AuditAnswer,
+  Calls,
+  Enqueued,
+  ErrorAnswer,
+  JobConditions,
+  JobDetail,
+  JobQuery,
+  JobSummary,
+  ManyJobs,
+  NewJobBody,
+  OperationAnswer,
+  QueueAnswer,
+  ScheduleAnswer,
+  ScheduleBody,
+  SessionAnswer,
+  StatsAnswer,
+  SummaryAnswer,
+  TimingBody,
+  TokenAnswer,
+  WorkerAnswer,
+} from "./calls.js";
+export type { Identity } from "./identity.js";
+export { ROLES, ROUTES } from "./routes.js";
+export type { Role, RouteLine, RouteName } from "./routes.js";

@@ -1,0 +1,66 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { HoldfastError } from "../errors.js";
+import type { Admin } from "./app.js";
+
+export interface ServeOptions {
+  host: string;
+  port: number;
+}
+
+/** A server that listens. */
+export interface Serving {
+  /** Where it is reached. */
+  url: string;
+  /** Takes no more requests, and ends those under way. */
+  stop(): Promise<void>;
+}
+
+/** The address cannot be listened on. */
+export class NotListening extends HoldfastError {
+  constructor(where: string, cause: NodeJS.ErrnoException) {
+    const advice =
+      cause.code === "EADDRINUSE"
+        ? "something else listens there; choose another port"
+        : cause.code === "EACCES"
+          ? "this user may not; choose a port above 1023"
+          : cause.message;
+    super("NOT_LISTENING", `cannot listen on ${where}: ${advice}`, { cause });
+  }
+}
+
+// A client that is slow to say what it wants is let go.
+const HEADERS_MS = 10_000;
+const REQUEST_MS = 60_000;
+
+/** Serves over HTTP/1.1 on Node's own server. */
+export async function serve({ fetch }: Pick<Admin, "fetch">, { host, port }: ServeOptions): Promise<Serving> {
+  const listener = getRequestListener((request, env) => fetch(request, env), { overrideGlobalObjects: false });
+  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
+  server.headersTimeout = HEADERS_MS;
+  server.requestTimeout = REQUEST_MS;
+  await listening(server, host, port);
+  const { port: taken } = server.address() as AddressInfo;
+  const name = host.includes(":") ? `[${host}]` : host;
+  return {
+    url: `http://${name}:${taken}`,
+    async stop() {
+      const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function listening(server: Server, host: string, port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => reject(new NotListening(`${host}:${port}`, error)));
+    server.listen(port, host, resolve);
+  });
+}
+
+/** Whether only this machine can reach it. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
+}

@@ -1,0 +1,112 @@
+import { readId } from "../id.js";
+import { refuseUnknown } from "../options.js";
+import type { CancelAnswer, JobFilter, JobPage, RemoveAnswer, RetryAnswer, Scope } from "../store.js";
+import type { Core } from "./core.js";
+import { readFilter, type Filter } from "./filter.js";
+
+/** What a change of all jobs that match a filter can be watched and stopped by. */
+export interface BulkOptions {
+  /** Stops between two chunks; what is changed stays changed. */
+  signal?: AbortSignal;
+  /** Called after each chunk: how many jobs were looked at, and how many of them changed. */
+  onProgress?: (progress: { looked: number; changed: number }) => void;
+}
+
+/** One job, some jobs, or all that match. */
+export type Target = string | readonly string[] | Filter;
+
+const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
+// Jobs that one call to the store changes.
+const CHUNK = 200;
+
+interface Change<Answer> {
+  /** The answers that say that a job has changed. */
+  counted: readonly Answer[];
+  apply: (ids: readonly string[], scope: Scope) => Promise<Answer[]>;
+}
+
+/** Changes of jobs on request: one by one, or many in chunks. */
+export class Changes {
+  readonly #open: () => Core;
+
+  constructor(open: () => Core) {
+    this.#open = open;
+  }
+
+  cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
+    const apply = async (ids: readonly string[]): Promise<CancelAnswer[]> => {
+      const { store, events } = this.#open();
+      const answers = await store.cancel(ids, scope);
+      if (events.hears("cancelled")) {
+        for (const [index, id] of ids.entries()) {
+          if (answers[index] !== "cancelled") continue;
+          const job = await store.get(id);
+          if (job !== null) events.emit("cancelled", { id, type: job.type, queue: job.queue });
+        }
+      }
+      return answers;
+    };
+    return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
+  }
+
+  retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
+    const apply = async (ids: readonly string[]): Promise<RetryAnswer[]> => {
+      const { store, events } = this.#open();
+      const answers = await store.retry(ids, scope);
+      for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
+      return answers;
+    };
+    return this.#change(target, scope, { counted: ["retried"], apply }, options);
+  }
+
+  remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
+    const apply = async (ids: readonly string[]): Promise<RemoveAnswer[]> => {
+      const { store, events } = this.#open();
+      const answers = await store.remove(ids, scope);
+      for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
+      return answers;
+    };
+    return this.#change(target, scope, { counted: ["removed"], apply }, options);
+  }
+
+  async #change<Answer extends string>(
+    target: Target,
+    scope: Scope,
+    { counted, apply }: Change<Answer>,
+    options: BulkOptions = {},
+  ): Promise<Answer | Answer[] | number> {
+    this.#open();
+    if (typeof target === "string") return (await apply([readId(target)], scope))[0] as Answer;
+    if (isList(target)) {
+      const ids = target.map((id) => readId(id));
+      const answers: Answer[] = [];
+      for (let from = 0; from < ids.length; from += CHUNK) {
+        answers.push(...(await apply(ids.slice(from, from + CHUNK), scope)));
+      }
+      return answers;
+    }
+    refuseUnknown(options, BULK_FIELDS, "a change of many");
+    const progress = { looked: 0, changed: 0 };
+    for await (const ids of this.#matching(readFilter(target))) {
+      options.signal?.throwIfAborted();
+      const answers = await apply(ids, scope);
+      progress.looked += ids.length;
+      progress.changed += answers.filter((answer) => counted.includes(answer)).length;
+      options.onProgress?.({ ...progress });
+    }
+    return progress.changed;
+  }
+
+  async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
+    let cursor: string | null = null;
+    do {
+      const page: JobPage = await this.#open().store.list(filter, { limit: CHUNK, cursor });
+      if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
+      cursor = page.cursor;
+    } while (cursor !== null);
+  }
+}
+
+function isList(target: readonly string[] | Filter): target is readonly string[] {
+  return Array.isArray(target);
+}

@@ -1,0 +1,266 @@
+import { ROUTES, type RouteName } from "holdfast/admin";
+import { describe, expect, it } from "vitest";
+import { Attempts, Sessions } from "#src/admin/sessions.js";
+import type { TokenRole } from "#src/roles.js";
+import { fakeClock } from "holdfast/testing";
+import { adminScene, mail, STORES } from "./scene.js";
+
+const NAMES = Object.keys(ROUTES) as RouteName[];
+const CALLERS: readonly (TokenRole | "nobody")[] = ["nobody", "user", "viewer", "operator", "admin"];
+/** What each may do at most; written down here a second time, since what is allowed must not change unnoticed. */
+const FOR_USERS = ["jobs.list", "jobs.get", "jobs.retry", "jobs.cancel", "session.get"];
+const FOR_ALL = ["session.start", "session.end"];
+const FOR_ADMINS = [
+  "jobs.remove",
+  "jobs.removeMany",
+  "jobs.purge",
+  "audit.list",
+  "tokens.list",
+  "tokens.create",
+  "tokens.revoke",
+];
+
+function expectedOf(caller: (typeof CALLERS)[number], name: RouteName): "allowed" | 401 | 403 {
+  if (FOR_ALL.includes(name)) return "allowed";
+  if (caller === "nobody") return 401;
+  if (caller === "admin") return "allowed";
+  if (caller === "user") return FOR_USERS.includes(name) ? "allowed" : 403;
+  if (FOR_ADMINS.includes(name)) return 403;
+  if (caller === "operator") return "allowed";
+  return ROUTES[name].method === "GET" || name === "schedules.preview" ? "allowed" : 403;
+}
+
+describe.each(STORES)("who may do what on %s", (_name, store) => {
+  it("C-17 every role is let into its routes and no others, and nobody without a token", async () => {
+    const { send, token } = await adminScene(store());
+    const tokens = new Map<string, string>();
+    for (const role of ["user", "viewer", "operator", "admin"] as const) {
+      tokens.set(role, await token(role, role === "user" ? "ada" : undefined));
+    }
+    const seen: Record<string, string> = {};
+    const expected: Record<string, string> = {};
+    for (const name of NAMES) {
+      const { method, path } = ROUTES[name];
+      for (const caller of CALLERS) {
+        const given = tokens.get(caller);
+        const response = await send(`/api/admin${path.replaceAll(/:\w+/g, "x")}`, {
+          method,
+          ...(given !== undefined && { token: given }),
+        });
+        await response.text();
+        const turnedAway =
+          response.status === 401 && name !== "session.start" ? 401 : response.status === 403 ? 403 : "allowed";
+        seen[`${caller} ${name}`] = String(turnedAway);
+        expected[`${caller} ${name}`] = String(expectedOf(caller, name));
+        expect(response.status).toBeLessThan(500);
+      }
+    }
+    expect(seen).toEqual(expected);
+    expect(Object.keys(seen)).toHaveLength(NAMES.length * CALLERS.length);
+  });
+
+  it("C-17 the other routes want a viewer: the summary, events and metrics", async () => {
+    const { send, token } = await adminScene(store(), { metrics: async () => "up 1\n" });
+    const [viewer, user] = [await token("viewer"), await token("user", "ada")];
+    for (const path of ["/api/v1/admin/jobs", "/api/admin/events", "/metrics"]) {
+      expect((await send(path)).status).toBe(401);
+      expect((await send(path, { token: user })).status).toBe(403);
+      const response = await send(path, { token: viewer });
+      expect(response.status).toBe(200);
+      await response.body?.cancel();
+    }
+    for (const path of ["/healthz", "/readyz", "/api/admin/openapi.json"]) expect((await send(path)).status).toBe(200);
+  });
+
+  it("A-06 a user's token lists, reads, cancels and retries that user's jobs, and no other's", async () => {
+    const { hf, as } = await adminScene(store());
+    const [mine, other] = [
+      await hf.enqueue(mail, { to: "nobody" }, { user: "ada" }),
+      await hf.enqueue(mail, { to: "nobody" }, { user: "bob" }),
+    ];
+    await hf.enqueue(mail, { to: "nobody" });
+    const client = await as("user", "ada");
+    expect((await client.jobs.list()).jobs.map(({ id }) => id)).toEqual([mine.id]);
+    expect((await client.jobs.list({ user: "ada" })).jobs).toHaveLength(1);
+    await expect(client.jobs.list({ user: "bob" })).rejects.toMatchObject({ status: 403, code: "OTHER_USER" });
+    expect((await client.jobs.get({ id: mine.id })).user).toBe("ada");
+    for (const call of [client.jobs.get, client.jobs.cancel, client.jobs.retry]) {
+      await expect(call({ id: other.id })).rejects.toMatchObject({ status: 404 });
+    }
+    await hf.drain();
+    expect(await client.jobs.retry({ id: mine.id })).toEqual({ status: "retried" });
+    expect(await client.jobs.cancel({ id: mine.id })).toEqual({ status: "cancelled" });
+    expect(await hf.get(other.id)).toMatchObject({ state: "dead" });
+  });
+
+  it("a token that is revoked or has expired is worth nothing, and neither is its session", async () => {
+    const clock = fakeClock();
+    const { hf, send } = await adminScene(store(), {}, store === STORES[0]?.[1] ? { clock } : {});
+    const admin = await hf.tokens.create({ name: "a", role: "admin" });
+    const login = await send("/api/admin/session", json({ token: admin.token }));
+    const cookie = cookieOf(login);
+    const get = (): Promise<Response> => send("/api/admin/session", { headers: { cookie } });
+    expect(await (await get()).json()).toMatchObject({ name: "token:a", role: "admin", expiresAt: expect.any(String) });
+    await hf.tokens.revoke(admin.id);
+    expect((await get()).status).toBe(401);
+    expect((await send("/api/admin/session", { token: admin.token })).status).toBe(401);
+  });
+});
+
+const json = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
+  method: "POST",
+  body: JSON.stringify(body),
+  headers: { "content-type": "application/json", ...headers },
+});
+function cookieOf(response: Response): string {
+  return response.headers.get("set-cookie")?.split(";")[0] ?? "";
+}
+
+describe("sessions", () => {
+  it("are in a cookie that scripts cannot read, other sites cannot send and other paths do not get", async () => {
+    const { send, token } = await adminScene("sqlite::memory:");
+    const login = await send("/api/admin/session", json({ token: await token("viewer") }));
+    expect(login.headers.get("set-cookie")).toMatch(
+      /^holdfast_session=[\w.-]+; Path=\/api\/admin; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    );
+    const secure = await send(
+      "/api/admin/session",
+      json({ token: await token("viewer") }, { "x-forwarded-proto": "https" }),
+    );
+    expect(secure.headers.get("set-cookie")).toMatch(/; Secure$/);
+    const out = await send("/api/admin/session", { method: "DELETE", headers: { cookie: cookieOf(login) } });
+    expect(out.headers.get("set-cookie")).toMatch(/^holdfast_session=; .*Max-Age=0/);
+  });
+
+  it("end when their time is over, and cannot be made longer or of another token by hand", async () => {
+    const sessions = new Sessions({ secret: "x".repeat(32), lengthMs: 1_000 });
+    const mine = sessions.sign({ tokenId: "0123456789abcdef", expiresAt: 1_794_000_000_000 });
+    expect(sessions.read(mine, 1_793_999_999_999)).toEqual({
+      tokenId: "0123456789abcdef",
+      expiresAt: 1_794_000_000_000,
+    });
+    expect(sessions.read(mine, 1_794_000_000_000)).toBeNull();
+    const [id = "", , mac = ""] = mine.split(".");
+    for (const forged of [
+      `${id}.1894000000000.${mac}`,
+      `fedcba9876543210.1794000000000.${mac}`,
+      `${id}.1794000000000.`,
+      "",
+      "a.b.c",
+    ]) {
+      expect(sessions.read(forged, 0)).toBeNull();
+    }
+    expect(new Sessions({ secret: null, lengthMs: 1 }).read(mine, 0)).toBeNull();
+  });
+
+  it("hold on another server with the same secret", async () => {
+    const options = { sessionSecret: "a secret of at least 32 characters" };
+    const one = await adminScene("sqlite::memory:", options);
+    const login = await one.send("/api/admin/session", json({ token: await one.token("viewer") }));
+    const signed = new Sessions({ secret: options.sessionSecret, lengthMs: 1 }).read(
+      cookieOf(login).split("=")[1] ?? "",
+      0,
+    );
+    expect(signed).not.toBeNull();
+  });
+
+  it("are not given to those who guess: after so many tries they wait", async () => {
+    const { send, token } = await adminScene("sqlite::memory:", { loginAttempts: 3 });
+    const good = await token("viewer");
+    const wrong = `hf_${"0".repeat(16)}_${"0".repeat(43)}`;
+    for (let nth = 0; nth < 3; nth++)
+      expect((await send("/api/admin/session", json({ token: wrong }))).status).toBe(401);
+    const refused = await send("/api/admin/session", json({ token: good }));
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+
+  it("count guesses by address, for a minute, and forget them after a success", () => {
+    const attempts = new Attempts(2);
+    attempts.failed("a", 0);
+    attempts.failed("a", 10);
+    expect(attempts.waitMs("a", 20)).toBe(59_980);
+    expect(attempts.waitMs("b", 20)).toBe(0);
+    expect(attempts.waitMs("a", 60_000)).toBe(0);
+    attempts.failed("b", 0);
+    attempts.succeeded("b");
+    attempts.failed("b", 0);
+    expect(attempts.waitMs("b", 0)).toBe(0);
+  });
+});
+
+describe("pages of other sites", () => {
+  const CASES: [headers: Record<string, string>, status: number][] = [
+    [{ "sec-fetch-site": "cross-site" }, 403],
+    [{ "sec-fetch-site": "same-site" }, 403],
+    [{ "sec-fetch-site": "same-origin" }, 200],
+    [{ "sec-fetch-site": "none" }, 200],
+    [{ origin: "https://evil.example" }, 403],
+    [{ origin: "null" }, 403],
+    [{}, 200],
+  ];
+
+  it.each(CASES)("with %j are answered %i", async (headers, status) => {
+    const { send, token } = await adminScene("sqlite::memory:");
+    const response = await send("/api/admin/queues/default/pause", {
+      method: "POST",
+      headers,
+      token: await token("operator"),
+    });
+    expect(response.status).toBe(status);
+    if (status === 403) expect(await response.json()).toMatchObject({ error: { code: "CROSS_SITE" } });
+  });
+
+  it("of the server's own address are let in", async () => {
+    const { send, token, url } = await adminScene("sqlite::memory:");
+    const response = await send("/api/admin/queues/default/pause", {
+      method: "POST",
+      headers: { origin: url },
+      token: await token("operator"),
+    });
+    expect(response.status).toBe(200);
+  });
+
+  it("cannot log a visitor in or out either", async () => {
+    const { send, token } = await adminScene("sqlite::memory:");
+    const headers = { "sec-fetch-site": "cross-site" };
+    expect((await send("/api/admin/session", json({ token: await token("viewer") }, headers))).status).toBe(403);
+    expect((await send("/api/admin/session", { method: "DELETE", headers })).status).toBe(403);
+  });
+
+  it("can do nothing with an answer: it loads nothing, is framed by nobody, and is kept nowhere", async () => {
+    const { send } = await adminScene("sqlite::memory:");
+    for (const path of ["/healthz", "/api/admin/jobs", "/nowhere", "/api/admin/openapi.json"]) {
+      const { headers } = await send(path);
+      expect(headers.get("content-security-policy")).toContain("default-src 'none'");
+      expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("access-control-allow-origin")).toBeNull();
+    }
+  });
+});
+
+describe("other ways to know who asks", () => {
+  it("an application's own: whom its function names, with what they may do", async () => {
+    const { send } = await adminScene("sqlite::memory:", {
+      auth: (request) =>
+        request.headers.get("x-user") === null ? null : { name: "user:ada", role: "viewer", user: null },
+    });
+    expect((await send("/api/admin/jobs")).status).toBe(401);
+    expect((await send("/api/admin/jobs", { headers: { "x-user": "ada" } })).status).toBe(200);
+    expect((await send("/api/admin/queues/a/pause", { method: "POST", headers: { "x-user": "ada" } })).status).toBe(
+      403,
+    );
+    expect((await send("/api/admin/session", json({ token: "x" }))).status).toBe(404);
+  });
+
+  it("nobody's: all is open, but only by the name of this machine", async () => {
+    const { api } = await adminScene("sqlite::memory:", { auth: "open" });
+    const from = (host: string): Promise<Response> =>
+      api.fetch(new Request("http://127.0.0.1/api/admin/jobs", { headers: { host } }));
+    for (const host of ["localhost:7700", "127.0.0.1:7700", "[::1]:7700"]) expect((await from(host)).status).toBe(200);
+    for (const host of ["rebound.example:7700", "127.0.0.1.example", "10.0.0.1"])
+      expect((await from(host)).status).toBe(403);
+  });
+});

@@ -1,0 +1,93 @@
+import { holdfast } from "holdfast";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
+import { adminScene, mail, STORES } from "./scene.js";
+
+interface Told {
+  event: string;
+  data: Record<string, unknown>;
+}
+
+/** What a viewer is told, as it comes. */
+async function view(
+  send: (path: string, init: { token: string }) => Promise<Response>,
+  token: string,
+): Promise<Told[]> {
+  const response = await send("/api/admin/events", { token });
+  expect(response.headers.get("content-type")).toBe("text/event-stream");
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  onTestFinished(() => reader?.cancel().catch(() => {}));
+  const told: Told[] = [];
+  const read = async (): Promise<void> => {
+    let text = "";
+    for (;;) {
+      const { value, done } = (await reader?.read()) ?? { value: "", done: true };
+      if (done) return;
+      text += value;
+      const parts = text.split("\n\n");
+      text = parts.pop() ?? "";
+      for (const part of parts) {
+        const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(part) ?? [];
+        if (event !== undefined && data !== undefined) told.push({ event, data: JSON.parse(data) as Told["data"] });
+      }
+    }
+  };
+  read().catch(() => {});
+  return told;
+}
+
+describe.each(STORES)("events on %s", (_name, store) => {
+  it("tell the counts each second, and what this process does as it does it, without outputs", async () => {
+    const { hf, send, token } = await adminScene(store());
+    const told = await view(send, await token("viewer"));
+    await until("the first counts", () => told.some(({ event }) => event === "stats"));
+    const { id } = await hf.enqueue(mail, { to: "ada" });
+    await hf.drain();
+    await until("the job to be told of", () =>
+      told.some(({ event, data }) => event === "completed" && data["id"] === id),
+    );
+    expect(told.find(({ event }) => event === "completed")?.data).not.toHaveProperty("output");
+    await until("its count", () =>
+      told.some(({ event, data }) => event === "stats" && (data["states"] as { completed: number }).completed === 1),
+    );
+  });
+
+  it("cost the store the same however many look", async () => {
+    const { hf, send, token } = await adminScene(store());
+    const { store: asked } = (await import("#src/engine/holdfast.js")).Holdfast.coreOf(hf);
+    let calls = 0;
+    for (const name of ["stats", "list"] as const) {
+      const before = asked[name].bind(asked) as (...given: unknown[]) => Promise<never>;
+      Object.assign(asked, {
+        [name]: (...given: unknown[]) => {
+          calls++;
+          return before(...given);
+        },
+      });
+    }
+    const viewer = await token("viewer");
+    const viewers = await Promise.all(Array.from({ length: 20 }, () => view(send, viewer)));
+    const counted = (told: Told[]): number => told.filter(({ event }) => event === "stats").length;
+    await until("all to be told twice", () => viewers.every((told) => counted(told) >= 2));
+    const ticks = Math.max(...viewers.map(counted));
+    expect(calls).toBeLessThanOrEqual(2 * (ticks + 1));
+  });
+});
+
+it("what another process does is seen in the store within a second or two", async () => {
+  const file = `sqlite:${(await import("node:os")).tmpdir()}/holdfast-events-${process.pid}-${Date.now()}.db`;
+  const { send, token } = await adminScene(file);
+  const other = await holdfast({ store: file, jobs: [mail], logger: false });
+  onTestFinished(() => other.close());
+  await other.enqueue(mail, { to: "first" });
+  const told = await view(send, await token("viewer"));
+  await until("the first look", () => told.some(({ event }) => event === "stats"));
+  const { id } = await other.enqueue(mail, { to: "ada" });
+  await until("the job to be seen", () =>
+    told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "pending"),
+  );
+  await other.drain();
+  await until("its end to be seen", () =>
+    told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "completed"),
+  );
+});

@@ -1,0 +1,289 @@
+import { AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
+import { describe, expect, it } from "vitest";
+import { SHAPES } from "#src/admin/shapes.js";
+import type { RouteName } from "#src/admin/routes.js";
+import { until } from "#src/testing/exercise-store/until.js";
+import { adminScene, mail, never, STORES } from "./scene.js";
+
+/** What a call is refused with. */
+async function refusal(call: Promise<unknown>): Promise<AdminError> {
+  const error = await call.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(AdminError);
+  return error as AdminError;
+}
+
+/** An answer that is as the OpenAPI document says. */
+function described<Answer>(name: RouteName, answer: Answer): Answer {
+  expect(SHAPES[name].answer.safeParse(answer).error).toBeUndefined();
+  return answer;
+}
+
+async function ended(client: AdminClient, { id }: OperationAnswer): Promise<OperationAnswer> {
+  let operation = await client.operations.get({ id });
+  await until("the operation to end", async () => {
+    operation = await client.operations.get({ id });
+    return operation.state !== "running";
+  });
+  return described("operations.get", operation);
+}
+
+describe.each(STORES)("the admin API on %s", (_name, store) => {
+  it("C-17 lists jobs by state and type, by pages and by offset, newest first and without payloads", async () => {
+    const { hf, as } = await adminScene(store());
+    const ids: string[] = [];
+    for (let nth = 0; nth < 7; nth++) ids.push((await hf.enqueue(mail, { to: nth === 3 ? "nobody" : `${nth}` })).id);
+    await hf.enqueue(never, {}, { delay: "1h", queue: "slow", user: "ada", tags: ["x"] });
+    await hf.drain();
+    const client = await as("viewer");
+    const newest = ids.toReversed();
+
+    const all = described("jobs.list", await client.jobs.list({ type: ["mail"] }));
+    expect(all.jobs.map(({ id }) => id)).toEqual(newest);
+    for (const job of all.jobs)
+      for (const field of ["input", "output", "log", "attempts"]) expect(job).not.toHaveProperty(field);
+    expect((await client.jobs.list({ state: ["dead"] })).jobs.map(({ id }) => id)).toEqual([ids[3]]);
+    expect((await client.jobs.list({ state: ["pending", "dead"] })).jobs.map(({ type }) => type)).toEqual([
+      "never",
+      "mail",
+    ]);
+    for (const filter of [
+      { queue: ["slow"] },
+      { user: "ada" },
+      { tag: "x" },
+      { createdAfter: "2020-01-01T00:00:00Z", type: ["never"] },
+    ]) {
+      expect((await client.jobs.list(filter)).jobs.map(({ type }) => type)).toEqual(["never"]);
+    }
+
+    const first = await client.jobs.list({ type: ["mail"], limit: 3 });
+    const second = await client.jobs.list({ type: ["mail"], limit: 3, cursor: first.cursor ?? "" });
+    expect([...first.jobs, ...second.jobs].map(({ id }) => id)).toEqual(newest.slice(0, 6));
+    const later = await client.jobs.list({ type: ["mail"], limit: 2, offset: 4 });
+    expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
+    expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null });
+  });
+
+  it("C-17 gets a job whole, retries and cancels it, and says why not where that cannot be", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const { id } = await hf.enqueue(mail, { to: "nobody" });
+    await hf.drain();
+    const job = described("jobs.get", await client.jobs.get({ id }));
+    expect(job).toMatchObject({
+      state: "dead",
+      input: { to: "nobody" },
+      error: { message: "no such address" },
+      attempts: [{ attempt: 1, error: { message: "no such address", stack: expect.stringContaining("Error") } }],
+      log: [{ line: "to nobody" }],
+      progress: { fraction: 0.5, note: "half" },
+    });
+    expect(described("jobs.retry", await client.jobs.retry({ id }))).toEqual({ status: "retried" });
+    expect((await client.jobs.get({ id })).state).toBe("pending");
+    expect(await refusal(client.jobs.retry({ id }))).toMatchObject({
+      status: 409,
+      code: "WRONG_STATE",
+      message: expect.stringContaining("is pending"),
+    });
+    expect(described("jobs.cancel", await client.jobs.cancel({ id }))).toEqual({ status: "cancelled" });
+    expect(await refusal(client.jobs.cancel({ id }))).toMatchObject({
+      status: 409,
+      message: expect.stringContaining("is cancelled"),
+    });
+    const missing = "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6";
+    for (const call of [client.jobs.get, client.jobs.retry, client.jobs.cancel, client.jobs.rerun]) {
+      expect(await refusal(call({ id: missing }))).toMatchObject({ status: 404, code: "JOB_NOT_FOUND" });
+    }
+    expect(await refusal(client.jobs.get({ id: "nonsense" }))).toMatchObject({ status: 400, issues: [{ path: "id" }] });
+  });
+
+  it("C-17 E-11 tells counts by state, the age of the oldest due job, and the latest failures", async () => {
+    const { hf, as } = await adminScene(store());
+    await hf.enqueue(mail, { to: "nobody" });
+    await hf.drain();
+    await hf.enqueue(mail, { to: "a" });
+    await hf.enqueue(mail, { to: "b" });
+    const client = await as("viewer");
+    const stats = described("jobs.stats", await client.jobs.stats());
+    expect(stats.states).toMatchObject({ pending: 2, dead: 1, completed: 0 });
+    expect(stats.oldestDueMs).toBeGreaterThanOrEqual(0);
+    const summary = await client.summary();
+    expect(summary.stats).toMatchObject({ pending: 2, dead: 1 });
+    expect(summary.recentFailures).toMatchObject([{ state: "dead", error: { message: "no such address" } }]);
+  });
+
+  it("B-10 adds jobs by the name of their type, and checks the input where the type is known", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const { id } = described(
+      "jobs.enqueue",
+      await client.jobs.enqueue({ type: "mail", input: { to: "ada" }, priority: 5, unique: "once", delay: "1h" }),
+    );
+    expect(await hf.get(id)).toMatchObject({
+      type: "mail",
+      input: { to: "ada" },
+      priority: 5,
+      key: "once",
+      state: "pending",
+    });
+    expect(await client.jobs.enqueue({ type: "mail", input: { to: "ada" }, unique: "once" })).toMatchObject({
+      id,
+      duplicate: true,
+    });
+    expect(await refusal(client.jobs.enqueue({ type: "mail", input: { to: 5 } }))).toMatchObject({
+      status: 400,
+      code: "INVALID_INPUT",
+      issues: [{ path: "input.to" }],
+    });
+    const other = await client.jobs.enqueue({ type: "elsewhere", input: { any: ["thing"] } });
+    expect(await hf.get(other.id)).toMatchObject({ type: "elsewhere", input: { any: ["thing"] } });
+  });
+
+  it("adds a job like an old one, with another input if one is given", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const { id } = await hf.enqueue(mail, { to: "nobody" }, { priority: 7 });
+    await hf.drain();
+    const again = described("jobs.rerun", await client.jobs.rerun({ id, input: { to: "ada" } }));
+    expect(await hf.get(again.id)).toMatchObject({ input: { to: "ada" }, priority: 7, state: "pending" });
+    expect(await refusal(client.jobs.rerun({ id, input: {} }))).toMatchObject({ status: 400, code: "INVALID_INPUT" });
+    expect(await hf.get((await client.jobs.rerun({ id })).id)).toMatchObject({ input: { to: "nobody" } });
+  });
+
+  it("changes many jobs in the background, by ids or by a filter, and tells how far it is", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("admin");
+    for (let nth = 0; nth < 5; nth++) await hf.enqueue(mail, { to: "nobody" });
+    await hf.drain();
+    const retry = described(
+      "jobs.retryMany",
+      await client.jobs.retryMany({ filter: { state: ["dead"], type: ["mail"] } }),
+    );
+    expect(retry).toMatchObject({ action: "retry", total: 5 });
+    expect(await ended(client, retry)).toMatchObject({ state: "done", looked: 5, changed: 5, error: null });
+    const ids = (await client.jobs.list({ state: ["pending"] })).jobs.map(({ id }) => id);
+    expect(await ended(client, await client.jobs.cancelMany({ ids: ids.slice(0, 2) }))).toMatchObject({
+      state: "done",
+      changed: 2,
+    });
+    expect(await ended(client, await client.jobs.removeMany({ ids }))).toMatchObject({ changed: 5, total: 5 });
+    expect((await client.jobs.stats()).states).toMatchObject({ pending: 0, cancelled: 0, dead: 0 });
+    expect((await client.operations.list()).operations).toHaveLength(3);
+    for (const nothing of [{}, { ids, filter: { state: ["dead"] as const } }, { filter: {} }]) {
+      expect(await refusal(client.jobs.cancelMany(nothing))).toMatchObject({ status: 400 });
+    }
+  });
+
+  it("deletes what has been finished for long", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("admin");
+    await hf.enqueue(mail, { to: "ada" });
+    await hf.drain();
+    expect(await ended(client, await client.jobs.purge({ state: "completed", olderThan: "1h" }))).toMatchObject({
+      changed: 0,
+    });
+    expect(await ended(client, await client.jobs.purge({ state: "completed", olderThan: 0 }))).toMatchObject({
+      state: "done",
+      changed: 1,
+    });
+  });
+
+  it("C-17 makes, changes, previews, runs and deletes schedules", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const name = "a/b %é";
+    const made = described(
+      "schedules.create",
+      await client.schedules.create({
+        name,
+        job: "mail",
+        input: { to: "ada" },
+        cron: "0 8 * * *",
+        timezone: "Europe/Berlin",
+      }),
+    );
+    expect(made).toMatchObject({
+      name,
+      origin: "runtime",
+      enabled: true,
+      cron: "0 8 * * *",
+      nextRunAt: expect.any(String),
+    });
+    expect(
+      await refusal(client.schedules.create({ name, job: "mail", input: { to: "ada" }, every: "1m" })),
+    ).toMatchObject({ status: 409, code: "SCHEDULE_EXISTS" });
+    expect(
+      await refusal(client.schedules.create({ name: "bad", job: "mail", input: { to: "ada" }, cron: "61 * * * *" })),
+    ).toMatchObject({ status: 400, issues: [{ path: "cron" }] });
+    expect(
+      await refusal(client.schedules.create({ name: "bad", job: "mail", input: {}, cron: "* * * * *" })),
+    ).toMatchObject({ status: 400, code: "INVALID_INPUT" });
+    expect(described("schedules.disable", await client.schedules.disable({ name }))).toMatchObject({
+      enabled: false,
+      nextRunAt: null,
+    });
+    expect(await client.schedules.enable({ name })).toMatchObject({ enabled: true });
+    expect(await client.schedules.update({ name, cron: "30 9 * * *", priority: 3 })).toMatchObject({
+      cron: "30 9 * * *",
+      priority: 3,
+    });
+    const { runs } = described("schedules.next", await client.schedules.next({ name, count: 3 }));
+    expect(runs).toHaveLength(3);
+    expect((await client.schedules.preview({ every: "15m", count: 2 })).runs).toHaveLength(2);
+    const { id } = described("schedules.run", await client.schedules.run({ name }));
+    expect(await hf.get(id)).toMatchObject({ type: "mail", schedule: { name } });
+    expect(described("schedules.get", await client.schedules.get({ name })).slots).toMatchObject([
+      { job: id, reason: "by hand" },
+    ]);
+    expect(described("schedules.list", await client.schedules.list()).schedules.map((each) => each.name)).toEqual([
+      name,
+    ]);
+    expect(await client.schedules.remove({ name })).toEqual({ status: "removed" });
+    expect(await refusal(client.schedules.get({ name }))).toMatchObject({ status: 404 });
+  });
+
+  it("pauses queues, and knows workers and types", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    await hf.enqueue(mail, { to: "ada" });
+    expect(await client.queues.pause({ queue: "default" })).toEqual({ queue: "default", paused: true });
+    expect(described("queues.list", await client.queues.list()).queues).toMatchObject([
+      { queue: "default", paused: true },
+    ]);
+    expect(await hf.drain()).toBe(0);
+    await client.queues.resume({ queue: "default" });
+    const worker = hf.work({ concurrency: 3 });
+    await until("the worker to be seen", async () => (await client.workers.list()).workers.length > 0);
+    expect(described("workers.list", await client.workers.list()).workers).toMatchObject([
+      { concurrency: 3, left: false },
+    ]);
+    expect(await client.types.list()).toEqual({ types: ["mail", "never"] });
+    await worker.stop();
+  });
+
+  it("B-18 keeps every change in the audit log: who, what, when, how many", async () => {
+    const { as } = await adminScene(store(), {
+      redact: (value) => JSON.parse(JSON.stringify(value).replaceAll("hush", "***")) as typeof value,
+    });
+    const [operator, admin] = [await as("operator"), await as("admin")];
+    const { id } = await operator.jobs.enqueue({ type: "mail", input: { to: "ada", secret: "hush" } });
+    await operator.jobs.cancel({ id });
+    await operator.queues.pause({ queue: "default" });
+    await ended(admin, await admin.jobs.removeMany({ filter: { state: ["cancelled"] } }));
+    await refusal(operator.jobs.cancel({ id }));
+    await operator.jobs.list();
+    await until("all to be written down", async () => (await admin.audit.list()).entries.length === 5);
+    const { entries } = described("audit.list", await admin.audit.list());
+    expect(entries.map(({ actor, action, target, count }) => [actor, action, target, count])).toEqual([
+      ["token:admin", "operation.delete", '{"filter":{"state":["cancelled"]}}', 1],
+      ["token:admin", "jobs.removeMany", '{"state":["cancelled"]}', 0],
+      ["token:operator", "queues.pause", "default", 1],
+      ["token:operator", "jobs.cancel", id, 1],
+      ["token:operator", "jobs.enqueue", id, 1],
+    ]);
+    expect(JSON.stringify(entries)).not.toContain("hush");
+    expect((await admin.audit.list({ actor: "token:admin", action: "jobs.removeMany" })).entries).toHaveLength(1);
+  });
+});

@@ -1,0 +1,73 @@
+import { holdfast, job, type Holdfast, type HoldfastOptions, type JobType } from "holdfast";
+import { admin, adminClient, type Admin, type AdminClient, type AdminOptions } from "holdfast/admin";
+import { onTestFinished } from "vitest";
+import { z } from "zod";
+import { serve } from "#src/admin/serve.js";
+import type { TokenRole } from "#src/roles.js";
+import { addressOf, ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+
+const server = postgresServer();
+
+/** The stores that the API is tried on, each with the address of an empty one. */
+export const STORES: readonly [name: string, address: () => string][] = [
+  ["SQLite", () => "sqlite::memory:"],
+  ["PostgreSQL", () => addressOf(server.url(), ownSchema(server))],
+];
+
+export const mail: JobType<{ to: string; secret?: string | undefined }> = job({
+  type: "mail",
+  input: z.object({ to: z.string(), secret: z.string().optional() }),
+  retry: { maxAttempts: 1 },
+  run({ input, log, progress }) {
+    log(`to ${input.to}`);
+    progress(0.5, "half");
+    if (input.to === "nobody") throw new Error("no such address");
+    return { sent: true };
+  },
+});
+export const never: JobType = job({ type: "never", run: () => {} });
+
+export interface AdminScene {
+  hf: Holdfast;
+  api: Admin;
+  url: string;
+  token: (role: TokenRole, user?: string) => Promise<string>;
+  /** A client with a token of this role. */
+  as: (role: TokenRole, user?: string) => Promise<AdminClient>;
+  /** A request as it is, to a path below the server. */
+  send: (path: string, init?: RequestInit & { token?: string }) => Promise<Response>;
+}
+
+/** A client, its admin API, and a server for that on loopback. All are gone when the test is over. */
+export async function adminScene(
+  store: string,
+  options: AdminOptions = {},
+  more: HoldfastOptions = {},
+): Promise<AdminScene> {
+  const hf = await holdfast({ store, jobs: [mail, never], logger: false, ...more });
+  const api = admin(hf, options);
+  const serving = await serve(api, { host: "127.0.0.1", port: 0 });
+  onTestFinished(async () => {
+    await api.close();
+    await serving.stop();
+    await hf.close();
+  });
+  const token = async (role: TokenRole, user?: string): Promise<string> =>
+    (await hf.tokens.create({ name: user ?? role, role, ...(user !== undefined && { user }) })).token;
+  return {
+    hf,
+    api,
+    url: serving.url,
+    token,
+    as: async (role, user) => adminClient({ url: serving.url, token: await token(role, user) }),
+    send: (path, { token: sent, headers, ...init } = {}) =>
+      fetch(`${serving.url}${path}`, {
+        ...init,
+        headers: {
+          ...(headers as Record<string, string>),
+          ...(sent !== undefined && { authorization: `Bearer ${sent}` }),
+        },
+      }),
+  };
+}
