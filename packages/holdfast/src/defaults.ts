@@ -53,6 +53,8 @@ export const LIMITS = {
   typeLength: 200,
   queueLength: 100,
   keyLength: 500,
+  /** Trace context carried by a job, as JSON; a longer one is left out. */
+  traceBytes: 1_024,
   userLength: 200,
   tagLength: 100,
   tags: 20,

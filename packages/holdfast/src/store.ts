@@ -164,6 +164,11 @@ export interface NewJob {
   unique: UniqueKey | null;
   /** The schedule and slot it was made for. */
   schedule: ScheduleSlot | null;
+  /**
+   * The trace context of its enqueue, for whoever runs it: a carrier as JSON text, `{"traceparent":"00-…"}`, at most
+   * `LIMITS.traceBytes`. What it says is not the store's business. A retry keeps it.
+   */
+  trace: string | null;
 }
 
 /** One instant of a schedule. */
@@ -237,6 +242,7 @@ export interface ClaimedJob {
   error: StoredError | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
+  trace: string | null;
   /**
    * What the job was before this claim: the engine tells a lost lease, and lays down what must not run. `attempt` is
    * the number of attempts used before this one, `exhausted` says that none was left.
@@ -337,6 +343,7 @@ export interface StoredJob {
   key: string | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
+  trace: string | null;
   progress: { fraction: number; note: string | null } | null;
   /** Failed attempts, oldest first; empty in lists. */
   attempts: readonly AttemptRecord[];

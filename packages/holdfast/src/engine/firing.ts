@@ -86,6 +86,8 @@ function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
     expiresAt: expiresAfterMs === null ? null : Math.max(runAt, at) + expiresAfterMs,
     unique: overlap === "skip" ? unique : null,
     schedule: { name, slot },
+    // Nobody's call made it: its run begins a trace of its own.
+    trace: null,
   };
 }
 

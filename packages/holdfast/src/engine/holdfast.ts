@@ -318,7 +318,7 @@ export class Holdfast {
     // A run of a schedule that does not overlap stays one.
     const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
     const unique = key === null ? null : ({ key, scope: "live", periodMs: 0, onConflict: "keep" } as const);
-    return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique });
+    return this.#enqueuer.add({ ...fresh, runAt: null, delayMs: 0, expiresAt: null, unique, trace: null });
   }
 
   /** Counts by state, queue and type, the age of the oldest due job, and what ended in the last minute. */

@@ -94,6 +94,7 @@ export function readNewJob(
     tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
     unique: options.unique === undefined ? null : readUnique(options.unique, options.user),
     schedule: null,
+    trace: null,
   };
 }
 

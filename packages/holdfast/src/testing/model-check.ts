@@ -75,6 +75,7 @@ const IDENTITY = [
   "key",
   "tags",
   "schedule",
+  "trace",
   "input",
   "output",
   "error",

@@ -9,7 +9,8 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
   const runAt = draft.runAtFromNow === null ? null : now + draft.runAtFromNow;
   const expiresAt = draft.expiresInMs === null ? null : now + draft.expiresInMs;
   const input = JSON.stringify({ n, padding: "x".repeat(inputBytes) });
-  const rest = { delayMs, tags, unique, runAt, expiresAt, input, schedule: null };
+  const trace = n % 2 === 0 ? null : JSON.stringify({ traceparent: `trace of ${n}` });
+  const rest = { delayMs, tags, unique, runAt, expiresAt, input, schedule: null, trace };
   return { id, type, queue, priority, user, maxAttempts, ...rest };
 }
 

@@ -17,7 +17,7 @@ export interface HeldKey {
 
 /** The record of a job just enqueued. */
 export function newRecord(job: NewJob, now: number, order: number): ModelJob {
-  const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique, schedule } = job;
+  const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique, schedule, trace } = job;
   const dueAt = (job.runAt ?? now) + job.delayMs;
   return {
     id,
@@ -31,6 +31,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
     tags,
     unique,
     schedule,
+    trace,
     order,
     key: unique?.key ?? null,
     state: "pending",
@@ -57,7 +58,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
 
 /** What a claim tells of a job. */
 export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previous: ClaimedJob["previous"]): ClaimedJob {
-  const { id, fence, type, queue, priority, user, input, tags, schedule, runAt, expiresAt, createdAt } = job;
+  const { id, fence, type, queue, priority, user, input, tags, schedule, trace, runAt, expiresAt, createdAt } = job;
   const { attempt, maxAttempts, losses, releases } = job;
   return {
     id,
@@ -69,6 +70,7 @@ export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previou
     input,
     tags,
     schedule,
+    trace,
     runAt,
     expiresAt,
     createdAt,

@@ -73,6 +73,18 @@ describe("enqueue, called in SQL", () => {
     await hf.close();
   });
 
+  it("carries a trace context, and leaves out one that is too long", async () => {
+    const { store, sql } = await openScene(server);
+    const trace = `{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`;
+    const longest = "x".repeat(LIMITS.traceBytes);
+    await enqueue(sql, "'a', trace => $1", [trace]);
+    await enqueue(sql, "'a', trace => $1, unique_key => 'k'", [longest]);
+    await enqueue(sql, "'a', trace => $1", [`${longest.slice(1)}é`]);
+    await enqueue(sql, "'a'");
+    expect((await claim(store)).map((claimed) => claimed.trace)).toEqual([trace, longest, null, null]);
+    expect(await sql("SELECT trace FROM $s.jobs ORDER BY created_at LIMIT 1")).toEqual([{ trace }]);
+  });
+
   it("gives ids that sort as they were made, of version 7", async () => {
     const { sql } = await openScene(server);
     const before = Date.now();

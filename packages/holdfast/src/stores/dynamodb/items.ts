@@ -55,6 +55,7 @@ export function draftFields({ job, listed, now, shard, inputAt }: Draft): Fields
     tags: job.tags.length === 0 ? null : texts(job.tags),
     schedule: job.schedule?.name ?? null,
     slot: job.schedule?.slot ?? null,
+    trace: job.trace,
     lane: laneKey(job.queue, job.priority, shard),
     due: dueKey(dueAt, listed),
     list: listKey("pending", job.type, shard),
@@ -252,6 +253,7 @@ export function storedJob(item: Item, { inputs, attempts = [], log = [] }: Besid
     key: job.key,
     tags: textsOf(item, "tags"),
     schedule: slotOf(item),
+    trace: textOf(item, "trace"),
     progress: fraction === null ? null : { fraction, note: textOf(item, "progress_note") },
     attempts,
     log,
@@ -281,6 +283,7 @@ export function claimedJob(
     error: errorOf(item),
     tags: textsOf(item, "tags"),
     schedule: slotOf(item),
+    trace: textOf(item, "trace"),
     ...claim,
   };
 }

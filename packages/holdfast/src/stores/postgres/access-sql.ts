@@ -11,7 +11,7 @@ const WORKED_ON = [...GUARDED, "deltas", "counts", "workers", "turns"];
 
 /** What `replace` rewrites of a job that waits. Whoever may not write a fence or a worker cannot claim. */
 const REWRITTEN = `type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, run_at,
-  due_at, expires_at, updated_at, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note`;
+  due_at, expires_at, updated_at, key_scope, tags, schedule, slot, trace, error, error_code, error_at, progress, progress_note`;
 
 /** Of an entry of the audit log: its time is over. */
 const OVER = "keep_until <= (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)";

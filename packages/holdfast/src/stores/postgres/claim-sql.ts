@@ -12,7 +12,7 @@ export const EVERY_TYPE = "j.queue = l.queue";
 const RETURNED = `id, id::text AS name, fence, type, queue, priority, user_id::text AS owner, input::text AS input,
   attempt, max_attempts, losses, releases, run_at::float8, expires_at::float8, created_at::float8,
   cancel_at IS NOT NULL AS cancel, array_to_json(tags)::text AS tags, schedule, slot::float8, prev_state,
-  prev_attempt, prev_due_at::float8, seq::float8, claimed_at::float8, error, error_code, error_at, key, key_scope`;
+  prev_attempt, prev_due_at::float8, seq::float8, claimed_at::float8, error, error_code, error_at, key, key_scope, trace`;
 
 function answered(s: string, lostError: string): string {
   return `SELECT name, fence, type, queue, priority, owner,
@@ -20,14 +20,14 @@ function answered(s: string, lostError: string): string {
       attempt, max_attempts, losses, releases, run_at, expires_at, created_at, cancel, tags, schedule, slot, prev_state,
       prev_attempt, prev_due_at, seq, claimed_at,
       CASE ${lostError} WHEN error IS NOT NULL
-        THEN json_build_object('message', error, 'code', error_code, 'at', error_at)::text END
+        THEN json_build_object('message', error, 'code', error_code, 'at', error_at)::text END, trace
     FROM claimed c`;
 }
 
 /** A row that is no job: when to look next, and the time. */
 function lastRow(unfit: string, next: string, now: string): string {
   return `SELECT NULL, ${unfit}, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-      ${next}::float8, 0, ${now}::float8, NULL`;
+      ${next}::float8, 0, ${now}::float8, NULL, NULL`;
 }
 
 /** A lane that came to be as its queue was paused may not know it. */

@@ -128,6 +128,7 @@ function readClaimed(row: Row): ClaimedJob {
     error: error === null ? null : readError(error),
     tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
     schedule: schedule === null ? null : { name: schedule as string, slot: slot as number },
+    trace: row[24] as string | null,
     previous: {
       state: prevState as State,
       attempt: prevAttempt as number,

@@ -25,7 +25,7 @@ REVOKE ALL ON FUNCTION ${Object.values(signatures(settings)).join(", ")} FROM PU
 
 export function signatures({ schema: s, userType }: SchemaSettings): { enqueue: string; expireStale: string } {
   return {
-    enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid)`,
+    enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
     expireStale: `${s}.expire_stale_jobs(integer)`,
   };
 }
@@ -61,12 +61,14 @@ function enqueue(settings: SchemaSettings): string {
     one("the_key"),
     one("CASE WHEN the_key IS NOT NULL THEN 'live' END"),
     one("0"),
+    one("the_trace"),
   ];
   // Where a name means a column as well as a parameter, statements mean the column; parameters are told by enqueue.…
   return `CREATE OR REPLACE FUNCTION ${s}.enqueue(
   type text, input json DEFAULT '{}', queue text DEFAULT '${DEFAULTS.queue}', priority integer DEFAULT ${DEFAULTS.priority},
   run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, user_id ${userType} DEFAULT NULL,
-  max_attempts integer DEFAULT ${DEFAULTS.maxAttempts}, expires_at timestamptz DEFAULT NULL, tags text[] DEFAULT NULL, id uuid DEFAULT NULL
+  max_attempts integer DEFAULT ${DEFAULTS.maxAttempts}, expires_at timestamptz DEFAULT NULL, tags text[] DEFAULT NULL, id uuid DEFAULT NULL,
+  trace text DEFAULT NULL
 ) RETURNS uuid ${FIXED} AS $function$
 #variable_conflict use_column
 DECLARE
@@ -76,6 +78,8 @@ DECLARE
   the_attempts integer := coalesce(enqueue.max_attempts, ${DEFAULTS.maxAttempts});
   the_bytes integer := octet_length(convert_to(enqueue.input::text, 'UTF8'));
   the_id uuid := enqueue.id;
+  -- One that is too long is left out: a job matters more than its trace.
+  the_trace text := CASE WHEN octet_length(convert_to(enqueue.trace, 'UTF8')) <= ${LIMITS.traceBytes} THEN enqueue.trace END;
   the_run_at bigint; the_expiry bigint; the_tags text; the_key text; the_holder uuid;
   field text; given text; longest integer;
   is_new boolean; is_known boolean; is_lost boolean; is_checked boolean;

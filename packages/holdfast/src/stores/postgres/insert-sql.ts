@@ -58,20 +58,20 @@ export function insertTexts(sql: Sql): InsertTexts {
     SELECT u.id, coalesce(u.type, ${first(3, "text")}) AS type, coalesce(u.queue, ${first(4, "text")}) AS queue,
       coalesce(u.priority, ${first(5, "smallint")}) AS priority, u.user_id, u.input,
       coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
-      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.place,
+      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace, u.place,
       t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
     FROM unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[],
-      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[])
+      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[])
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
-      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, place), t)`;
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace, place), t)`;
   // Not `excluded.input`: to read that takes the right to read all inputs, which those who only enqueue need not have.
   const rows = (from: string, { twice = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot)
+      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace)
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
       CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
-      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot
+      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
     FROM ${from} g ORDER BY g.place
     ${twice} RETURNING id, seq, queue, type, tags
   ), large AS (
@@ -104,9 +104,9 @@ export function insertTexts(sql: Sql): InsertTexts {
     quick: (impatient) => plain(impatient, "", "given g, impatient", rows("fresh", { twice: "" })),
     single: (impatient) => `WITH ${impatient}, ${NOW}, inserted AS (
        INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-         fence, run_at, due_at, expires_at, created_at, updated_at)
+         fence, run_at, due_at, expires_at, created_at, updated_at, trace)
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
-         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now
+         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text
        FROM t, impatient RETURNING id
      ), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended) SELECT now, $4::text, $3::text, 'pending', 1, false FROM t
@@ -137,6 +137,6 @@ export function insertTexts(sql: Sql): InsertTexts {
 export function singleOf(job: NewJob, now: number | null): unknown[] | null {
   const bytes = jsonBytes(job.input);
   if (job.tags.length > 0 || job.schedule !== null || bytes > LIMITS.inlineInputBytes) return null;
-  const { id, type, queue, priority, user, input, maxAttempts, runAt, delayMs, expiresAt } = job;
-  return [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt];
+  const { id, type, queue, priority, user, input, maxAttempts, runAt, delayMs, expiresAt, trace } = job;
+  return [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt, trace];
 }

@@ -61,10 +61,10 @@ export function insertOperations(sql: Sql): InsertOperations {
   const { given } = texts;
   const insertInside: Statement = sql.statement("insert_inside", texts.plain(null));
   // Whoever has the id in an open transaction, or has locked the user's row, would hold up the whole batch.
-  const insertQuickly: Statement = sql.statement("insert_quickly", texts.quick(impatient(19)));
-  const insertSingle: Statement = sql.statement("insert_single", texts.single(impatient(13)));
-  const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(19)));
-  const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(19)));
+  const insertQuickly: Statement = sql.statement("insert_quickly", texts.quick(impatient(20)));
+  const insertSingle: Statement = sql.statement("insert_single", texts.single(impatient(14)));
+  const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(20)));
+  const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(20)));
   const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
   const exists = sql.statement(
@@ -86,17 +86,17 @@ export function insertOperations(sql: Sql): InsertOperations {
        UPDATE ${s}.live SET type = g.type, queue = g.queue, priority = g.priority, state = 'pending', user_id = g.user_id::${user},
          input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
          attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
-         expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot,
+         expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END,
          error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
-       FROM given g WHERE live.id = $19::uuid RETURNING live.id, live.seq, live.tags
+       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)
-       SELECT key, $19::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
+       SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
      ), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, $20::text, $21::text, $22::text, -1, false FROM t UNION ALL SELECT now, queue, type, 'pending', 1, false FROM given
+       SELECT now, $21::text, $22::text, $23::text, -1, false FROM t UNION ALL SELECT now, queue, type, 'pending', 1, false FROM given
      )
      SELECT 1 FROM rewritten`,
   );
@@ -322,5 +322,6 @@ function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
     orNull(jobs, (job) => job.unique?.key ?? null),
     orNull(jobs, (job) => job.unique?.scope ?? null),
     once(jobs, (job) => job.unique?.periodMs ?? 0),
+    orNull(jobs, (job) => job.trace),
   ];
 }

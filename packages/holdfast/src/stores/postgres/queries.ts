@@ -36,7 +36,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     ${live ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
     j.run_at::float8, ${live ? "j.due_at::float8" : "NULL::float8"}, j.expires_at::float8, j.created_at::float8, j.updated_at::float8,
     j.claimed_at::float8, j.started_at::float8, ${live ? "NULL::float8" : "j.finished_at::float8"}, j.cancel_at::float8,
-    ${live ? "j.worker" : "NULL"}, j.key, array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8`;
+    ${live ? "j.worker" : "NULL"}, j.key, array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
   const byId = sql.statement(
     "get",
     `SELECT ${columns(true)} FROM ${s}.live j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)
@@ -187,6 +187,7 @@ function readRecord(row: Row, beside: Pick<StoredJob, "attempts" | "log">): Stor
     key: key as string | null,
     tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
     schedule: schedule === null ? null : { name: schedule as string, slot: slot as number },
+    trace: row[SEQ + 1] as string | null,
     progress: progress === null ? null : { fraction: progress as number, note: note as string | null },
     ...beside,
   };

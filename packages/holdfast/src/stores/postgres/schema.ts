@@ -72,6 +72,7 @@ export const COMMON: readonly string[] = [
   "tags",
   "schedule",
   "slot",
+  "trace",
   "error",
   "error_code",
   "error_at",
@@ -110,6 +111,8 @@ const common = ({ userType }: SchemaSettings): string => `
   tags text[],
   schedule text,
   slot bigint,
+  -- The trace context of the enqueue, as JSON text.
+  trace text,
   error text,
   error_code text,
   error_at bigint,
@@ -294,7 +297,7 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
   j.max_attempts, j.max_attempts - 1 AS max_retries,
   ${time("run_at", "scheduled_for")}, ${time("expires_at")}, ${time("claimed_at")}, ${time("started_at")}, ${own.completed} AS completed_at,
   ${time("created_at")}, ${time("updated_at")}, ${own.due} AS due_at,
-  ${own.worker} AS worker, j.key, j.tags, j.schedule, j.progress, j.progress_note, j.fence
+  ${own.worker} AS worker, j.key, j.tags, j.schedule, j.progress, j.progress_note, j.fence, j.trace
 FROM ${s}.${table} j`;
   const live = {
     output: "NULL::json",

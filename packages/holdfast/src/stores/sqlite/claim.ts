@@ -36,13 +36,14 @@ export type ClaimedRow = [
   seq: number,
   schedule: string | null,
   slot: number | null,
+  trace: string | null,
   previousAttempt?: number,
   exhausted?: boolean,
 ];
 
 const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
   expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq,
-  schedule, slot`;
+  schedule, slot, trace`;
 
 const STEP = 125;
 
@@ -137,8 +138,8 @@ export function claimOperation(
     row[1] = fence + 1;
     row[7] = count.attempt;
     row[9] = count.losses;
-    row[23] = attemptsUsed(before);
-    row[24] = count.exhausted;
+    row[24] = attemptsUsed(before);
+    row[25] = count.exhausted;
     if (count.lost) recordLoss(seq, attempt, now);
     lease.run(fence + 1, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
     counts.move(queue, type, state, "claimed");
@@ -215,7 +216,7 @@ function byPriority(lanes: readonly Lane[]): Lane[][] {
   return levels;
 }
 
-const CLAIMED_COLUMNS = Array.from({ length: 25 }, (_, column) => column);
+const CLAIMED_COLUMNS = Array.from({ length: 26 }, (_, column) => column);
 
 export function packClaimed(rows: readonly ClaimedRow[]): Columns {
   return toColumns(rows, CLAIMED_COLUMNS);
@@ -244,7 +245,8 @@ export function unpackClaimed(columns: Columns): ClaimedJob[] {
       error: error === null ? null : { message: error, code: at(16) as string | null, at: at(17) as number },
       tags: tags === null ? NO_TAGS : readTagText(tags),
       schedule: at(21) === null ? null : { name: at(21) as string, slot: at(22) as number },
-      previous: { state: at(19) as State, attempt: at(23) as number, exhausted: at(24) as boolean },
+      trace: at(23) as string | null,
+      previous: { state: at(19) as State, attempt: at(24) as number, exhausted: at(25) as boolean },
     };
   });
 }

@@ -15,8 +15,8 @@ export function insertOperation(
 ): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
   const insertRow = db.prepare(
     `INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
-       fence, run_at, due_at, expires_at, schedule, slot, created_at, updated_at, key, key_scope, tags)
-     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
+     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO NOTHING`,
   );
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
@@ -28,8 +28,8 @@ export function insertOperation(
   waitingRow.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
-       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, updated_at = ?,
-       key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
+       updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
      WHERE seq = ?`,
   );
 
@@ -93,7 +93,8 @@ function asked(job: NewJob, now: number): unknown[] {
   const input = isLarge(job) ? null : job.input;
   const { schedule } = job;
   const [name, slot] = schedule === null ? NO_SCHEDULE : [schedule.name, schedule.slot];
-  return [job.type, job.queue, job.priority, job.user, input, job.maxAttempts, dueAt, dueAt, job.expiresAt, name, slot];
+  const { type, queue, priority, user, maxAttempts, expiresAt, trace } = job;
+  return [type, queue, priority, user, input, maxAttempts, dueAt, dueAt, expiresAt, name, slot, trace];
 }
 
 const NO_SCHEDULE = [null, null] as const;

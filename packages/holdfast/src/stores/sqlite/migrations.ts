@@ -48,6 +48,7 @@ CREATE TABLE holdfast_jobs (
   key TEXT,
   key_scope TEXT,
   tags TEXT,
+  trace TEXT,
   progress REAL,
   progress_note TEXT
 ) STRICT;

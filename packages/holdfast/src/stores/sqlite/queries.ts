@@ -38,6 +38,7 @@ interface RecordRow {
   tags: string | null;
   schedule: string | null;
   slot: number | null;
+  trace: string | null;
   progress: number | null;
   progress_note: string | null;
 }
@@ -212,6 +213,7 @@ function readRecord(row: RecordRow, beside: Pick<StoredJob, "attempts" | "log">)
     key: row.key,
     tags: readTagText(row.tags),
     schedule: row.schedule === null ? null : { name: row.schedule, slot: row.slot ?? 0 },
+    trace: row.trace,
     progress: row.progress === null ? null : { fraction: row.progress, note: row.progress_note },
     ...beside,
   };

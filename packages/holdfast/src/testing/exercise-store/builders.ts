@@ -40,6 +40,7 @@ export function newJob(overrides: Partial<NewJob> = {}): NewJob {
     tags: [],
     unique: null,
     schedule: null,
+    trace: null,
     ...overrides,
   };
 }

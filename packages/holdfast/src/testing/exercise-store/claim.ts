@@ -52,6 +52,7 @@ export function claimCases(test: DefineCase): void {
         error: null,
         tags: ["t"],
         schedule: null,
+        trace: null,
         previous: { state: "pending", attempt: 0, exhausted: false },
       },
     ]);

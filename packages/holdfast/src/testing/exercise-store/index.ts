@@ -17,6 +17,7 @@ import { caseDefiner, type DefineCase } from "./scene.js";
 import { scheduleCases } from "./schedules.js";
 import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
+import { traceCases } from "./trace.js";
 import { transactionCases } from "./transactions.js";
 import { upkeepCases } from "./upkeep.js";
 
@@ -27,6 +28,7 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
   "insert in a transaction": transactionCases,
   "unique keys": keyCases,
   claim: claimCases,
+  "trace context": traceCases,
   "start, extend and lost leases": leaseCases,
   settle: settleCases,
   note: noteCases,

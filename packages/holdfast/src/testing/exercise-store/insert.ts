@@ -59,6 +59,7 @@ export function insertCases(test: DefineCase): void {
       tags: ["monthly", "eu"],
       unique: key("report:2026-01"),
       schedule: { name: "monthly report", slot: now + SECOND },
+      trace: `{"traceparent":"00-1"}`,
     });
     assert.deepEqual(await store.insert([job]), [{ status: "inserted" }]);
     assert.deepEqual(await recordOf(store, job.id), {
@@ -89,6 +90,7 @@ export function insertCases(test: DefineCase): void {
       key: "report:2026-01",
       tags: ["monthly", "eu"],
       schedule: { name: "monthly report", slot: now + SECOND },
+      trace: `{"traceparent":"00-1"}`,
       progress: null,
       attempts: [],
       log: [],
