@@ -18,6 +18,8 @@ export const DEFAULTS = {
   unknownTypeMs: 600_000,
   /** How long a job of an unknown type is laid aside before it is offered again. */
   unknownTypeDelayMs: 15_000,
+  /** How long closing waits for an error reporter. */
+  flushMs: 2_000,
   /** How long handlers get to react to the abort at shutdown before their jobs are released. */
   abortWaitMs: 1_000,
   schedule: {

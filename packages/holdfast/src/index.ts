@@ -27,13 +27,29 @@ export type { Logger } from "./engine/logger.js";
 export type { Maintained, Retention, RetentionOptions } from "./engine/maintenance.js";
 export type { ListedWorker } from "./engine/records.js";
 export type { ResultOptions } from "./engine/results.js";
+export type { ErrorReporter, FailedJob, JobFailure } from "./engine/reports.js";
 export type { Stats } from "./engine/stats.js";
+export type {
+  EnqueueCall,
+  EnqueueEnd,
+  EnqueueTrace,
+  RunEnd,
+  RunOutcome,
+  RunTrace,
+  Telemetry,
+  TraceCarrier,
+  TracedRun,
+} from "./engine/telemetry.js";
 export type { UserJobs } from "./engine/user-jobs.js";
 export type { WorkOptions, Worker } from "./engine/worker.js";
 export { STATES, STATE_NAMES } from "./state.js";
 export type { FinishedState, State, StateKind } from "./state.js";
 export { TOKEN_ROLES } from "./roles.js";
 export type { TokenRole } from "./roles.js";
+export { Metrics } from "./observe/metrics.js";
+export type { MeasuredClient } from "./observe/metrics.js";
+export { redactor } from "./observe/redact.js";
+export type { Redactor } from "./observe/redact.js";
 export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";

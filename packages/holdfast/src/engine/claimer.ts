@@ -247,11 +247,10 @@ export class Claimer {
 
   /** Lays down what must not run and keeps the rest. */
   #receive(claim: Claim, sentAt: number): void {
-    // The lease counts from before the call: the store may have granted it at any time since.
-    const deadline = sentAt + this.#settings.leaseMs;
+    const { leaseMs } = this.#settings;
     let kept = 0;
     for (const job of claim.jobs) {
-      const lease = holdLease(job, this.#worker, claim.at, deadline);
+      const lease = holdLease(job, this.#worker, { at: claim.at, sentAt, leaseMs });
       // Never twice at once in one process: if a step of the clock brought us our own job, its handler goes on.
       if (isLeased(job.previous.state) && this.#slots.adopt(lease)) continue;
       announceClaim(this.#core, lease);

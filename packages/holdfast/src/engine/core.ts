@@ -4,7 +4,10 @@ import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Emitter } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { LeasedJob } from "./outcome.js";
+import type { Redactor } from "../redact.js";
+import type { Reports } from "./reports.js";
 import type { Settler } from "./settler.js";
+import type { HandlerTrace, Traces } from "./telemetry.js";
 
 /** What the parts of one client share. */
 export interface Core {
@@ -15,6 +18,11 @@ export interface Core {
   readonly events: Emitter;
   readonly logger: Logger;
   readonly settler: Settler;
+  /** Null: nobody traces. */
+  readonly traces: Traces | null;
+  /** Null: failures are kept with their jobs and logged, and that is all. */
+  readonly reports: Reports | null;
+  readonly redact: Redactor;
   /** Schedules that this process's code defines. */
   readonly defined: Set<string>;
   /** Called when there is another. */
@@ -29,10 +37,40 @@ export interface Core {
 export interface HeldLease extends LeasedJob {
   /** Monotonic time until which the lease is surely ours. */
   deadline: number;
+  /** Monotonic time of the claim, and how long after it the handler began. */
+  readonly claimedMonotonic: number;
+  readyMs: number;
+  /** Its handler as telemetry sees it. */
+  trace: HandlerTrace | null;
+  /** What made the attempt fail, as it was thrown; null if nothing was. */
+  thrown: { error: unknown } | null;
+  /** The failure is told already. */
+  reported: boolean;
 }
 
-export function holdLease(job: ClaimedJob, worker: string, claimedAt: number, deadline: number): HeldLease {
-  return { job, worker, claimedAt, startedAt: null, deadline };
+export function holdLease(
+  job: ClaimedJob,
+  worker: string,
+  claim: { at: number; sentAt: number; leaseMs: number },
+): HeldLease {
+  return {
+    job,
+    worker,
+    claimedAt: claim.at,
+    startedAt: null,
+    // The lease counts from before the call: the store may have granted it at any time since.
+    deadline: claim.sentAt + claim.leaseMs,
+    claimedMonotonic: claim.sentAt,
+    readyMs: 0,
+    trace: null,
+    thrown: null,
+    reported: false,
+  };
+}
+
+/** From when the job was due until its handler began. Due time and claim are by the store's clock, the rest by ours. */
+export function waitOf({ claimedAt, job, readyMs }: HeldLease): number {
+  return Math.max(0, claimedAt - job.runAt) + readyMs;
 }
 
 export function leaseEvent(lease: LeasedJob): {

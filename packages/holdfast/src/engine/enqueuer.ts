@@ -13,6 +13,7 @@ import type { InsertAnswer, NewJob } from "../store.js";
 import { Batcher } from "./batcher.js";
 import type { Core } from "./core.js";
 import { givenKey, readNewJob, type EnqueueOptions } from "./new-job.js";
+import type { TracedCall } from "./telemetry.js";
 
 export interface EnqueueAnswer {
   /** The new job, or the one that was there already. */
@@ -59,13 +60,39 @@ export class Enqueuer {
     return this.#batcher.idle();
   }
 
-  async enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+  enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+    // Most programs trace nothing, and pay nothing for it.
+    if (this.#core.traces === null) return this.#enqueue(type, input, options, null);
+    return this.#traced(type, options, false, (call) => this.#enqueue(type, input, options, call));
+  }
+  async #enqueue(
+    type: JobType,
+    input: unknown,
+    options: EnqueueOptions,
+    call: TracedCall | null,
+  ): Promise<EnqueueAnswer> {
     const encoded = encodeInput(type, input);
-    return this.add(this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options));
+    return this.#add(this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options, call));
   }
 
-  /** A job that needs no checking: it was just made, or comes from a record of the store. */
-  async add(job: NewJob): Promise<EnqueueAnswer> {
+  /** A job that needs no checking: it comes from a record of the store. */
+  add(job: NewJob): Promise<EnqueueAnswer> {
+    return this.#traced(job, {}, false, (call) => this.#add(carrying(job, call)));
+  }
+
+  /** Makes a call that enqueues, told to whoever traces. */
+  #traced<Answer extends EnqueueAnswer | readonly unknown[]>(
+    { type, queue }: { type: string; queue: string },
+    options: EnqueueOptions,
+    many: boolean,
+    write: (call: TracedCall | null) => Promise<Answer>,
+  ): Promise<Answer> {
+    const { traces } = this.#core;
+    if (traces === null) return write(null);
+    return traces.around({ type, queue: String(options.queue ?? queue), many }, write);
+  }
+
+  async #add(job: NewJob): Promise<EnqueueAnswer> {
     const inserted = await this.#batcher.add(job);
     return this.#answer(job, inserted === "busy" ? await this.#askAgain(job) : inserted);
   }
@@ -90,10 +117,12 @@ export class Enqueuer {
    * so that a mistake rolls the caller's transaction back.
    */
   enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
-    const job = this.#newJobIn(type, input, options);
-    const answers = this.#core.store.insertIn(options.tx, [job]);
-    if (answers instanceof Promise) return answers.then(([answer]) => readAnswer(job, answer));
-    return Promise.resolve(readAnswer(job, answers[0]));
+    return this.#traced(type, options, false, (call) => {
+      const job = this.#newJobIn(type, input, options, call);
+      const answers = this.#core.store.insertIn(options.tx, [job]);
+      if (answers instanceof Promise) return answers.then(([answer]) => readAnswer(job, answer));
+      return Promise.resolve(readAnswer(job, answers[0]));
+    });
   }
 
   /**
@@ -105,11 +134,19 @@ export class Enqueuer {
     inputs: Iterable<Input>,
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyAnswer[]> {
+    return this.#traced(type, options, true, (call) => this.#enqueueManyIn(type, inputs, options, call));
+  }
+  #enqueueManyIn<Input>(
+    type: JobType,
+    inputs: Iterable<Input>,
+    options: EnqueueManyOptions<Input>,
+    call: TracedCall | null,
+  ): Promise<EnqueueManyAnswer[]> {
     const { each, onAnswer, tx, ...common } = options;
     refuseInMany(inputs, common);
     const slots = Array.from(inputs, (input, index): Slot => {
       try {
-        return { index, job: this.#newJobIn(type, input, { ...common, ...each?.(input, index), tx }) };
+        return { index, job: this.#newJobIn(type, input, { ...common, ...each?.(input, index), tx }, call) };
       } catch (error) {
         // The fault of one job is its answer; a fault of the store must roll the caller's transaction back.
         if (!isJobsOwn(error)) throw error;
@@ -144,24 +181,32 @@ export class Enqueuer {
     return written;
   }
 
-  #newJobIn(type: JobType, input: unknown, options: EnqueueOptions): NewJob {
+  #newJobIn(type: JobType, input: unknown, options: EnqueueOptions, call: TracedCall | null): NewJob {
     if (!this.#core.store.capabilities.transactions)
       throw new InvalidOption("tx", "this store cannot enqueue inside a transaction");
     const encoded = encodeInput(type, input);
-    if (typeof encoded === "string") return this.#newJob(type, encoded, options);
+    if (typeof encoded === "string") return this.#newJob(type, encoded, options, call);
     encoded.catch(() => {});
     throw new InvalidOption("tx", `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`);
   }
 
-  async enqueueMany<Input>(
+  enqueueMany<Input>(
     type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyAnswer[]> {
+    return this.#traced(type, options, true, (call) => this.#enqueueMany(type, inputs, options, call));
+  }
+  async #enqueueMany<Input>(
+    type: JobType,
+    inputs: Iterable<Input> | AsyncIterable<Input>,
+    options: EnqueueManyOptions<Input>,
+    call: TracedCall | null,
+  ): Promise<EnqueueManyAnswer[]> {
     const { each, onAnswer, ...common } = options;
     refuseInMany(inputs, common);
     // A mistake in what all jobs share is told at once and not once a job.
-    this.#newJob(type, "{}", common);
+    this.#newJob(type, "{}", common, null);
     const answers: EnqueueManyAnswer[] = [];
     const give = onAnswer ?? ((answer: EnqueueManyAnswer, index: number): void => void (answers[index] = answer));
     let chunk: Slot[] = [];
@@ -193,7 +238,7 @@ export class Enqueuer {
       await this.#give(await written, give);
     };
     const slotOf = (input: Input): Slot | Promise<Slot> =>
-      this.#slot(type, input, each === undefined ? common : { ...common, ...each(input, index) }, index++);
+      this.#slot(type, input, each === undefined ? common : { ...common, ...each(input, index) }, index++, call);
     try {
       // What can be taken without waiting is: a promise for each job would cost more than the rest of it.
       if (Symbol.iterator in inputs) {
@@ -214,8 +259,14 @@ export class Enqueuer {
     }
   }
 
-  #slot(type: JobType, input: unknown, options: EnqueueOptions, index: number): Slot | Promise<Slot> {
-    const made = (encoded: string): Slot => ({ index, job: this.#newJob(type, encoded, options) });
+  #slot(
+    type: JobType,
+    input: unknown,
+    options: EnqueueOptions,
+    index: number,
+    call: TracedCall | null,
+  ): Slot | Promise<Slot> {
+    const made = (encoded: string): Slot => ({ index, job: this.#newJob(type, encoded, options, call) });
     const failed = (error: unknown): Slot => {
       if (error instanceof HoldfastError) return { index, error };
       throw error;
@@ -262,8 +313,9 @@ export class Enqueuer {
     }
   }
 
-  #newJob(type: JobType, input: string, options: EnqueueOptions): NewJob {
-    return readNewJob(type, input, options, this.#core.clock.now(), newId);
+  #newJob(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
+    const job = readNewJob(type, input, options, this.#core.clock.now(), newId);
+    return call === null ? job : carrying(job, call);
   }
 
   /** Reads the answer and tells listeners. Not for jobs inside a caller's transaction: that may yet roll back. */
@@ -275,6 +327,14 @@ export class Enqueuer {
     }
     return answer;
   }
+}
+
+/** The job with the trace context of the call that brings it. */
+function carrying(job: NewJob, call: TracedCall | null): NewJob {
+  if (call === null) return job;
+  call.jobs++;
+  job.trace = call.trace;
+  return job;
 }
 
 function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {

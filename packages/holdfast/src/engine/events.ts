@@ -21,13 +21,14 @@ export interface LeaseEvent extends JobEvent {
 export interface Events {
   enqueued: JobEvent & { replaced: boolean };
   claimed: LeaseEvent;
-  started: LeaseEvent;
+  /** `waitMs`: from when the job was due until its handler began. A job that ends within a moment is never told as started. */
+  started: LeaseEvent & { waitMs: number };
   progress: LeaseEvent & { fraction: number; note: string | null };
-  completed: LeaseEvent & { output: unknown; durationMs: number };
+  completed: LeaseEvent & { output: unknown; durationMs: number; waitMs: number };
   /** An attempt failed and will be tried again. */
-  failed: LeaseEvent & { error: ErrorEvent; retryInMs: number };
-  /** A job was given up: attempts used, told not to retry, expired, or no handler. */
-  dead: JobEvent & { attempt: number; error: ErrorEvent };
+  failed: LeaseEvent & { error: ErrorEvent; retryInMs: number; durationMs: number; waitMs: number };
+  /** A job was given up: attempts used, told not to retry, expired, or no handler. Both times are null if none ran now. */
+  dead: JobEvent & { attempt: number; error: ErrorEvent; durationMs: number | null; waitMs: number | null };
   cancelled: JobEvent;
   /** Handed back for another worker. */
   released: LeaseEvent;

@@ -5,11 +5,13 @@ import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
+import { redactor } from "../redact.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
 import { AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
+import { readPort, readTick, readTypes } from "./client-options.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
@@ -23,6 +25,7 @@ import { openStore } from "./open-store.js";
 import { tellOutages } from "./outages.js";
 import { triage } from "./outcome.js";
 import { readJob, readWorker, type ListedWorker } from "./records.js";
+import { Reports, type ErrorReporter } from "./reports.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
 import type { ScheduleOptions } from "./schedule-definition.js";
 import { Scheduler } from "./scheduler.js";
@@ -30,6 +33,7 @@ import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
 import { readStats, type Stats } from "./stats.js";
 import { Tokens } from "./tokens.js";
+import { Traces, type Telemetry } from "./telemetry.js";
 import { UserJobs } from "./user-jobs.js";
 import { warnOfQueues, warnOfTypes } from "./unknown-names.js";
 import { readWorkOptions, Worker, type WorkOptions } from "./worker.js";
@@ -45,6 +49,12 @@ export interface HoldfastOptions {
   scheduler?: SchedulerOptions | false;
   /** pino-shaped, or `false` for silence. Default: warnings and errors on stderr. */
   logger?: Logger | false;
+  /** Spans and metrics of enqueues and runs; `openTelemetry()` of `holdfast/opentelemetry`. */
+  telemetry?: Telemetry;
+  /** Where failed attempts are reported; `sentry()` of `holdfast/sentry`. */
+  reporter?: ErrorReporter;
+  /** What of a job's input is left out of reports and spans, as paths: `"input.password"`, `"**.token"`. */
+  redact?: readonly string[];
   /** Source of time; `fakeClock()` of `holdfast/testing` in tests. */
   clock?: Clock;
   /** Source of chance for jitter, from 0 to 1. */
@@ -62,6 +72,9 @@ const OPTION_FIELDS: ReadonlySet<string> = new Set([
   "retention",
   "scheduler",
   "logger",
+  "telemetry",
+  "reporter",
+  "redact",
   "clock",
   "random",
 ]);
@@ -74,6 +87,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const retention = readRetention(options.retention ?? {});
   const auditMs = readAuditRetention(options.retention ?? {});
   const tickMs = readTick(options.scheduler ?? {});
+  const redact = redactor(options.redact ?? []);
+  const telemetry = readPort(options.telemetry, "telemetry", ["enqueue", "run"]);
+  const reporter = readPort(options.reporter, "reporter", ["report"]);
   if ("store" in options && options.store === undefined) {
     const problem = "is undefined; is the environment variable set? Leave it out for the file holdfast.db";
     throw new InvalidOption("store", problem);
@@ -93,6 +109,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     events,
     logger,
     settler: new Settler(store, clock, events, keptMs(retention)),
+    traces: telemetry === null ? null : new Traces(telemetry, logger),
+    reports: reporter === null ? null : new Reports(reporter, logger, redact),
+    redact,
     defined: new Set(),
     defining: new Set(),
     toldQueues: new Set(),
@@ -106,28 +125,6 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     throw error;
   }
   return new Holdfast(core, new Maintenance(core, retention, auditMs), tickMs, auditMs);
-}
-
-/** Null: no scheduler runs here. */
-function readTick(options: SchedulerOptions | false): number | null {
-  if (options === false) return null;
-  refuseUnknown(options, new Set(["tick"]), "scheduler");
-  const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
-  if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOption("scheduler.tick", "must be from 1 s to 1 h");
-  return tickMs;
-}
-
-function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
-  if (!Array.isArray(jobs)) throw new InvalidOption("jobs", "must be a list of job types");
-  const types = new Map<string, JobType>();
-  for (const [index, type] of jobs.entries()) {
-    if (typeof type?.type !== "string" || typeof type.run !== "function") {
-      throw new InvalidOption(`jobs.${index}`, "is not a job type; make it with job({ … })");
-    }
-    if (types.has(type.type)) throw new InvalidOption(`jobs.${index}`, `the type ${type.type} is there twice`);
-    types.set(type.type, type);
-  }
-  return types;
 }
 
 export interface ClaimOptions {
@@ -167,6 +164,7 @@ export class Holdfast {
   readonly #workers = new Set<Worker>();
   #closing: Promise<void> | null = null;
   #closed = false;
+  readonly #detach: () => void;
 
   /** @internal */
   constructor(core: Core, maintenance: Maintenance, tickMs: number | null, auditMs: number | null) {
@@ -180,6 +178,7 @@ export class Holdfast {
     this.#results = new Results(core);
     this.#changes = new Changes(() => this.#open());
     this.#maintenance = maintenance;
+    this.#detach = core.traces?.attach(this) ?? nothing;
     core.events.on("workerStopped", ({ worker }) => {
       for (const known of this.#workers) if (known.id === worker) this.#workers.delete(known);
     });
@@ -432,7 +431,7 @@ export class Holdfast {
     for (;;) {
       const sentAt = core.clock.monotonic();
       const claim = await core.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
-      const held = claim.jobs.map((job) => holdLease(job, worker, claim.at, sentAt + leaseMs));
+      const held = claim.jobs.map((job) => holdLease(job, worker, { at: claim.at, sentAt, leaseMs }));
       const leases: HeldLease[] = [];
       const laidDown: Promise<void>[] = [];
       for (const lease of held) {
@@ -530,6 +529,8 @@ export class Holdfast {
     await this.#maintenance.stop();
     await this.#enqueuer.idle();
     await this.#core.settler.idle();
+    this.#detach();
+    await this.#core.reports?.flush();
     await this.#core.store.close();
   }
 

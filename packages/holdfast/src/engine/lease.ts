@@ -86,6 +86,7 @@ export class Lease {
   async fail(error: unknown, options: { retry?: boolean } = {}): Promise<"failed" | "dead" | "cancelled"> {
     const { clock, random, types } = this.#core;
     const backoff = types.get(this.type)?.backoff ?? defaultBackoff;
+    this.#held.thrown = { error };
     const outcome = failed(this.#held, error, { backoff, random, now: clock.now(), retry: options.retry ?? true });
     const answer = await this.#settle(outcome);
     return answer === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead");

@@ -124,7 +124,8 @@ function unrun(lease: LeasedJob, delayMs: number): Outcome {
   return outcome(lease, "pending", { delayMs, attempt: lease.job.previous.attempt });
 }
 
-const NO_HANDLER = "NO_HANDLER";
+/** Code of the error of a job whose type nobody knows. */
+export const NO_HANDLER = "NO_HANDLER";
 
 /**
  * No handler here: laid aside, because another version may be rolling out; dead once the job has been seen without a

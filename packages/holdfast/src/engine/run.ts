@@ -5,7 +5,9 @@ import type { JobType, RunContext, RunningJob } from "../job.js";
 import type { Note, Outcome } from "../store.js";
 import { completedIn } from "./completion.js";
 import { readSlot } from "./records.js";
-import { leaseEvent, type Core, type HeldLease } from "./core.js";
+import { leaseEvent, waitOf, type Core, type HeldLease } from "./core.js";
+import { redactedInput } from "./reports.js";
+import type { HandlerTrace, Traces } from "./telemetry.js";
 
 /** One handler under way: what the handler sees, and what the worker watches. */
 export class Run implements RunContext<unknown> {
@@ -39,6 +41,14 @@ export class Run implements RunContext<unknown> {
     this.startedMonotonic = core.clock.monotonic();
     this.timeoutAt = this.startedMonotonic + type.timeoutMs;
     lease.startedAt = core.clock.now();
+    lease.readyMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
+    if (core.traces !== null) lease.trace = this.#traced(core.traces);
+  }
+
+  #traced(traces: Traces): HandlerTrace | null {
+    const { job, worker } = this.lease;
+    const input = (): unknown => redactedInput(this.#core.redact, job.input);
+    return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, job.trace);
   }
 
   get job(): RunningJob {

@@ -6,6 +6,8 @@ export interface Stats {
   states: Record<State, number>;
   queues: Record<string, Record<State, number>>;
   types: Record<string, Record<State, number>>;
+  /** Jobs by queue, type and state; combinations without jobs are left out. */
+  counts: readonly { queue: string; type: string; state: State; count: number }[];
   /** How long the job that has been due longest has waited; null if none is due. */
   oldestDueMs: number | null;
   /** Jobs that ended in the last minute. */
@@ -28,6 +30,7 @@ export function readStats(stored: StoreStats): Stats {
     states,
     queues: Object.fromEntries(queues),
     types: Object.fromEntries(types),
+    counts: stored.counts,
     oldestDueMs: stored.oldestDueMs,
     lastMinute: stored.lastMinute,
     completedPerSecond: stored.lastMinute.completed / 60,

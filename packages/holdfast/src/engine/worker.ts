@@ -23,7 +23,7 @@ import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { leaseEvent, type Core, type HeldLease } from "./core.js";
 import { LeaseKeeper } from "./lease-keeper.js";
-import { announce } from "./announce.js";
+import { announce, announceLost, announceStart, announceStuck } from "./announce.js";
 import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
 import { Run } from "./run.js";
 import { unlocked } from "./unlocked.js";
@@ -326,7 +326,8 @@ export class Worker {
       run.input = input instanceof Promise ? await input : input;
       this.#markSoon(run);
       inHandler = true;
-      const output = type.run(run as RunContext<unknown> as RunContext<never>);
+      const context = run as RunContext<unknown> as RunContext<never>;
+      const output = lease.trace === null ? type.run(context) : lease.trace.inside(() => type.run(context));
       const value = isThenable(output) ? await output : output;
       inHandler = false;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
@@ -372,7 +373,7 @@ export class Worker {
       this.#finish(run, cancelled(lease));
       return false;
     }
-    this.#core.events.emit("started", leaseEvent(lease));
+    announceStart(this.#core, lease);
     this.#noteSoon();
     return true;
   }
@@ -403,7 +404,7 @@ export class Worker {
         else if (answers[index] === "busy") {
           run.marked = false;
           if (!run.over) this.#markSoon(run);
-        } else this.#core.events.emit("started", leaseEvent(run.lease));
+        } else announceStart(this.#core, run.lease);
         if (answers[index] === "cancel") this.#abort(run, new JobCancelled(run.lease.job.id));
       }
     } catch (error) {
@@ -452,6 +453,7 @@ export class Worker {
 
   #failed(run: Run, error: unknown, retry = true): Outcome {
     const { clock, random } = this.#core;
+    run.lease.thrown = { error };
     return failed(run.lease, error, { backoff: run.type.backoff, random, now: clock.now(), retry });
   }
 
@@ -466,12 +468,9 @@ export class Worker {
 
   /** The handler ignored its signal for too long: its slot is freed, and its end will not matter. */
   #writeOff(run: Run): void {
-    this.#core.events.emit("stuck", leaseEvent(run.lease));
-    this.#core.logger.error(
-      { job: run.lease.job.id, type: run.type.type, reason: run.reason?.code },
-      "a handler ignored its signal and was written off; it may still be running",
-    );
-    this.#finish(run, this.#afterAbort(run));
+    const outcome = this.#afterAbort(run);
+    announceStuck(this.#core, run.lease, run.reason, outcome);
+    this.#finish(run, outcome);
   }
 
   /** Frees the slot and sends the outcome on its way; null where there is none to record. */
@@ -479,8 +478,10 @@ export class Worker {
     run.over = true;
     this.#runs.delete(run);
     this.#unmarked.delete(run);
-    this.#claimer.ran(this.#core.clock.monotonic() - run.startedMonotonic);
-    if (outcome === null) this.#core.events.emit("lost", leaseEvent(run.lease));
+    const ranMs = this.#core.clock.monotonic() - run.startedMonotonic;
+    this.#claimer.ran(ranMs);
+    if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
+    if (outcome === null) announceLost(this.#core, run.lease);
     // Settled already, by the handler's own transaction.
     else if (outcome === run.completion) announce(this.#core, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
@@ -499,11 +500,16 @@ export class Worker {
     }
     // The store refuses this very outcome: keep the job from going round for ever on it.
     this.#report("settle", answer);
-    if (outcome.to === "dead") return;
+    if (outcome.to === "dead") {
+      lease.trace?.end("lost", answer);
+      return;
+    }
     const { random, clock } = this.#core;
+    lease.thrown = { error: answer };
     const refused = failed(lease, answer, { backoff: () => 0, random, now: clock.now(), retry: false });
     this.#core.settler.add(refused, lease.deadline, (second) => {
-      if (!(second instanceof Error)) announce(this.#core, lease, refused, second);
+      if (second instanceof Error) lease.trace?.end("lost", second);
+      else announce(this.#core, lease, refused, second);
     });
   }
 

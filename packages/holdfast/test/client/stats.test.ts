@@ -12,6 +12,7 @@ describe("A-26 E-01 stats", () => {
       states: counts(),
       queues: {},
       types: {},
+      counts: [],
       oldestDueMs: null,
       lastMinute: { completed: 0, dead: 0, cancelled: 0 },
       completedPerSecond: 0,
@@ -40,6 +41,8 @@ describe("A-26 E-01 stats", () => {
       dead: 1,
       cancelled: 1,
     });
+    expect(stats.counts).toHaveLength(7);
+    expect(stats.counts).toContainEqual({ queue: "a", type: double.type, state: "failed", count: 1 });
     expect(stats.queues).toEqual({
       a: counts({ completed: 1, failed: 1, dead: 1 }),
       b: counts({ running: 1, claimed: 1, pending: 1, cancelled: 1 }),

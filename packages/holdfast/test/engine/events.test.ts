@@ -30,15 +30,42 @@ describe("events", () => {
 
     const about = { id, type: "t", queue: "default" };
     const lease = { ...about, worker: worker.id };
+    const error = { message: "once", code: null };
     expect(heard).toEqual([
       ["enqueued", { ...about, replaced: false }],
       ["claimed", { ...lease, attempt: 1 }],
-      ["failed", { ...lease, attempt: 1, error: { message: "once", code: null }, retryInMs: 30_000 }],
+      ["failed", { ...lease, attempt: 1, error, retryInMs: 30_000, durationMs: 0, waitMs: 0 }],
       ["retried", { id }],
       ["claimed", { ...lease, attempt: 2 }],
       ["progress", { ...lease, attempt: 2, fraction: 0.5, note: "half" }],
-      ["started", { ...lease, attempt: 2 }],
-      ["completed", { ...lease, attempt: 2, output: { n: 1 }, durationMs: 1_000 }],
+      ["started", { ...lease, attempt: 2, waitMs: 0 }],
+      ["completed", { ...lease, attempt: 2, output: { n: 1 }, durationMs: 1_000, waitMs: 0 }],
+    ]);
+  });
+
+  it("B-18 tell how long a job was due before its handler began, and how long that ran", async () => {
+    const gate = deferred();
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
+    const { hf, clock } = await scene({ jobs: [slow, bad] });
+    const told: [EventName, number | null, number | null][] = [];
+    hf.on("started", ({ waitMs }) => void told.push(["started", waitMs, null]));
+    hf.on("completed", ({ waitMs, durationMs }) => void told.push(["completed", waitMs, durationMs]));
+    hf.on("dead", ({ waitMs, durationMs }) => void told.push(["dead", waitMs, durationMs]));
+    await hf.enqueue(slow, {}, { delay: "5s" });
+    await hf.enqueue(bad, {}, { delay: "8s", priority: -1 });
+    await hf.enqueue(bad, {}, { delay: "1s", queue: "other", expiresAt: clock.now() + 2_000 });
+    await clock.advance("9s");
+    // One slot: the second job is claimed with the first, and waits for it.
+    hf.work({ concurrency: 1 });
+    await clock.advance("700ms");
+    gate.resolve();
+    await clock.settle();
+    expect(told).toEqual([
+      ["dead", null, null],
+      ["started", 4_000, null],
+      ["completed", 4_000, 700],
+      ["dead", 1_700, 0],
     ]);
   });
 

@@ -1,0 +1,43 @@
+import { DEFAULTS } from "../defaults.js";
+import { durationMs } from "../duration.js";
+import { InvalidOption } from "../errors.js";
+import type { JobType } from "../job.js";
+import { refuseUnknown, show } from "../options.js";
+import type { SchedulerOptions } from "./holdfast.js";
+
+/** Something the application brings, if it has the calls it needs. */
+export function readPort<Port extends object>(
+  port: Port | undefined,
+  field: string,
+  calls: readonly string[],
+): Port | null {
+  if (port === undefined) return null;
+  for (const call of calls) {
+    if (typeof (port as Record<string, unknown> | null)?.[call] !== "function") {
+      throw new InvalidOption(field, `${show(port)} has no function ${call}`);
+    }
+  }
+  return port;
+}
+
+/** Null: no scheduler runs here. */
+export function readTick(options: SchedulerOptions | false): number | null {
+  if (options === false) return null;
+  refuseUnknown(options, new Set(["tick"]), "scheduler");
+  const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
+  if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOption("scheduler.tick", "must be from 1 s to 1 h");
+  return tickMs;
+}
+
+export function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
+  if (!Array.isArray(jobs)) throw new InvalidOption("jobs", "must be a list of job types");
+  const types = new Map<string, JobType>();
+  for (const [index, type] of jobs.entries()) {
+    if (typeof type?.type !== "string" || typeof type.run !== "function") {
+      throw new InvalidOption(`jobs.${index}`, "is not a job type; make it with job({ … })");
+    }
+    if (types.has(type.type)) throw new InvalidOption(`jobs.${index}`, `the type ${type.type} is there twice`);
+    types.set(type.type, type);
+  }
+  return types;
+}

@@ -1,0 +1,88 @@
+import type { Attributes, Context, Link, Span, Tracer } from "@opentelemetry/api";
+import type { EnqueueCall, EnqueueEnd, RunEnd, TracedRun } from "../../engine/telemetry.js";
+import type { Api } from "./api.js";
+import { ATTRIBUTES, errorType, exceptionOf, operation } from "./attributes.js";
+
+/** A span with the context in which it is the current one. */
+export interface OpenSpan {
+  span: Span;
+  context: Context;
+}
+
+// A span is no place for a whole payload; backends cut it anyway.
+const LONGEST_INPUT = 4_000;
+
+/** The span of a call that enqueues, a child of whatever the caller is in. */
+export function publishSpan({ context, trace, SpanKind }: Api, tracer: Tracer, call: EnqueueCall): OpenSpan {
+  const active = context.active();
+  const attributes = operation("publish", call);
+  const span = tracer.startSpan(`publish ${call.queue}`, { kind: SpanKind.PRODUCER, attributes }, active);
+  return { span, context: trace.setSpan(active, span) };
+}
+
+export function endPublish(api: Api, { span }: OpenSpan, call: EnqueueCall, end: EnqueueEnd): void {
+  if (end.id !== null) span.setAttribute(ATTRIBUTES.messageId, end.id);
+  if (call.many) span.setAttribute(ATTRIBUTES.messageCount, end.jobs);
+  if (end.duplicate) span.setAttribute(ATTRIBUTES.duplicate, true);
+  if (end.error !== null) recordError(api, span, end.error);
+  span.end();
+}
+
+/**
+ * The span of a run. What happens to be current around a worker (the request that woke it, say) is not what the run belongs
+ * to, so it begins from what the job carries and nothing else.
+ */
+export function processSpan(
+  { trace, SpanKind }: Api,
+  tracer: Tracer,
+  run: TracedRun,
+  carried: Context,
+  options: { link: "child" | "link"; captureInput: boolean },
+): OpenSpan {
+  const creation = trace.getSpanContext(carried);
+  const links: Link[] = creation === undefined ? [] : [{ context: creation }];
+  const parent = options.link === "child" ? carried : trace.deleteSpan(carried);
+  const attributes = { ...attributesOf(run), ...(options.captureInput ? inputOf(run) : {}) };
+  const kind = SpanKind.CONSUMER;
+  const span = tracer.startSpan(`process ${run.job.queue}`, { kind, attributes, links }, parent);
+  return { span, context: trace.setSpan(parent, span) };
+}
+
+function attributesOf({ job, worker, waitMs }: TracedRun): Attributes {
+  return {
+    ...operation("process", job),
+    [ATTRIBUTES.messageId]: job.id,
+    [ATTRIBUTES.clientId]: worker,
+    [ATTRIBUTES.attempt]: job.attempt,
+    [ATTRIBUTES.maxAttempts]: job.maxAttempts,
+    [ATTRIBUTES.wait]: waitMs / 1_000,
+    ...(job.tags.length === 0 ? {} : { [ATTRIBUTES.tags]: [...job.tags] }),
+    ...(job.schedule === null ? {} : { [ATTRIBUTES.schedule]: job.schedule.name }),
+  };
+}
+
+function inputOf(run: TracedRun): Attributes {
+  const text = JSON.stringify(run.input()) ?? "null";
+  const cut = text.length <= LONGEST_INPUT ? text : `${text.slice(0, LONGEST_INPUT - 1).toWellFormed()}…`;
+  return { [ATTRIBUTES.messageBody]: cut };
+}
+
+/** `began` is the time of the start by `performance.now()`: the span is as long as the handler ran, not as the store took. */
+export function endProcess(api: Api, { span }: OpenSpan, end: RunEnd, began: number): void {
+  const { outcome, error, durationMs, retryInMs } = end;
+  span.setAttribute(ATTRIBUTES.outcome, outcome);
+  if (retryInMs !== null) span.setAttribute(ATTRIBUTES.retryIn, retryInMs / 1_000);
+  if (error !== null) recordError(api, span, error);
+  else if (outcome === "lost") {
+    span.setStatus({ code: api.SpanStatusCode.ERROR, message: "the lease ran out" });
+    span.setAttribute(ATTRIBUTES.errorType, "LeaseLost");
+  }
+  span.end(Math.min(began + durationMs, performance.now()));
+}
+
+function recordError({ SpanStatusCode }: Api, span: Span, error: unknown): void {
+  const exception = exceptionOf(error);
+  span.recordException(exception);
+  span.setAttribute(ATTRIBUTES.errorType, errorType(error));
+  span.setStatus({ code: SpanStatusCode.ERROR, message: exception.message });
+}

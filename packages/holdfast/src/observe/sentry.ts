@@ -1,0 +1,115 @@
+import type { ErrorReporter, JobFailure } from "../engine/reports.js";
+import { describeError, InvalidOption } from "../errors.js";
+import { refuseUnknown, show } from "../options.js";
+
+/** What is used of `@sentry/node`, or of any other of Sentry's SDKs. */
+export interface SentryClient {
+  withScope(use: (scope: SentryScope) => void): void;
+  captureException(error: unknown): unknown;
+  flush?(timeoutMs?: number): PromiseLike<boolean>;
+}
+
+/** What is used of a scope of Sentry's. */
+export interface SentryScope {
+  setTag(name: string, value: string | number): unknown;
+  setContext(name: string, context: Record<string, unknown> | null): unknown;
+  setLevel(level: "error" | "warning"): unknown;
+  setUser(user: { id: string } | null): unknown;
+  setFingerprint(fingerprint: string[]): unknown;
+}
+
+export interface SentryOptions {
+  /** Report every failed attempt (default), or only what makes a job dead. */
+  when?: "always" | "dead";
+  /** What makes failures one issue. Default: type, kind of the error, and whether the job is dead. `null`: as Sentry groups. */
+  fingerprint?: ((failure: JobFailure) => string[]) | null;
+}
+
+const FIELDS: ReadonlySet<string> = new Set(["when", "fingerprint"]);
+const FLUSH_MS = 2_000;
+// Sentry cuts events that are too large, and not always where one would.
+const LONGEST_PAYLOAD = 8_000;
+
+/**
+ * Reports failures to Sentry, through the SDK that your program has set up.
+ *
+ * ```ts
+ * import * as Sentry from "@sentry/node";
+ *
+ * Sentry.init({ dsn: process.env.SENTRY_DSN });
+ * const hf = await holdfast({ store, jobs, reporter: sentry(Sentry), redact: ["**.password"] });
+ * ```
+ */
+export function sentry(client: SentryClient, options: SentryOptions = {}): ErrorReporter {
+  refuseUnknown(options, FIELDS, "sentry");
+  const { when = "always", fingerprint = byTypeAndError } = options;
+  if (!["always", "dead"].includes(when)) throw new InvalidOption("when", `${show(when)} is none of "always", "dead"`);
+  if (fingerprint !== null && typeof fingerprint !== "function") {
+    throw new InvalidOption("fingerprint", "must be a function or null");
+  }
+  for (const call of ["withScope", "captureException"] as const) {
+    if (typeof client?.[call] !== "function") {
+      throw new InvalidOption(
+        "sentry",
+        `${show(client)} has no function ${call}; pass what you import from @sentry/node`,
+      );
+    }
+  }
+  return {
+    report(failure) {
+      if (when === "dead" && !failure.final) return;
+      client.withScope((scope) => {
+        describe(scope, failure);
+        if (fingerprint !== null) scope.setFingerprint(fingerprint(failure));
+        client.captureException(failure.error);
+      });
+    },
+    async flush() {
+      await client.flush?.(FLUSH_MS);
+    },
+  };
+}
+
+function describe(scope: SentryScope, { kind, job, input, final, worker }: JobFailure): void {
+  scope.setLevel(final ? "error" : "warning");
+  scope.setTag("job.id", job.id);
+  scope.setTag("job.type", job.type);
+  scope.setTag("job.queue", job.queue);
+  scope.setTag("job.attempt", job.attempt);
+  if (job.user !== null) scope.setUser({ id: job.user });
+  scope.setContext("job", {
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    attempt: job.attempt,
+    max_attempts: job.maxAttempts,
+    tags: job.tags.join(", "),
+    failure: kind,
+    final,
+    worker,
+    // As text: Sentry shows nested values only so deep.
+    payload: textOf(input),
+  });
+}
+
+function textOf(input: unknown): string {
+  const text = JSON.stringify(input) ?? "null";
+  return text.length <= LONGEST_PAYLOAD ? text : `${text.slice(0, LONGEST_PAYLOAD - 1).toWellFormed()}…`;
+}
+
+/**
+ * Messages differ from job to job (ids, addresses); the kind of the error does not. A dead job is another issue than one that
+ * will be retried, and must be: Sentry's SDK leaves out an event that is like the one before it.
+ */
+function byTypeAndError({ kind, job, error, final }: JobFailure): string[] {
+  return ["holdfast", job.type, kind === "attempt" ? nameOf(error) : kind, ...(final ? ["dead"] : [])];
+}
+
+function nameOf(error: unknown): string {
+  const { code } = describeError(error, { message: 100, stack: 100 });
+  try {
+    return error instanceof Error ? [error.name, ...(code === null ? [] : [code])].join(" ") : "thrown value";
+  } catch {
+    return "thrown value";
+  }
+}

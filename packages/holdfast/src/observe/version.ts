@@ -1,0 +1,12 @@
+import { readFileSync } from "node:fs";
+
+/** The version of this package. A bundler may have left its package.json behind. */
+export function version(): string {
+  try {
+    const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+    const found = (JSON.parse(text) as { name?: unknown; version?: unknown }) ?? {};
+    return found.name === "holdfast" && typeof found.version === "string" ? found.version : "unknown";
+  } catch {
+    return "unknown";
+  }
+}

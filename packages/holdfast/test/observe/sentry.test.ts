@@ -1,0 +1,204 @@
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { gunzipSync } from "node:zlib";
+import * as Sentry from "@sentry/node";
+import { holdfast, InvalidOption, job, type HoldfastOptions, type JobFailure } from "holdfast";
+import { sentry, type SentryClient, type SentryOptions } from "holdfast/sentry";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { folder, recordingLogger } from "../engine/scene.js";
+import { addressOf, ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+
+/** What arrives of an event. */
+interface ArrivedEvent {
+  level: string;
+  tags: Record<string, unknown>;
+  user?: Record<string, unknown>;
+  contexts: { job: Record<string, unknown> };
+  fingerprint?: string[];
+  exception: {
+    values: { type: string; value: string; stacktrace?: { frames: { function?: string; filename?: string }[] } }[];
+  };
+}
+
+const arrived: ArrivedEvent[] = [];
+
+/** A server that speaks Sentry's envelope protocol: lines of JSON, of which each second one is an item. */
+const server = createServer((request, response) => {
+  void read(request).then((body) => {
+    const lines = body.split("\n").filter((line) => line !== "");
+    for (let at = 1; at + 1 < lines.length; at += 2) {
+      const { type } = JSON.parse(lines[at] ?? "{}") as { type?: string };
+      if (type === "event") arrived.push(JSON.parse(lines[at + 1] ?? "{}") as ArrivedEvent);
+    }
+    response.writeHead(200, { "content-type": "application/json" }).end("{}");
+  });
+});
+
+async function read(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const body = Buffer.concat(chunks);
+  return (request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body).toString("utf8");
+}
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  Sentry.init({ dsn: `http://public@127.0.0.1:${port}/1` });
+});
+beforeEach(() => void (arrived.length = 0));
+afterAll(async () => {
+  await Sentry.close(2_000);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const postgres = postgresServer();
+const addresses: Record<string, () => Promise<string>> = {
+  SQLite: async () => `sqlite:${await folder()}/jobs.db`,
+  PostgreSQL: () => Promise.resolve(addressOf(postgres.url(), ownSchema(postgres))),
+};
+
+async function chargeTheCard(): Promise<never> {
+  await Promise.resolve();
+  throw new TypeError("the card was declined", { cause: new Error("insufficient funds") });
+}
+const charge = job({
+  type: "charge",
+  queue: "billing",
+  input: z.object({ order: z.number(), card: z.object({ number: z.string() }), password: z.string() }),
+  retry: { maxAttempts: 2, backoff: { base: 1, jitter: 0 } },
+  tags: ["money"],
+  run: () => chargeTheCard(),
+});
+const input = { order: 7, card: { number: "4242" }, password: "secret" };
+const redact = ["input.card.number", "**.password"];
+
+/** Runs a job to its end on a client of its own, and waits until what it reports has arrived. */
+async function work(options: HoldfastOptions): Promise<string> {
+  const hf = await holdfast({ jobs: [charge], logger: false, redact, ...options });
+  onTestFinished(() => hf.close());
+  const { id } = await hf.enqueue(charge, input, { user: "u1" });
+  const dead = new Promise((resolve) => hf.on("dead", resolve));
+  const worker = hf.work({ poll: 20 });
+  await dead;
+  await worker.stop();
+  // Closing flushes.
+  await hf.close();
+  return id;
+}
+
+describe.each(Object.entries(addresses))("D-09 on %s", (_, address) => {
+  it("a failure arrives at Sentry with job id, type, redacted payload and the stack of the error", async () => {
+    const id = await work({ store: await address(), reporter: sentry(Sentry) });
+    expect(arrived.map(({ level, tags }) => [level, tags["job.attempt"]])).toEqual([
+      ["warning", 1],
+      ["error", 2],
+    ]);
+    for (const event of arrived) {
+      expect(event.tags).toMatchObject({ "job.id": id, "job.type": "charge", "job.queue": "billing" });
+      expect(event.user).toMatchObject({ id: "u1" });
+      expect(event.contexts.job).toMatchObject({
+        id,
+        type: "charge",
+        max_attempts: 2,
+        tags: "money",
+        failure: "attempt",
+      });
+      expect(JSON.parse(event.contexts.job["payload"] as string)).toEqual({
+        order: 7,
+        card: { number: "[redacted]" },
+        password: "[redacted]",
+      });
+      expect(JSON.stringify(event)).not.toMatch(/4242|"secret"/);
+      const error = event.exception.values.at(-1);
+      expect([error?.type, error?.value]).toEqual(["TypeError", "the card was declined"]);
+      const frame = error?.stacktrace?.frames.at(-1);
+      expect(frame?.function).toBe("chargeTheCard");
+      expect(frame?.filename).toContain("sentry.test");
+      expect(event.exception.values.map(({ value }) => value)).toContain("insufficient funds");
+    }
+    expect(arrived.map(({ fingerprint }) => fingerprint)).toEqual([
+      ["holdfast", "charge", "TypeError"],
+      ["holdfast", "charge", "TypeError", "dead"],
+    ]);
+  });
+});
+
+describe("D-09 the adapter for Sentry", () => {
+  it("reports dead jobs only, if told so", async () => {
+    await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead" }) });
+    expect(arrived.map(({ level, contexts }) => [level, contexts.job["final"]])).toEqual([["error", true]]);
+  });
+
+  it("groups as you say, or as Sentry does", async () => {
+    const fingerprint = ({ job: { type }, kind }: JobFailure): string[] => [type, kind];
+    await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead", fingerprint }) });
+    await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead", fingerprint: null }) });
+    expect(arrived.map((event) => event.fingerprint)).toEqual([["charge", "attempt"], undefined]);
+  });
+
+  it("leaves nothing on events of the program's own", async () => {
+    await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead" }) });
+    Sentry.captureException(new Error("elsewhere"));
+    await Sentry.flush(2_000);
+    expect(arrived.map(({ tags, contexts }) => [tags?.["job.id"] === undefined, contexts.job === undefined])).toEqual([
+      [false, false],
+      [true, true],
+    ]);
+  });
+
+  it("tells of a dead letter without handler and of values that are no errors", async () => {
+    const reporter = sentry(Sentry);
+    const odd = job({ type: "odd", retry: { maxAttempts: 1 }, run: () => Promise.reject({ not: "an error" }) });
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: [odd], reporter, logger: false });
+    await hf.enqueue(odd, {});
+    await hf.enqueue(job({ type: "unknown", run: () => {} }), {});
+    await hf.drain({ unknownType: "dead", concurrency: 1 });
+    await hf.close();
+    const byType = new Map(arrived.map((event) => [event.tags["job.type"], event]));
+    expect(byType.size).toBe(2);
+    expect(byType.get("odd")?.fingerprint).toEqual(["holdfast", "odd", "thrown value", "dead"]);
+    expect(byType.get("unknown")?.fingerprint).toEqual(["holdfast", "unknown", "no handler", "dead"]);
+    expect(byType.get("unknown")?.exception.values[0]?.value).toBe("No handler registered for job_type: unknown");
+  });
+
+  it("cuts a payload that is too large for an event", async () => {
+    const large = job({
+      type: "large",
+      input: z.object({ text: z.string() }),
+      retry: { maxAttempts: 1 },
+      run: () => Promise.reject(new Error("no")),
+    });
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: [large], reporter: sentry(Sentry), logger: false });
+    await hf.enqueue(large, { text: "é".repeat(100_000) });
+    await hf.drain();
+    await hf.close();
+    expect(arrived[0]?.contexts.job["payload"]).toHaveLength(8_000);
+  });
+
+  it("that throws costs no job anything", async () => {
+    const broken: SentryClient = {
+      withScope: () => {
+        throw new Error("no Sentry");
+      },
+      captureException: () => {},
+    };
+    const { logger, lines } = recordingLogger();
+    await work({ store: "sqlite::memory:", reporter: sentry(broken), logger });
+    expect(lines.filter(({ message }) => message === "the error reporter failed")).toHaveLength(2);
+  });
+
+  for (const [what, client, options] of [
+    ["what is no SDK", {}, {}],
+    ["a misspelt option", Sentry, { whem: "dead" }],
+    ["another when", Sentry, { when: "sometimes" }],
+    ["a fingerprint that is no function", Sentry, { fingerprint: ["a"] }],
+  ] as const) {
+    it(`refuses ${what}`, () => {
+      expect(() => sentry(client as SentryClient, options as SentryOptions)).toThrow(InvalidOption);
+    });
+  }
+});
