@@ -22,6 +22,8 @@ describe("docs/reference/api.md names every export", () => {
     "holdfast/sqlite": "stores/sqlite/index.d.ts",
     "holdfast/postgres": "stores/postgres/index.d.ts",
     "holdfast/dynamodb": "stores/dynamodb/index.d.ts",
+    "holdfast/opentelemetry": "observe/opentelemetry/index.d.ts",
+    "holdfast/sentry": "observe/sentry.d.ts",
     "holdfast/testing": "testing/index.d.ts",
     "holdfast/store": "stores/contract.d.ts",
   })) {
@@ -76,6 +78,12 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     AuditRecord: "engine/audit.d.ts",
     Tokens: "engine/tokens.d.ts",
     TokenOptions: "engine/tokens.d.ts",
+    Telemetry: "engine/telemetry.d.ts",
+    TracedRun: "engine/telemetry.d.ts",
+    ErrorReporter: "engine/reports.d.ts",
+    JobFailure: "engine/reports.d.ts",
+    OpenTelemetryOptions: "observe/opentelemetry/index.d.ts",
+    SentryOptions: "observe/sentry.d.ts",
   };
   const inPassing: Record<string, string[]> = {
     // Declared by JobWithInput and JobWithoutInput.
