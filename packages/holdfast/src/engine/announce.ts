@@ -150,14 +150,8 @@ function report({ reports }: Core, lease: HeldLease, outcome: Outcome, final: bo
 
 /** Maintenance knows little of what it lays down; the rest is in the record. */
 function reportLaidDown({ reports, store }: Core, { id }: LaidDown, error: ErrorEvent): void {
-  if (reports === null) return;
-  store.get(id).then(
-    (job) => {
-      if (job !== null) reports.report(job, { kind: "given up", error: unthrown(error), final: true, worker: null });
-    },
-    // A store that cannot be asked is told of elsewhere.
-    () => {},
-  );
+  const failure = { kind: "given up", error: unthrown(error), final: true, worker: null } as const;
+  reports?.reportStored(() => store.get(id), failure);
 }
 
 function failureOf(lease: HeldLease, outcome: Outcome): unknown {

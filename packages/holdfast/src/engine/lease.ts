@@ -7,6 +7,7 @@ import type { Outcome, SettleAnswer } from "../store.js";
 import { announce } from "./announce.js";
 import { completedIn } from "./completion.js";
 import type { Core, HeldLease } from "./core.js";
+import { readCarrier, type TraceCarrier } from "./telemetry.js";
 import { unlocked } from "./unlocked.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
 
@@ -24,6 +25,10 @@ export class Lease {
   /** As stored; not checked against a schema. */
   get input(): unknown {
     return fromJson(this.#held.job.input);
+  }
+  /** The trace context of the enqueue, for a runner that traces; null if there was none. */
+  get carrier(): TraceCarrier | null {
+    return readCarrier(this.#held.job.trace);
   }
   readonly attempt: number;
   readonly maxAttempts: number;

@@ -51,6 +51,7 @@ export class Reports {
   readonly #logger: Logger;
   readonly #redact: Redactor;
   readonly #sending = new Set<Promise<unknown>>();
+  #reading: Promise<void> = Promise.resolve();
 
   constructor(reporter: ErrorReporter, logger: Logger, redact: Redactor) {
     this.#reporter = reporter;
@@ -70,11 +71,21 @@ export class Reports {
     }
   }
 
+  /** Reports a job whose record is still to be read. One after the other: maintenance may find hundreds at once. */
+  reportStored(read: () => Promise<StoredJob | null>, failure: Omit<JobFailure, "job" | "input">): void {
+    this.#reading = this.#reading.then(async () => {
+      // A store that cannot be asked is told of elsewhere.
+      const job = await read().catch(() => null);
+      if (job !== null) this.report(job, failure);
+    });
+  }
+
   /** Waits for what is on its way, a moment at most: a service that does not answer must not hold up a shutdown. */
   async flush(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, DEFAULTS.flushMs)));
     const flushed = async (): Promise<unknown> => {
+      await this.#reading;
       await Promise.allSettled(this.#sending);
       return this.#reporter.flush?.();
     };

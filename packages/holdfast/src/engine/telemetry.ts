@@ -199,7 +199,7 @@ function writeCarrier(carrier: TraceCarrier | null): string | null {
 }
 
 /** What is stored may come from SQL, or from another version: what is no carrier is none. */
-function readCarrier(stored: string | null): TraceCarrier | null {
+export function readCarrier(stored: string | null): TraceCarrier | null {
   if (stored === null) return null;
   try {
     const carrier: unknown = JSON.parse(stored);

@@ -148,6 +148,14 @@ describe("telemetry is told of a call that enqueues", () => {
   });
 });
 
+it("a runner of its own finds the trace context at the lease", async () => {
+  const { hf } = await scene({ jobs: [double], telemetry: recorded() });
+  await hf.enqueue(double, { n: 1 });
+  await hf.schedule("s", { job: double, input: { n: 2 }, every: "1h" });
+  await hf.schedules.runNow("s");
+  expect((await hf.claim({ limit: 2 })).map(({ carrier }) => carrier)).toEqual([{ n: "1" }, null]);
+});
+
 describe("telemetry is told of a run", () => {
   it("what became of it, once the store has confirmed it", async () => {
     const thrown = new Error("once");
