@@ -123,9 +123,13 @@ describe("D-09 an error reporter is told of", () => {
     const waits = job({ type: "waits", run: ({ signal }) => aborted(signal) });
     const { hf, clock } = await scene({ jobs: [fine, waits], reporter: told });
     await hf.enqueue(fine, {});
-    await hf.enqueue(fine, {}, { delay: "1s", expiresAt: clock.now() + 1_001 });
+    for (const queue of ["found by a claim", "found by maintenance"]) {
+      await hf.enqueue(fine, {}, { queue, expiresAt: clock.now() + 300 });
+    }
     const { id } = await hf.enqueue(waits, {});
     await clock.advance("500ms");
+    await hf.drain({ queues: ["found by a claim"] });
+    expect(await hf.expireWaiting()).toBe(1);
     const worker = hf.work({ concurrency: 2, grace: 0 });
     await clock.advance("100ms");
     await hf.cancel(id);
@@ -135,7 +139,7 @@ describe("D-09 an error reporter is told of", () => {
     const stopped = worker.stop();
     await clock.advance("10s");
     await stopped;
-    expect((await hf.stats()).states).toMatchObject({ cancelled: 1, pending: 1 });
+    expect((await hf.stats()).states).toMatchObject({ completed: 1, dead: 2, cancelled: 1, pending: 1 });
     expect(told.failures).toEqual([]);
   });
 });
