@@ -1,10 +1,8 @@
 import type { ListedWorker } from "../engine/records.js";
 import type { Schedule } from "../engine/schedules.js";
 import type { Job } from "../job.js";
+import type { Redactor } from "../redact.js";
 import type { JobDetail, JobSummary, ScheduleAnswer, WorkerAnswer } from "./calls.js";
-
-/** Takes out of a record what must not be shown. */
-export type Redact = <Value>(value: Value) => Value;
 
 const text = (time: Date): string => time.toISOString();
 const textOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
@@ -39,7 +37,7 @@ export function jobSummary(job: Job): JobSummary {
   };
 }
 
-export function jobDetail(job: Job, redact: Redact): JobDetail {
+export function jobDetail(job: Job, redact: Redactor): JobDetail {
   const { input, output } = redact({ input: job.input, output: job.output });
   return {
     ...jobSummary(job),
@@ -55,7 +53,7 @@ export function jobDetail(job: Job, redact: Redact): JobDetail {
   };
 }
 
-export function scheduleAnswer(schedule: Schedule, redact: Redact): ScheduleAnswer {
+export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleAnswer {
   return {
     ...schedule,
     input: redact({ input: schedule.input }).input,

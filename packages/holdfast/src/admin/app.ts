@@ -2,10 +2,11 @@ import { Hono, type Context } from "hono";
 import { Holdfast } from "../engine/holdfast.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
+import { Metrics } from "../observe/metrics.js";
 import { readCount, refuseUnknown } from "../options.js";
 import { callerOf, identityOf, refuseOtherHosts, refuseOtherSites, type Caller } from "./access.js";
 import { answerTo, ApiError } from "./api-error.js";
-import { jobSummary, type Redact } from "./answers.js";
+import { jobSummary } from "./answers.js";
 import type { Calls, OperationAnswer, SessionAnswer, SummaryAnswer } from "./calls.js";
 import { Feed } from "./feed.js";
 import { HANDLERS, type CallContext } from "./handlers.js";
@@ -28,10 +29,8 @@ export interface AdminOptions {
   sessionLength?: Duration;
   /** Failed logins that one address has a minute. Default 10. */
   loginAttempts?: number;
-  /** Takes out of payloads what must not be shown. */
-  redact?: Redact;
-  /** The text of `/metrics`; see `holdfast/metrics`. Left out: there is none. */
-  metrics?: () => Promise<string>;
+  /** What `/metrics` tells. Left out: those of this client. `false`: there are none. */
+  metrics?: Pick<Metrics, "text"> | false;
   /** Told of what went wrong inside. Default: the client's logger. */
   onError?: (error: unknown) => void;
 }
@@ -50,7 +49,6 @@ const FIELDS: ReadonlySet<string> = new Set([
   "sessionSecret",
   "sessionLength",
   "loginAttempts",
-  "redact",
   "metrics",
   "onError",
 ]);
@@ -78,19 +76,21 @@ const LOCAL: Identity = { name: "local", role: "admin", user: null };
  */
 export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { auth = "tokens", sessionSecret = null, redact = same } = options;
+  const { auth = "tokens", sessionSecret = null } = options;
   if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
     throw new InvalidOption("auth", 'is none of "tokens", "open", a function');
   }
   if (sessionSecret !== null && (typeof sessionSecret !== "string" || sessionSecret.length < 32)) {
     throw new InvalidOption("sessionSecret", "must be a text of at least 32 characters");
   }
-  const { logger, clock } = Holdfast.coreOf(hf);
+  const { logger, clock, redact } = Holdfast.coreOf(hf);
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const sessions = new Sessions({ secret: sessionSecret, lengthMs });
   const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
   const operations = new Operations(() => clock.now());
   const feed = new Feed(hf);
+  const own = options.metrics === undefined ? new Metrics(hf) : null;
+  const metrics = options.metrics === false ? null : (options.metrics ?? own);
   const onError = options.onError ?? ((error) => logger.error({ error }, "the admin API failed"));
   const document = openApi(VERSION);
   const app = new Hono();
@@ -240,10 +240,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   on("GET", "/readyz", ready);
   on("GET", "/metrics", async ({ req }) => {
     await permitted(req.raw, { role: "viewer" });
-    if (options.metrics === undefined) throw new ApiError(404, "NO_METRICS", "this server keeps no metrics");
-    return new Response(await options.metrics(), {
-      headers: { ...HEADERS, "content-type": "text/plain; version=0.0.4; charset=utf-8" },
-    });
+    if (metrics === null) throw new ApiError(404, "NO_METRICS", "this server keeps no metrics");
+    return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
   on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
   on("GET", `${BASE}/openapi.json`, async () => answered(document, 200));
@@ -266,6 +264,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     openApi: () => document,
     async close() {
       feed.close();
+      own?.stop();
       await operations.close();
     },
   };
@@ -314,8 +313,4 @@ function targetIn(value: object): string | object | null {
   const single = id ?? name ?? queue;
   if (typeof single === "string") return single;
   return filter ?? ids ?? null;
-}
-
-function same<Value>(value: Value): Value {
-  return value;
 }

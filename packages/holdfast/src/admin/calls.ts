@@ -105,6 +105,7 @@ export interface StatsAnswer {
   states: Record<State, number>;
   queues: Record<string, Record<State, number>>;
   types: Record<string, Record<State, number>>;
+  counts: readonly { queue: string; type: string; state: State; count: number }[];
   oldestDueMs: number | null;
   lastMinute: Record<FinishedState, number>;
   completedPerSecond: number;

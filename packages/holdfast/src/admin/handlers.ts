@@ -4,8 +4,9 @@ import type { NamedScheduleOptions, ScheduleSettings, ScheduleTiming } from "../
 import type { UserJobs } from "../engine/user-jobs.js";
 import { JobNotFound, ScheduleNotFound } from "../errors.js";
 import type { Job } from "../job.js";
+import type { Redactor } from "../redact.js";
 import type { State } from "../state.js";
-import { jobDetail, jobSummary, scheduleAnswer, workerAnswer, type Redact } from "./answers.js";
+import { jobDetail, jobSummary, scheduleAnswer, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
 import type { Calls, JobConditions, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
@@ -18,7 +19,7 @@ export interface CallContext {
   hf: Holdfast;
   identity: Identity;
   operations: Operations;
-  redact: Redact;
+  redact: Redactor;
   /** Writes down how an operation ended. */
   ended(answer: OperationAnswer, target: unknown): void;
 }

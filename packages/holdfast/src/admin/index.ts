@@ -1,7 +1,6 @@
 /** The admin API: `holdfast/admin`. */
 export { admin } from "./app.js";
 export type { Admin, AdminOptions } from "./app.js";
-export type { Redact } from "./answers.js";
 export { adminClient, AdminError } from "./client.js";
 export type { AdminClient, AdminClientOptions } from "./client.js";
 export type {

@@ -135,6 +135,7 @@ const stats = z
     states: counts,
     queues: z.record(z.string(), counts),
     types: z.record(z.string(), counts),
+    counts: z.array(z.object({ queue: z.string(), type: z.string(), state, count: z.int() })),
     oldestDueMs: z.number().nullable(),
     lastMinute: z.record(finished, z.int()),
     completedPerSecond: z.number(),

@@ -60,7 +60,7 @@ describe.each(STORES)("who may do what on %s", (_name, store) => {
   });
 
   it("C-17 the other routes want a viewer: the summary, events and metrics", async () => {
-    const { send, token } = await adminScene(store(), { metrics: async () => "up 1\n" });
+    const { send, token } = await adminScene(store());
     const [viewer, user] = [await token("viewer"), await token("user", "ada")];
     for (const path of ["/api/v1/admin/jobs", "/api/admin/events", "/metrics"]) {
       expect((await send(path)).status).toBe(401);

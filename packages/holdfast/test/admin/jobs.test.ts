@@ -264,9 +264,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   });
 
   it("B-18 keeps every change in the audit log: who, what, when, how many", async () => {
-    const { as } = await adminScene(store(), {
-      redact: (value) => JSON.parse(JSON.stringify(value).replaceAll("hush", "***")) as typeof value,
-    });
+    const { as } = await adminScene(store(), {}, { redact: ["**.secret"] });
     const [operator, admin] = [await as("operator"), await as("admin")];
     const { id } = await operator.jobs.enqueue({ type: "mail", input: { to: "ada", secret: "hush" } });
     await operator.jobs.cancel({ id });
