@@ -65,7 +65,7 @@ export interface JobSlot {
 export interface JobOptions {
   /** Names the handler; stored with every job, so it outlives deployments. */
   type: string;
-  /** Attempts and the delay between them. Default: 4 attempts, 30 s × 2ⁿ up to 15 min, ±10 %. */
+  /** Attempts and the delay between them. Default: the client's `retry`; else 4 attempts, 30 s × 2ⁿ up to 15 min, ±10 %. */
   retry?: RetryOptions;
   /** How long one attempt may take before its signal is aborted and the attempt fails. Default 15 min. */
   timeout?: Duration;
@@ -97,10 +97,12 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly type: string;
   readonly queue: string;
   readonly priority: number;
+  /** Where the type sets none, a client with a `retry` of its own goes by that. */
   readonly maxAttempts: number;
   readonly timeoutMs: number;
   readonly expiresAfterMs: number | null;
   readonly tags: readonly string[];
+  /** @internal What the type sets itself. */ readonly retry: RetryOptions;
   /** @internal */ readonly backoff: Backoff;
   /** @internal */ readonly schema: StandardSchemaV1 | null;
   /** @internal */ readonly run: (context: RunContext<never>) => unknown;
@@ -160,6 +162,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
     definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter");
   if (expiresAfterMs === 0) throw new InvalidOption("expiresAfter", "must be longer than 0");
   const retry = readRetry(definition.retry);
+  const { backoff } = definition.retry ?? {};
   return Object.freeze({
     type,
     queue: readName(definition.queue ?? DEFAULTS.queue, "queue", LIMITS.queueLength),
@@ -168,6 +171,8 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
     timeoutMs,
     expiresAfterMs,
     tags: readTags(definition.tags ?? []),
+    // A copy: what is changed after the check must not come back in by a client's defaults.
+    retry: { ...definition.retry, ...(typeof backoff === "object" && { backoff: { ...backoff } }) },
     backoff: retry.backoff,
     schema,
     run: definition.run as JobType["run"],

@@ -33,6 +33,20 @@ export function readRetry(options: RetryOptions = {}): { maxAttempts: number; ba
   };
 }
 
+/** What a job type sets itself, over what the client sets for all of them: field by field, also within a curve. */
+export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
+  const merged = { ...defaults, ...given(own) };
+  if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {
+    merged.backoff = { ...defaults.backoff, ...given(own.backoff) };
+  }
+  return merged;
+}
+
+/** A field that is there and undefined says nothing. */
+function given<Options extends object>(options: Options): Partial<Options> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<Options>;
+}
+
 /** Checks the options once, when the job type is defined, and gives the function that computes delays. */
 export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
   if (typeof options === "function") {

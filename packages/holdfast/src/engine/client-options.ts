@@ -4,6 +4,7 @@ import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
 import { refuseUnknown, show } from "../options.js";
 import type { SchedulerOptions } from "./holdfast.js";
+import type { RetryDefaults } from "./retry-defaults.js";
 
 /** Something the application brings, if it has the calls it needs. */
 export function readPort<Port extends object>(
@@ -29,7 +30,7 @@ export function readTick(options: SchedulerOptions | false): number | null {
   return tickMs;
 }
 
-export function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
+export function readTypes(jobs: readonly JobType[], retry: RetryDefaults): Map<string, JobType> {
   if (!Array.isArray(jobs)) throw new InvalidOption("jobs", "must be a list of job types");
   const types = new Map<string, JobType>();
   for (const [index, type] of jobs.entries()) {
@@ -37,7 +38,7 @@ export function readTypes(jobs: readonly JobType[]): Map<string, JobType> {
       throw new InvalidOption(`jobs.${index}`, "is not a job type; make it with job({ … })");
     }
     if (types.has(type.type)) throw new InvalidOption(`jobs.${index}`, `the type ${type.type} is there twice`);
-    types.set(type.type, type);
+    types.set(type.type, retry.fill(type));
   }
   return types;
 }

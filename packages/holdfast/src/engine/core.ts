@@ -6,6 +6,7 @@ import type { Logger } from "./logger.js";
 import type { LeasedJob } from "./outcome.js";
 import type { Redactor } from "../redact.js";
 import type { Reports } from "./reports.js";
+import type { RetryDefaults } from "./retry-defaults.js";
 import type { Settler } from "./settler.js";
 import type { HandlerTrace, Traces } from "./telemetry.js";
 
@@ -15,6 +16,7 @@ export interface Core {
   readonly clock: Clock;
   readonly random: () => number;
   readonly types: ReadonlyMap<string, JobType>;
+  readonly retry: RetryDefaults;
   readonly events: Emitter;
   readonly logger: Logger;
   readonly settler: Settler;

@@ -314,7 +314,7 @@ export class Enqueuer {
   }
 
   #newJob(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
-    const job = readNewJob(type, input, options, this.#core.clock.now(), newId);
+    const job = readNewJob(this.#core.retry.fill(type), input, options, this.#core.clock.now(), newId);
     return call === null ? job : carrying(job, call);
   }
 

@@ -6,6 +6,7 @@ import { newId, readId } from "../id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { redactor } from "../redact.js";
+import type { RetryOptions } from "../retry.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
 import { announce, announceClaim } from "./announce.js";
@@ -31,6 +32,7 @@ import type { ScheduleOptions } from "./schedule-definition.js";
 import { Scheduler } from "./scheduler.js";
 import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
+import { readRetryDefaults, type RetryDefaults } from "./retry-defaults.js";
 import { readStats, type Stats } from "./stats.js";
 import { Tokens } from "./tokens.js";
 import { Traces, type Telemetry } from "./telemetry.js";
@@ -43,6 +45,8 @@ export interface HoldfastOptions {
   store?: string | Store;
   /** The job types this process can run. */
   jobs?: readonly JobType[];
+  /** Attempts and backoff of job types that set none; what a type sets counts, field by field. */
+  retry?: RetryOptions;
   /** How long finished jobs are kept, and the audit log. Default: completed and cancelled 7 days, dead 30, audit 90. */
   retention?: RetentionOptions;
   /** How often the scheduler looks when it knows of no nearer slot (default 5 s), or `false`: none runs here. */
@@ -69,6 +73,7 @@ export interface SchedulerOptions {
 const OPTION_FIELDS: ReadonlySet<string> = new Set([
   "store",
   "jobs",
+  "retry",
   "retention",
   "scheduler",
   "logger",
@@ -83,7 +88,8 @@ const OPTION_FIELDS: ReadonlySet<string> = new Set([
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   refuseUnknown(options, OPTION_FIELDS, "holdfast");
   const clock = options.clock ?? systemClock;
-  const types = readTypes(options.jobs ?? []);
+  const retry = readRetryDefaults(options.retry);
+  const types = readTypes(options.jobs ?? [], retry);
   const retention = readRetention(options.retention ?? {});
   const auditMs = readAuditRetention(options.retention ?? {});
   const tickMs = readTick(options.scheduler ?? {});
@@ -106,6 +112,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     clock,
     random: options.random ?? Math.random,
     types,
+    retry,
     events,
     logger,
     settler: new Settler(store, clock, events, keptMs(retention)),

@@ -2,7 +2,6 @@ import { durationMs, type Duration } from "../duration.js";
 import { LeaseLost } from "../errors.js";
 import { encodeOutput } from "../job.js";
 import { fromJson } from "../json.js";
-import { readBackoff } from "../retry.js";
 import type { Outcome, SettleAnswer } from "../store.js";
 import { announce } from "./announce.js";
 import { completedIn } from "./completion.js";
@@ -10,8 +9,6 @@ import type { Core, HeldLease } from "./core.js";
 import { readCarrier, type TraceCarrier } from "./telemetry.js";
 import { unlocked } from "./unlocked.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
-
-const defaultBackoff = readBackoff(undefined);
 
 /**
  * A right to one job for a limited time, for people who write their own runner. Every call proves the lease with its
@@ -89,8 +86,8 @@ export class Lease {
 
   /** The attempt failed: the job waits for its retry, or is dead. Answers which. */
   async fail(error: unknown, options: { retry?: boolean } = {}): Promise<"failed" | "dead" | "cancelled"> {
-    const { clock, random, types } = this.#core;
-    const backoff = types.get(this.type)?.backoff ?? defaultBackoff;
+    const { clock, random, types, retry } = this.#core;
+    const { backoff } = types.get(this.type) ?? retry;
     this.#held.thrown = { error };
     const outcome = failed(this.#held, error, { backoff, random, now: clock.now(), retry: options.retry ?? true });
     const answer = await this.#settle(outcome);

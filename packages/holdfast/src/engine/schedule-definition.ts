@@ -9,6 +9,7 @@ import { readCron } from "../schedule/cron.js";
 import { nextSlot, type CatchUp, type Timing } from "../schedule/slots.js";
 import { readZone } from "../schedule/zone.js";
 import type { ScheduleRecord } from "../store.js";
+import type { Core } from "./core.js";
 
 type Instant = Date | number | string;
 
@@ -103,14 +104,17 @@ export const RETIMING: readonly (keyof Definition)[] = ["cron", "timezone", "eve
 /** A job type as far as a schedule needs it; for a type that is not known here, what any type would have. */
 type TypeDefaults = Pick<JobType, "type" | "queue" | "priority" | "maxAttempts" | "expiresAfterMs" | "tags">;
 
+/** What a client knows of job types. */
+type KnownTypes = Pick<Core, "types" | "retry">;
+
 /** Checks what `schedule` or `create` was given. */
 export async function readDefinition(
   options: ScheduleOptions<unknown> | NamedScheduleOptions,
-  types: ReadonlyMap<string, JobType>,
+  known: KnownTypes,
   now: number,
 ): Promise<Definition> {
   refuseUnknown(options, FIELDS, "schedule");
-  const { type, defaults } = readType(options.job, types);
+  const { type, defaults } = readType(options.job, known);
   const definition: Definition = {
     type: defaults.type,
     queue: defaults.queue,
@@ -138,16 +142,16 @@ export async function readDefinition(
 export async function readChanges(
   changes: ScheduleChanges,
   before: Definition,
-  types: ReadonlyMap<string, JobType>,
+  known: KnownTypes,
   now: number,
 ): Promise<Partial<Definition>> {
   refuseUnknown(changes, FIELDS, "update");
   for (const [field, value] of Object.entries(changes)) {
     if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if it shall stay as it is");
   }
-  const set: Partial<Definition> = { ...readJobChange(changes, types), ...readSettings(changes) };
+  const set: Partial<Definition> = { ...readJobChange(changes, known), ...readSettings(changes) };
   if (changes.input !== undefined || changes.job !== undefined) {
-    const { type } = readType(changes.job ?? before.type, types);
+    const { type } = readType(changes.job ?? before.type, known);
     set.input = await readInput(type, changes.input === undefined ? fromJson(before.input) : changes.input);
   }
   if (changes.cron !== undefined || changes.every !== undefined) {
@@ -167,26 +171,24 @@ export async function readChanges(
 }
 
 /** Another job brings its own defaults along; settings given beside it count for more. */
-function readJobChange({ job }: ScheduleChanges, types: ReadonlyMap<string, JobType>): Partial<Definition> {
+function readJobChange({ job }: ScheduleChanges, known: KnownTypes): Partial<Definition> {
   if (job === undefined) return {};
-  const { type, queue, priority, maxAttempts, expiresAfterMs, tags } = readType(job, types).defaults;
+  const { type, queue, priority, maxAttempts, expiresAfterMs, tags } = readType(job, known).defaults;
   return { type, queue, priority, maxAttempts, expiresAfterMs, tags };
 }
 
-function readType(
-  job: unknown,
-  types: ReadonlyMap<string, JobType>,
-): { type: JobType | undefined; defaults: TypeDefaults } {
+function readType(job: unknown, { types, retry }: KnownTypes): { type: JobType | undefined; defaults: TypeDefaults } {
   if (typeof job === "string") {
     const type = types.get(readName(job, "job", LIMITS.typeLength));
-    const { queue, priority, maxAttempts } = DEFAULTS;
-    return { type, defaults: type ?? { type: job, queue, priority, maxAttempts, expiresAfterMs: null, tags: [] } };
+    const { queue, priority } = DEFAULTS;
+    const any = { type: job, queue, priority, maxAttempts: retry.maxAttempts, expiresAfterMs: null, tags: [] };
+    return { type, defaults: type ?? any };
   }
   const type = job as JobType | null | undefined;
   if (typeof type?.type !== "string" || typeof type.run !== "function") {
     throw new InvalidOption("job", "is not a job type; pass what job({ … }) returned");
   }
-  return { type, defaults: type };
+  return { type, defaults: retry.fill(type) };
 }
 
 /** The input as JSON text. Of a type that is not known here only that it is JSON can be said. */

@@ -106,7 +106,7 @@ export class Schedules {
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
       throw new InvalidOption("job", "is not a job type; pass what job({ … }) returned");
     }
-    const definition = await readDefinition(options, core.types, core.clock.now());
+    const definition = await readDefinition(options, core, core.clock.now());
     if (!core.defined.has(known)) {
       core.defined.add(known);
       for (const tell of core.defining) tell();
@@ -145,7 +145,7 @@ export class Schedules {
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
     const core = this.#open();
     const known = readScheduleName(name);
-    const definition = await readDefinition(options, core.types, core.clock.now());
+    const definition = await readDefinition(options, core, core.clock.now());
     const over = overBefore(definition, core.clock.now());
     if (over !== null) throw over;
     return this.#write(known, (stored) => {
@@ -174,7 +174,7 @@ export class Schedules {
     return this.#write(known, async (stored) => {
       if (stored === null) throw new ScheduleNotFound(known);
       const before = definitionOf(stored);
-      const set = await readChanges(changes, before, core.types, core.clock.now());
+      const set = await readChanges(changes, before, core, core.clock.now());
       const definition = { ...before, ...set };
       const code = codeOf(stored);
       const changed = code === null ? {} : differences(code, { ...changesOf(stored), ...set });

@@ -70,7 +70,7 @@ describe("holdfast() refuses by name", () => {
     ["what is not a job type", { jobs: [double, { type: "x" }] }, "jobs.1", /make it with job/],
     ["a job type forgotten", { jobs: [undefined] }, "jobs.0", /is not a job type/],
     ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
-    ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retention/],
+    ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retry, retention/],
     ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
     [
       "a store that is not set",
