@@ -1,0 +1,149 @@
+import { readFoundFile, type ConfigFile, type Place } from "./file.js";
+import { InvalidConfig } from "./invalid-config.js";
+import { isKey, KEY_NAMES, keyOf, OTHER_VARIABLES, SECTIONS, variableOf, type KeyName, type Values } from "./keys.js";
+import { checkValue, readText, showValue, type Read } from "./kind.js";
+import { didYouMean, nearest } from "./nearest.js";
+import { hideSecret } from "./secret.js";
+import { showPath, showSource, type Source } from "./source.js";
+import { isTable } from "./toml-edit.js";
+
+/** A flag that sets a key, as it was typed. */
+export interface GivenFlag {
+  /** `--concurrency`. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** What the configuration is read from. */
+export interface ConfigPlace extends Place {
+  readonly flags?: Readonly<Partial<Record<KeyName, GivenFlag>>>;
+}
+
+/** The configuration, checked, with where each value came from. */
+export interface Config {
+  readonly values: Values;
+  readonly sources: Readonly<Record<KeyName, Source>>;
+  /** The file that was read, with its whole path; null if there is none. */
+  readonly file: string | null;
+  readonly cwd: string;
+  /** What is odd, but no reason to stop: variables that set nothing. */
+  readonly warnings: readonly string[];
+}
+
+type Found = { readonly source: Source; readonly given: unknown; readonly read: Read };
+
+/**
+ * Reads the configuration: flags over variables over the file over the defaults. Throws {@link InvalidConfig} with all
+ * that is wrong.
+ */
+export function readConfig(place: ConfigPlace): Config {
+  const { cwd, env, flags = {} } = place;
+  const file = readFoundFile(place);
+  const problems: string[] = [];
+  const inFile = file === null ? new Map<KeyName, Found>() : readTable(file, cwd, problems);
+  const values: Record<string, unknown> = {};
+  const sources: Record<string, Source> = {};
+  for (const name of KEY_NAMES) {
+    const found = [inFile.get(name), readVariable(name, env), readFlag(name, flags[name])];
+    values[name] = keyOf(name).default;
+    sources[name] = { kind: "default" };
+    // A wrong value is told also where another counts for more: some day it will not.
+    for (const each of found) {
+      if (each === undefined) continue;
+      if ("problem" in each.read) problems.push(problemOf(name, each, cwd));
+      else values[name] = each.read.value;
+      sources[name] = each.source;
+    }
+  }
+  if (problems.length > 0) throw new InvalidConfig(problems);
+  return {
+    values: values as Values,
+    sources: sources as Record<KeyName, Source>,
+    file: file?.path ?? null,
+    cwd,
+    warnings: unknownVariables(env),
+  };
+}
+
+function readVariable(name: KeyName, env: Place["env"]): Found | undefined {
+  const variable = variableOf(name);
+  const text = env[variable];
+  if (text === undefined) return undefined;
+  // In silence it would be the default: a worker on a new database of its own, because a variable was not filled in.
+  const read =
+    text === "" ? { problem: "is empty; unset the variable, or give it a value" } : readText(keyOf(name), text);
+  return { source: { kind: "variable", name: variable }, given: text, read };
+}
+
+function readFlag(name: KeyName, flag: GivenFlag | undefined): Found | undefined {
+  if (flag === undefined) return undefined;
+  return { source: { kind: "flag", name: flag.name }, given: flag.text, read: readText(keyOf(name), flag.text) };
+}
+
+function problemOf(name: KeyName, { source, given, read }: Found, cwd: string): string {
+  const value = keyOf(name).secret === true && typeof given === "string" ? hideSecret(given) : given;
+  const problem = "problem" in read ? read.problem : "";
+  return `${name}: ${given === "" ? "" : `${showGiven(value)} `}${problem} (${showSource(source, cwd)})`;
+}
+
+/** Texts of variables and flags that look like a number are shown without quotes: the reader typed none. */
+function showGiven(value: unknown): string {
+  return typeof value === "string" && /^[+-]?[\d.]+$/.test(value) ? value : showValue(value);
+}
+
+function readTable({ path, table, layout }: ConfigFile, cwd: string, problems: string[]): Map<KeyName, Found> {
+  const found = new Map<KeyName, Found>();
+  const lineOf = (name: string): number => {
+    const isIt = (candidate: { path: readonly string[] }): boolean => candidate.path.join(".") === name;
+    const begins = ({ path: of }: { path: readonly string[] }): boolean => of[0] === name;
+    const { sections, pairs } = layout;
+    return (pairs.find(isIt) ?? sections.find(isIt) ?? pairs.find(begins) ?? sections.find(begins))?.line ?? 1;
+  };
+  const take = (name: string, given: unknown): void => {
+    const line = lineOf(name);
+    if (isKey(name)) {
+      found.set(name, { source: { kind: "file", file: path, line }, given, read: checkValue(keyOf(name), given) });
+      return;
+    }
+    problems.push(`${name} is not a key${suggest(name)} (${showPath(path, cwd)}:${line})`);
+  };
+  for (const [name, value] of Object.entries(table)) {
+    if (!SECTIONS.includes(name)) take(name, value);
+    else if (isTable(value)) for (const [key, inner] of Object.entries(value)) take(`${name}.${key}`, inner);
+    else
+      problems.push(
+        `${name}: ${showValue(value)} is not a section; write [${name}] above its keys (${showPath(path, cwd)}:${lineOf(name)})`,
+      );
+  }
+  return found;
+}
+
+/** Also for a key that stands in the wrong section, or in none. */
+export function suggest(name: string): string {
+  const last = name.slice(name.lastIndexOf(".") + 1);
+  const same = KEY_NAMES.filter((key) => key.slice(key.lastIndexOf(".") + 1) === last);
+  if (same.length === 1) return `; did you mean ${same[0]}?`;
+  return didYouMean(name, [...KEY_NAMES, ...SECTIONS]);
+}
+
+function unknownVariables(env: Place["env"]): string[] {
+  const known = [...KEY_NAMES.map(variableOf), ...OTHER_VARIABLES];
+  return Object.keys(env)
+    .filter((name) => name.startsWith(PREFIX) && env[name] !== undefined && !known.includes(name))
+    .toSorted()
+    .map((name) => {
+      // Without what they have in common anyway.
+      const meant = nearest(
+        name.slice(PREFIX.length),
+        known.map((each) => each.slice(PREFIX.length)),
+      );
+      return `the variable ${name} sets nothing${meant === null ? "" : `; did you mean ${PREFIX}${meant}?`}`;
+    });
+}
+const PREFIX = "HOLDFAST_";
+
+/** A value as `config list` and messages show it: passwords hidden. */
+export function shownValue(config: Config, name: KeyName): unknown {
+  const value = config.values[name];
+  return keyOf(name).secret === true && typeof value === "string" ? hideSecret(value) : value;
+}

@@ -1,0 +1,76 @@
+import { readFileSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import { InvalidConfig } from "./invalid-config.js";
+import { showPath } from "./source.js";
+import { layoutOf, type Layout } from "./toml-text.js";
+
+/** The name of the file, in the current folder or the nearest above it. */
+export const FILE_NAME = "holdfast.toml";
+
+/** Where a file is looked for. */
+export interface Place {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What `--config` says. */
+  readonly file?: string | undefined;
+}
+
+/** The file that is used: the one that is named by flag or variable, or the nearest. Null if there is none. */
+export function findFile({ cwd, env, file }: Place): { path: string; named: string | null } | null {
+  if (file !== undefined) return { path: resolve(cwd, file), named: "--config" };
+  const variable = env["HOLDFAST_CONFIG"];
+  if (variable === "") throw new InvalidConfig(["HOLDFAST_CONFIG is empty; unset it, or give it the path of a file"]);
+  if (variable !== undefined) return { path: resolve(cwd, variable), named: "HOLDFAST_CONFIG" };
+  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+    const path = join(folder, FILE_NAME);
+    if (statSync(path, { throwIfNoEntry: false })?.isFile() === true) return { path, named: null };
+    if (dirname(folder) === folder) return null;
+  }
+}
+
+/** A file of the configuration, parsed. */
+export interface ConfigFile {
+  readonly path: string;
+  readonly text: string;
+  readonly table: Readonly<Record<string, unknown>>;
+  readonly layout: Layout;
+}
+
+/** Reads a file; null if there is none at this path. */
+export function readFile(path: string, cwd: string): ConfigFile | null {
+  const shown = showPath(path, cwd);
+  let text: string;
+  try {
+    // Bytes that are no UTF-8 would be lost when the file is written again.
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
+    const why = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : (error as Error).message;
+    throw new InvalidConfig([`${shown} cannot be read: ${why}`]);
+  }
+  return parseFile(path, text, shown);
+}
+
+function parseFile(path: string, text: string, shown: string): ConfigFile {
+  try {
+    return { path, text, table: parse(text), layout: layoutOf(text) };
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    // What follows shows the lines themselves, in which a password may stand.
+    const [what = ""] = error.message.split("\n");
+    const why = what.replace(/^Invalid TOML document: /, "");
+    throw new InvalidConfig([`${shown}:${error.line}:${error.column} is not TOML: ${why}`]);
+  }
+}
+
+/** The file that is used, read. A file that is named must be there. */
+export function readFoundFile(place: Place): ConfigFile | null {
+  const found = findFile(place);
+  if (found === null) return null;
+  const file = readFile(found.path, place.cwd);
+  if (file !== null) return file;
+  const path = showPath(found.path, place.cwd);
+  throw new InvalidConfig([`there is no file ${path}${found.named === null ? "" : `, which ${found.named} names`}`]);
+}

@@ -1,0 +1,12 @@
+import { HoldfastError } from "../errors.js";
+
+/** The configuration cannot be used. Each of `problems` is a sentence that names the key, the value and its source. */
+export class InvalidConfig extends HoldfastError {
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    const [first = "", ...more] = problems;
+    const all = problems.map((problem) => `\n  ${problem}`).join("");
+    super("INVALID_CONFIG", more.length === 0 ? first : `the configuration has ${problems.length} problems:${all}`);
+    this.problems = problems;
+  }
+}

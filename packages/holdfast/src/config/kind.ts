@@ -1,0 +1,186 @@
+import { LIMITS } from "../defaults.js";
+import { durationMs } from "../duration.js";
+import { show } from "../options.js";
+
+/** What a value may be: of a key of the configuration, or of a flag of the command. */
+export type Kind =
+  | { readonly kind: "switch" }
+  | { readonly kind: "count"; readonly least: number; readonly most: number }
+  | { readonly kind: "number"; readonly least: number; readonly most: number }
+  | { readonly kind: "text" }
+  | { readonly kind: "choice"; readonly choices: readonly string[] }
+  | { readonly kind: "names" }
+  | { readonly kind: "duration"; readonly least?: string; readonly most?: string; readonly forever?: true }
+  | { readonly kind: "jitter" }
+  | { readonly kind: "json" };
+
+/** The value that a kind is read as. Durations stay the texts that they are, such as `"7d"`. */
+export type ValueOf<Of extends Kind> = Of extends { kind: "switch" }
+  ? boolean
+  : Of extends { kind: "count" | "number" }
+    ? number
+    : Of extends { kind: "choice"; choices: readonly (infer Choice)[] }
+      ? Choice
+      : Of extends { kind: "names" }
+        ? readonly string[]
+        : Of extends { kind: "jitter" }
+          ? number | string
+          : Of extends { kind: "json" }
+            ? unknown
+            : string;
+
+/** Any value of the configuration. */
+export type Value = boolean | number | string | readonly string[];
+
+/** A value that was read, or what is wrong with it: words that follow the name and the value. */
+export type Read<Of = unknown> = { readonly value: Of } | { readonly problem: string };
+
+const LONGEST_TEXT = 4_000;
+const MOST_NAMES = 100;
+
+/** Reads a text: of a variable, a flag or `config set`. */
+export function readText(kind: Kind, text: string): Read {
+  switch (kind.kind) {
+    case "switch": {
+      const value = SWITCHES[text.toLowerCase()];
+      return checkValue(kind, value ?? text);
+    }
+    case "count":
+    case "number":
+      return checkValue(kind, NUMBER.test(text) ? Number(text) : text);
+    case "jitter":
+      return checkValue(kind, NUMBER.test(text) ? Number(text) : text);
+    case "names":
+      return readNames(kind, text);
+    case "json":
+      try {
+        return { value: JSON.parse(text) as unknown };
+      } catch (error) {
+        return { problem: `is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}` };
+      }
+    case "text":
+    case "choice":
+    case "duration":
+      return checkValue(kind, text);
+  }
+}
+
+const SWITCHES: Readonly<Record<string, boolean>> = { true: true, false: false, "1": true, "0": false };
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
+
+/** `a,b` or `["a", "b"]`; nothing is the empty list. */
+function readNames(kind: Kind, text: string): Read {
+  if (!text.trimStart().startsWith("[")) {
+    const names = text.split(",").map((name) => name.trim());
+    return checkValue(kind, text.trim() === "" ? [] : names);
+  }
+  try {
+    return checkValue(kind, JSON.parse(text));
+  } catch {
+    return { problem: `is not ${describe(kind)}` };
+  }
+}
+
+/** Checks a value that has its type already: one of the file. */
+export function checkValue(kind: Kind, value: unknown): Read {
+  const fits = (right: boolean): Read => (right ? { value } : { problem: `is not ${describe(kind)}` });
+  switch (kind.kind) {
+    case "switch":
+      return fits(typeof value === "boolean");
+    case "count":
+      return fits(Number.isInteger(value) && isWithin(value as number, kind));
+    case "number":
+      return fits(typeof value === "number" && isWithin(value, kind));
+    case "choice":
+      return fits(kind.choices.includes(value as string));
+    case "text":
+      return isName(value) ? { value } : { problem: `is not ${describe(kind)}` };
+    case "names":
+      return fits(Array.isArray(value) && value.length <= MOST_NAMES && value.every(isName));
+    case "duration":
+      return fits(isDuration(value, kind));
+    case "jitter":
+      return fits(typeof value === "number" ? isWithin(value, { least: 0, most: 1 }) : isDuration(value, {}));
+    case "json":
+      return { value };
+  }
+}
+
+function isWithin(value: number, { least, most }: { least: number; most: number }): boolean {
+  return value >= least && value <= most;
+}
+
+function isName(value: unknown): boolean {
+  // oxlint-disable-next-line no-control-regex -- control characters are just what is looked for
+  const odd = /[\u0000-\u001f\u007f]/;
+  return (
+    typeof value === "string" &&
+    value.trim() !== "" &&
+    value.length <= LONGEST_TEXT &&
+    !odd.test(value) &&
+    value.isWellFormed()
+  );
+}
+
+/** Numbers are refused: who writes 30 may mean seconds or milliseconds. */
+function isDuration(
+  value: unknown,
+  { least, most, forever }: { least?: string; most?: string; forever?: true },
+): boolean {
+  if (typeof value !== "string") return false;
+  if (value === "forever") return forever === true;
+  try {
+    const ms = durationMs(value, "");
+    return (
+      (least === undefined || ms >= durationMs(least, "")) &&
+      ms <= (most === undefined ? LIMITS.durationMs : durationMs(most, ""))
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** What a value may be, in words that follow "is": `a whole number from 1 to 64`. */
+export function describe(kind: Kind): string {
+  switch (kind.kind) {
+    case "switch":
+      return "true or false";
+    case "count":
+      return `a whole number from ${kind.least} to ${kind.most}`;
+    case "number":
+      return `a number from ${kind.least} to ${kind.most}`;
+    case "text":
+      return "a text that is not empty and has no control characters";
+    case "choice":
+      return `one of ${kind.choices.join(", ")}`;
+    case "names":
+      return `a list of at most ${MOST_NAMES} texts`;
+    case "duration":
+      return describeDuration(kind);
+    case "jitter":
+      return 'a share from 0 to 1 or a duration such as "1s"';
+    case "json":
+      return "JSON";
+  }
+}
+
+function describeDuration({ least, most, forever }: { least?: string; most?: string; forever?: true }): string {
+  const range =
+    least === undefined
+      ? most === undefined
+        ? ""
+        : ` up to ${most}`
+      : most === undefined
+        ? ` of at least ${least}`
+        : ` from ${least} to ${most}`;
+  return `a duration${range} such as "30s", "2h" or "7d"${forever === true ? ', or "forever"' : ""}`;
+}
+
+/** A value as a message shows it, short. */
+export function showValue(value: unknown): string {
+  return Array.isArray(value) ? showShort(JSON.stringify(value)) : show(value);
+}
+
+function showShort(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
+}

@@ -1,0 +1,41 @@
+/** The known name that is nearest to a misspelt one, or null if none is near. */
+export function nearest(given: string, known: readonly string[]): string | null {
+  const typed = given.toLowerCase();
+  let best: { name: string; distance: number } | null = null;
+  for (const name of known) {
+    // A name of two thirds right letters is a misspelling; less is another word.
+    const most = Math.max(1, Math.floor(Math.max(typed.length, name.length) / 3));
+    const distance = distanceOf(typed, name.toLowerCase());
+    if (distance <= most && (best === null || distance < best.distance)) best = { name, distance };
+  }
+  return best?.name ?? null;
+}
+
+/** `; did you mean "x"?`, or nothing. */
+export function didYouMean(given: string, known: readonly string[]): string {
+  const name = nearest(given, known);
+  return name === null ? "" : `; did you mean ${name}?`;
+}
+
+/** Letters added, left out, changed or swapped with their neighbour. */
+function distanceOf(a: string, b: string): number {
+  if (a.length > LONGEST || b.length > LONGEST) return Number.POSITIVE_INFINITY;
+  let before: number[] = [];
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let least = Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        least = Math.min(least, (before[j - 2] ?? 0) + 1);
+      }
+      next.push(least);
+    }
+    before = row;
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+const LONGEST = 200;

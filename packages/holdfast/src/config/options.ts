@@ -1,0 +1,65 @@
+import { dirname, isAbsolute, resolve } from "node:path";
+import type { HoldfastOptions } from "../engine/holdfast.js";
+import type { Retention } from "../engine/maintenance.js";
+import type { WorkOptions } from "../engine/worker.js";
+import type { Config } from "./config.js";
+import type { KeyName } from "./keys.js";
+
+/** What the configuration says of a client, for `holdfast()`. */
+export function toHoldfastOptions(
+  config: Config,
+): Required<Pick<HoldfastOptions, "store" | "retry" | "retention" | "scheduler">> & { store: string } {
+  const { values } = config;
+  const kept = (name: "completed" | "dead" | "cancelled"): Retention => {
+    const age = values[`retention.${name}`];
+    return age === "forever" ? false : age;
+  };
+  const runsScheduler = values["jobs.enabled"] && values["jobs.scheduler_enabled"];
+  return {
+    store: storeOf(config),
+    retry: {
+      maxAttempts: values["jobs.max_retries"] + 1,
+      backoff: {
+        base: values["retry.base"],
+        factor: values["retry.factor"],
+        max: values["retry.max"],
+        jitter: values["retry.jitter"],
+      },
+    },
+    retention: { completed: kept("completed"), dead: kept("dead"), cancelled: kept("cancelled") },
+    scheduler: runsScheduler ? { tick: values["jobs.scheduler_tick_s"] * 1_000 } : false,
+  };
+}
+
+/** What the configuration says of a worker, for `hf.work()`; null where `jobs.enabled` is off: start none. */
+export function toWorkOptions({ values }: Config): WorkOptions | null {
+  if (!values["jobs.enabled"]) return null;
+  const queues = values["jobs.queues"];
+  return {
+    concurrency: values["jobs.concurrency"],
+    poll: values["jobs.poll_interval_ms"],
+    lease: values["jobs.lease_duration_s"] * 1_000,
+    grace: values["jobs.grace_s"] * 1_000,
+    ...(queues !== null && queues.length > 0 && { queues }),
+  };
+}
+
+/** The path of the module with the job types; null if none is set. */
+export function modulePath(config: Config): string | null {
+  const path = config.values["jobs.module"];
+  return path === null ? null : resolve(folderOf(config, "jobs.module"), path);
+}
+
+/** From whichever folder a command is started, it must be the same database. */
+function storeOf(config: Config): string {
+  const store = config.values.store;
+  const file = /^sqlite:(?:\/\/)?(?<file>[^/].*)$/s.exec(store)?.groups?.["file"];
+  if (file === undefined || isAbsolute(file) || /^:?memory:?$/.test(file)) return store;
+  return `sqlite:${resolve(folderOf(config, "store"), file)}`;
+}
+
+/** What a relative path is relative to: the file that it stands in, or the current folder. */
+function folderOf({ sources, file, cwd }: Config, name: KeyName): string {
+  const { kind } = sources[name];
+  return file !== null && (kind === "file" || kind === "default") ? dirname(file) : cwd;
+}

@@ -1,0 +1,79 @@
+import { chmodSync, chownSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { randomUUID } from "node:crypto";
+import { findFile, FILE_NAME, readFile, type ConfigFile, type Place } from "./file.js";
+import { InvalidConfig } from "./invalid-config.js";
+import type { KeyName } from "./keys.js";
+import type { Value } from "./kind.js";
+import { showPath } from "./source.js";
+import { isTable, setInText, unsetInText } from "./toml-edit.js";
+
+/** The file that a change goes to: the one that is used, or a new one in the current folder. */
+export function fileToWrite(place: Place): string {
+  return findFile(place)?.path ?? join(place.cwd, FILE_NAME);
+}
+
+/** Sets a key in the file, which is made if there is none. Answers its path. */
+export function setKey(place: Place, key: KeyName, value: Value): string {
+  const path = fileToWrite(place);
+  const text = readFile(path, place.cwd)?.text ?? "";
+  const edited = setInText(text, key, value);
+  if (edited === null) throw cannotEdit(path, key, place.cwd);
+  if (edited !== text) writeWhole(path, edited);
+  return path;
+}
+
+/** Takes a key out of the file. Answers its path; null if the key is not in it. */
+export function unsetKey(place: Place, key: KeyName): string | null {
+  const path = fileToWrite(place);
+  const file = readFile(path, place.cwd);
+  if (file === null || !has(file, key)) return null;
+  const edited = unsetInText(file.text, key);
+  if (edited === null) throw cannotEdit(path, key, place.cwd);
+  writeWhole(path, edited);
+  return path;
+}
+
+function has({ table }: ConfigFile, key: KeyName): boolean {
+  let within: unknown = table;
+  for (const part of key.split(".")) {
+    if (!isTable(within) || !Object.hasOwn(within, part)) return false;
+    within = within[part];
+  }
+  return true;
+}
+
+function cannotEdit(path: string, key: KeyName, cwd: string): InvalidConfig {
+  const [section = ""] = key.split(".");
+  return new InvalidConfig([
+    `${showPath(path, cwd)} is written in a way that ${key} cannot be changed in; edit it by hand (${section} must be a section)`,
+  ]);
+}
+
+/** All or nothing: whoever reads meanwhile, or after a crash, has the old file or the new one. Mode and owner stay. */
+function writeWhole(path: string, text: string): void {
+  const before = statSync(path, { throwIfNoEntry: false });
+  // A link stays one.
+  const target = before === undefined ? path : realpathSync(path);
+  const temporary = join(dirname(target), `.${FILE_NAME}.${randomUUID()}`);
+  try {
+    writeFileSync(temporary, text, { flag: "wx", flush: true, ...(before && { mode: before.mode & 0o777 }) });
+    if (before !== undefined) {
+      keepOwner(temporary, before);
+      // The mode given above went through the umask.
+      chmodSync(temporary, before.mode & 0o7777);
+    }
+    renameSync(temporary, target);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw new InvalidConfig([`${path} cannot be written: ${(error as Error).message}`]);
+  }
+}
+
+function keepOwner(path: string, { uid, gid }: { uid: number; gid: number }): void {
+  try {
+    chownSync(path, uid, gid);
+  } catch {
+    // Only root may give a file away; whoever may write into the folder may have it replaced.
+  }
+}

@@ -1,0 +1,348 @@
+import { chmodSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import {
+  InvalidConfig,
+  KEY_NAMES,
+  keyOf,
+  readConfig,
+  setKey,
+  unsetKey,
+  type KeyName,
+  type Value,
+} from "#src/config/index.js";
+import { setInText, tomlValue, unsetInText } from "#src/config/toml-edit.js";
+import { layoutOf } from "#src/config/toml-text.js";
+import { parse } from "smol-toml";
+import { describe, expect, it } from "vitest";
+import { folder } from "./scene.js";
+
+describe("a key that is set", () => {
+  it("has its value replaced where it stands, and nothing else", () => {
+    const before = "# mine\n[jobs]   # of the shop\n  concurrency   =  4   # four\n\n[log]\nlevel='warn'\n";
+    expect(setInText(before, "jobs.concurrency", 8)).toBe(before.replace("4   #", "8   #"));
+    expect(setInText(before, "log.level", "info")).toBe(before.replace("'warn'", '"info"'));
+  });
+
+  it("may stand in an inline table, under a dotted name or in quotes", () => {
+    expect(setInText("jobs = { concurrency = 4, grace_s = 1 }", "jobs.concurrency", 8)).toBe(
+      "jobs = { concurrency = 8, grace_s = 1 }",
+    );
+    expect(setInText("jobs.concurrency = 4", "jobs.concurrency", 8)).toBe("jobs.concurrency = 8");
+    expect(setInText("[\"jobs\"]\n'concurrency'=4", "jobs.concurrency", 8)).toBe("[\"jobs\"]\n'concurrency'=8");
+  });
+
+  it("may have a value over several lines, with comments in it", () => {
+    const before = '[jobs]\nqueues = [\n  "a", # ]\n  "b]",\n] # end\ngrace_s = 1\n';
+    expect(setInText(before, "jobs.queues", ["c"])).toBe('[jobs]\nqueues = ["c"] # end\ngrace_s = 1\n');
+    const block = 'store = """\n[jobs]\nconcurrency = 1"""  # x\n[jobs]\nconcurrency = 2';
+    expect(setInText(block, "jobs.concurrency", 3)).toBe(block.replace("= 2", "= 3"));
+    expect(setInText("store = '''a''''' # x", "store", "b")).toBe('store = "b" # x');
+  });
+});
+
+describe("a key that is not there is added", () => {
+  it("to its section, after the last of its keys and as they are indented", () => {
+    const before = "[jobs]\n  concurrency = 4 # x\n\n# of the log\n[log]\n";
+    expect(setInText(before, "jobs.grace_s", 1)).toBe(
+      "[jobs]\n  concurrency = 4 # x\n  grace_s = 1\n\n# of the log\n[log]\n",
+    );
+    expect(setInText(before, "log.level", "info")).toBe(`${before}level = "info"\n`);
+  });
+
+  it("to an inline table, or beside other dotted names", () => {
+    expect(setInText("jobs = { grace_s = 1 } # x\n", "jobs.concurrency", 8)).toBe(
+      "jobs = { grace_s = 1, concurrency = 8 } # x\n",
+    );
+    expect(setInText("jobs = {}", "jobs.concurrency", 8)).toBe("jobs = { concurrency = 8 }");
+    expect(setInText("jobs.grace_s = 1\n[log]\n", "jobs.concurrency", 8)).toBe(
+      "jobs.grace_s = 1\njobs.concurrency = 8\n[log]\n",
+    );
+  });
+
+  it("in a new section at the end, also where the last line has no end", () => {
+    expect(setInText("", "jobs.grace_s", 1)).toBe("[jobs]\ngrace_s = 1\n");
+    expect(setInText("[log]\nlevel = 'info'", "jobs.grace_s", 1)).toBe(
+      "[log]\nlevel = 'info'\n\n[jobs]\ngrace_s = 1\n",
+    );
+    expect(setInText("[log]\r\n", "jobs.grace_s", 1)).toBe("[log]\r\n\r\n[jobs]\r\ngrace_s = 1\r\n");
+  });
+
+  it("without a section: above the first, below the words that the file begins with", () => {
+    expect(setInText("", "store", "sqlite:a")).toBe('store = "sqlite:a"\n');
+    expect(setInText("# jobs\n[jobs]\n", "store", "sqlite:a")).toBe('store = "sqlite:a"\n\n# jobs\n[jobs]\n');
+    expect(setInText("# The shop\n\n# jobs\n[jobs]\n", "store", "sqlite:a")).toBe(
+      '# The shop\n\nstore = "sqlite:a"\n\n# jobs\n[jobs]\n',
+    );
+    expect(setInText("\ufeff[jobs]\n", "store", "sqlite:a")).toBe('\ufeffstore = "sqlite:a"\n\n[jobs]\n');
+  });
+
+  it("not at all where its section is none", () => {
+    expect(setInText("jobs = 3", "jobs.grace_s", 1)).toBeNull();
+    expect(setInText("[[jobs]]", "jobs.grace_s", 1)).toBeNull();
+  });
+});
+
+describe("a key that is unset", () => {
+  it("goes with its line or lines", () => {
+    expect(unsetInText("[jobs]\ngrace_s = 1 # x\n# y\n", "jobs.grace_s")).toBe("[jobs]\n# y\n");
+    expect(unsetInText("[jobs]\nqueues = [\n 'a',\n]\ngrace_s = 1", "jobs.queues")).toBe("[jobs]\ngrace_s = 1");
+    expect(unsetInText("\ufeffstore = 'x'", "store")).toBe("\ufeff");
+  });
+
+  it("leaves an inline table in order", () => {
+    const text = "jobs = { grace_s = 1, concurrency = 2, max_retries = 3 }";
+    expect(unsetInText(text, "jobs.grace_s")).toBe("jobs = { concurrency = 2, max_retries = 3 }");
+    expect(unsetInText(text, "jobs.concurrency")).toBe("jobs = { grace_s = 1, max_retries = 3 }");
+    expect(unsetInText(text, "jobs.max_retries")).toBe("jobs = { grace_s = 1, concurrency = 2 }");
+    expect(unsetInText("jobs = { grace_s = 1, }", "jobs.grace_s")).toBe("jobs = {  }");
+  });
+});
+
+/** A value that the key allows. */
+function valueOf(name: KeyName): fc.Arbitrary<Value> {
+  const key = keyOf(name);
+  const text = fc
+    .string({ unit: "grapheme", minLength: 1, maxLength: 20 })
+    .filter((each) => !/\p{Cc}|^\s*$/u.test(each));
+  switch (key.kind) {
+    case "switch":
+      return fc.boolean();
+    case "count":
+      return fc.integer({ min: key.least, max: key.most });
+    case "number":
+      return fc.double({ min: key.least, max: key.most, noNaN: true });
+    case "choice":
+      return fc.constantFrom(...key.choices);
+    case "names":
+      return fc.array(text, { maxLength: 4 });
+    case "duration":
+      return fc.integer({ min: 60, max: 86_400 }).map((s) => `${s}s`);
+    case "jitter":
+      return fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constant("1s"));
+    case "text":
+    case "json":
+      return text;
+  }
+}
+
+const comment = fc.constantFrom("", "", " # x", '\t# [jobs] = "', "#'''", "# a = { b = [");
+const spaces = fc.constantFrom("", " ", "  ", "\t");
+
+/** A value as a person may write it. */
+function written(value: Value): fc.Arbitrary<string> {
+  if (typeof value === "object") {
+    return fc.array(comment, { minLength: value.length, maxLength: value.length }).map((comments) => {
+      const items = value.map((item, index) => `\n  ${tomlValue(item)},${comments[index]}`);
+      return items.length === 0 ? "[ ]" : `[${items.join("")}\n]`;
+    });
+  }
+  if (typeof value !== "string") return fc.constant(tomlValue(value));
+  const forms = [
+    tomlValue(value),
+    `"""${tomlValue(value).slice(1, -1)}"""`,
+    `"""\\\n   ${tomlValue(value).slice(1, -1)}"""`,
+  ];
+  // Leading spaces are lost after a line's end is escaped.
+  if (/^\s/.test(value)) forms.pop();
+  if (!value.includes("'")) forms.push(`'${value}'`, `'''${value}'''`);
+  return fc.constantFrom(...forms);
+}
+
+interface Scene {
+  text: string;
+  values: Map<KeyName, Value>;
+}
+
+/** A file with some keys in it, in sections, inline tables or under dotted names, with comments all over. */
+const scene: fc.Arbitrary<Scene> = fc
+  .record({
+    keys: fc.uniqueArray(fc.constantFrom(...KEY_NAMES), { maxLength: 12 }),
+    ending: fc.constantFrom("\n", "\r\n"),
+    lastEnds: fc.boolean(),
+    mark: fc.boolean(),
+  })
+  .chain(({ keys, ending, lastEnds, mark }) => {
+    const sections = new Map<string, KeyName[]>();
+    for (const key of keys) {
+      const section = key.includes(".") ? key.slice(0, key.indexOf(".")) : "";
+      sections.set(section, [...(sections.get(section) ?? []), key]);
+    }
+    const order = [...sections.keys()];
+    return fc
+      .record({
+        pairs: fc.tuple(
+          ...keys.map((key) =>
+            valueOf(key).chain((value) =>
+              fc.record({
+                key: fc.constant(key),
+                value: fc.constant(value),
+                text: written(value),
+                before: fc.constantFrom("", "# of a key\n", "\n", "\n# a\n\n"),
+                indent: spaces,
+                left: spaces,
+                right: spaces,
+                comment,
+                quoted: fc.boolean(),
+              }),
+            ),
+          ),
+        ),
+        styles: fc.tuple(...order.map(() => fc.constantFrom("section", "inline", "dotted"))),
+        shuffled: fc.shuffledSubarray(order, { minLength: order.length, maxLength: order.length }),
+        head: fc.constantFrom("", "# A file\n", "# A file\n\n", "\n\n"),
+      })
+      .map(({ pairs, styles, shuffled, head }) => {
+        const name = (pair: (typeof pairs)[number]): string => {
+          const own = pair.key.slice(pair.key.indexOf(".") + 1);
+          return pair.quoted ? JSON.stringify(own) : own;
+        };
+        const line = (pair: (typeof pairs)[number], prefix = ""): string =>
+          `${pair.before}${pair.indent}${prefix}${name(pair)}${pair.left}=${pair.right}${pair.text}${pair.comment}\n`;
+        let top = "";
+        let below = "";
+        for (const section of shuffled) {
+          const style = section === "" ? "dotted" : styles[order.indexOf(section)];
+          const own = pairs.filter((pair) => sections.get(section)?.includes(pair.key));
+          if (style === "section") below += `[${section}]\n${own.map((pair) => line(pair)).join("")}`;
+          else if (style === "dotted") top += own.map((pair) => line(pair, section && `${section}.`)).join("");
+          else
+            top += `${section} = {${own.map((pair) => ` ${name(pair)} = ${tomlValue(pair.value)}`).join(",")} } # x\n`;
+        }
+        const text = (head + top + below).replaceAll("\n", ending);
+        const cut = lastEnds || !text.endsWith(ending) ? text : text.slice(0, -ending.length);
+        return {
+          text: mark ? `\ufeff${cut}` : cut,
+          values: new Map(pairs.map(({ key, value }) => [key, value] as const)),
+        };
+      });
+  })
+  .filter(({ text }) => {
+    try {
+      parse(text);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+
+const change = fc.constantFrom(...KEY_NAMES).chain((key) => fc.tuple(fc.constant(key), valueOf(key)));
+
+/** How many lines of `before` are in `after` unchanged, from the top and from the bottom. */
+function untouched(before: readonly string[], after: readonly string[]): number {
+  let top = 0;
+  while (top < before.length && top < after.length && before[top] === after[top]) top++;
+  let bottom = 0;
+  const room = Math.min(before.length, after.length) - top;
+  while (bottom < room && before.at(-1 - bottom) === after.at(-1 - bottom)) bottom++;
+  return top + bottom;
+}
+
+describe("properties, over random files full of comments", () => {
+  const runs = { numRuns: 400 };
+
+  it("C-20 what is set is got, everything else stays what it was, and every untouched line is byte for byte the same", () => {
+    const cwd = folder();
+    const path = join(cwd, "holdfast.toml");
+    fc.assert(
+      fc.property(scene, change, ({ text, values }, [key, value]) => {
+        writeFileSync(path, text);
+        const pair = layoutOf(text).pairs.find((each) => each.path.join(".") === key);
+        setKey({ cwd, env: {} }, key, value);
+        const edited = readFileSync(path, "utf8");
+        const { values: after } = readConfig({ cwd, env: {} });
+        expect(after[key]).toEqual(value);
+        for (const [other, was] of values) if (other !== key) expect(after[other]).toEqual(was);
+        // Line ends included: a last line that had none is the same line with one.
+        const linesOf = (of: string): string[] =>
+          of
+            .replace(/^\ufeff/, "")
+            .replace(/[^\n]$/, `$&${of.includes("\r\n") ? "\r\n" : "\n"}`)
+            .split(/(?<=\n)/);
+        expect(edited.startsWith("\ufeff")).toBe(text.startsWith("\ufeff"));
+        const changed =
+          pair === undefined
+            ? // An inline table takes the key into its own line.
+              Number(layoutOf(text).pairs.some((each) => each.path.join(".") === key.split(".")[0] && key !== "store"))
+            : text.slice(pair.valueStart, pair.valueEnd).split("\n").length;
+        const lines = linesOf(text);
+        expect(untouched(lines, linesOf(edited))).toBeGreaterThanOrEqual(
+          lines.filter((line) => line !== "").length - changed,
+        );
+      }),
+      runs,
+    );
+  });
+
+  it("what is unset is gone, and everything else stays what it was", () => {
+    fc.assert(
+      fc.property(scene, ({ text, values }) => {
+        let edited = text;
+        for (const key of values.keys()) {
+          const next = unsetInText(edited, key);
+          expect(next, `${key} in ${edited}`).not.toBeNull();
+          edited = next ?? "";
+        }
+        expect(Object.values(parse(edited)).every((each) => Object.keys(each as object).length === 0)).toBe(true);
+        const comments = (of: string): number =>
+          of.split("\n").filter((line) => /^\s*# (?:of a key|a|A file)\r?$/.test(line)).length;
+        expect(comments(edited)).toBe(comments(text));
+      }),
+      runs,
+    );
+  });
+
+  it("setting what is there already with the same value changes nothing but the way it is written, and twice is once", () => {
+    fc.assert(
+      fc.property(scene, change, ({ text }, [key, value]) => {
+        const once = setInText(text, key, value);
+        expect(once).not.toBeNull();
+        expect(setInText(once ?? "", key, value)).toBe(once);
+      }),
+      runs,
+    );
+  });
+});
+
+describe("the file that is written", () => {
+  it("is the one in use, keeps its mode and is replaced as a whole", () => {
+    const cwd = folder({ "holdfast.toml": "[jobs]\n", "below/x": "" });
+    const path = join(cwd, "holdfast.toml");
+    chmodSync(path, 0o640);
+    const before = statSync(path).ino;
+    expect(setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).toBe(path);
+    expect(readFileSync(path, "utf8")).toBe("[jobs]\ngrace_s = 9\n");
+    expect(statSync(path).mode & 0o777).toBe(0o640);
+    expect(statSync(path).ino).not.toBe(before);
+    expect(readdirSync(cwd).toSorted()).toEqual(["below", "holdfast.toml"]);
+  });
+
+  it("is made where there is none: in the current folder, or where --config says", () => {
+    const cwd = folder();
+    expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toBe(join(cwd, "holdfast.toml"));
+    expect(setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).toBe(join(cwd, "other.toml"));
+    expect(readFileSync(join(cwd, "other.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
+  });
+
+  it("may be a link, which stays one", () => {
+    const cwd = folder({ "real/shared.toml": "" });
+    symlinkSync(join(cwd, "real/shared.toml"), join(cwd, "holdfast.toml"));
+    setKey({ cwd, env: {} }, "jobs.grace_s", 9);
+    expect(lstatSync(join(cwd, "holdfast.toml")).isSymbolicLink()).toBe(true);
+    expect(readFileSync(join(cwd, "real/shared.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
+  });
+
+  it("is left alone where it cannot be edited, or would not change", () => {
+    const cwd = folder({ "holdfast.toml": "jobs = 3\n" });
+    const path = join(cwd, "holdfast.toml");
+    expect(() => setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toThrow(InvalidConfig);
+    expect(readFileSync(path, "utf8")).toBe("jobs = 3\n");
+    writeFileSync(path, "[jobs]\ngrace_s = 9\n");
+    const before = statSync(path).ino;
+    setKey({ cwd, env: {} }, "jobs.grace_s", 9);
+    expect(statSync(path).ino).toBe(before);
+    expect(unsetKey({ cwd, env: {} }, "jobs.concurrency")).toBeNull();
+    expect(unsetKey({ cwd, env: {} }, "jobs.grace_s")).toBe(path);
+    expect(readFileSync(path, "utf8")).toBe("[jobs]\n");
+  });
+});

@@ -1,0 +1,368 @@
+import { join } from "node:path";
+import {
+  InvalidConfig,
+  isKey,
+  KEY_NAMES,
+  KEYS,
+  keyOf,
+  modulePath,
+  readConfig,
+  shownValue,
+  showSource,
+  toHoldfastOptions,
+  toWorkOptions,
+  variableOf,
+  type KeyName,
+} from "#src/config/index.js";
+import { DEFAULTS } from "#src/defaults.js";
+import { durationMs } from "#src/duration.js";
+import { readRetention } from "#src/engine/maintenance.js";
+import { readWorkOptions } from "#src/engine/worker.js";
+import { holdfast } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { folder, problemsOf, read } from "./scene.js";
+
+/** The keys of C-20 with the ends of their ranges. */
+const RANGES: readonly [KeyName, number, number][] = [
+  ["jobs.concurrency", 1, 64],
+  ["jobs.poll_interval_ms", 100, 60_000],
+  ["jobs.lease_duration_s", 30, 3_600],
+  ["jobs.max_retries", 0, 100],
+  ["jobs.scheduler_tick_s", 5, 3_600],
+  ["jobs.grace_s", 0, 3_600],
+  ["server.port", 0, 65_535],
+];
+const inSection = (name: KeyName, value: string | number | boolean): string => {
+  const [section, key] = name.split(".");
+  return `[${section}]\n${key} = ${value}\n`;
+};
+
+describe("C-20 values outside of their range are refused with the key's name, the value, its source and the range:", () => {
+  for (const [name, least, most] of RANGES) {
+    it(`${name} from ${least} to ${most}, in file and environment`, () => {
+      for (const right of [least, most]) {
+        expect(read(inSection(name, right)).values[name]).toBe(right);
+        expect(read(null, { env: { [variableOf(name)]: String(right) } }).values[name]).toBe(right);
+      }
+      for (const wrong of [least - 1, most + 1]) {
+        const range = `${wrong} is not a whole number from ${least} to ${most}`;
+        expect(problemsOf(inSection(name, wrong))).toEqual([`${name}: ${range} (holdfast.toml:2)`]);
+        const variable = variableOf(name);
+        expect(problemsOf(null, { env: { [variable]: String(wrong) } })).toEqual([`${name}: ${range} (${variable})`]);
+        const flags = { [name]: { name: "--some-flag", text: String(wrong) } };
+        expect(problemsOf(null, { flags })).toEqual([`${name}: ${range} (--some-flag)`]);
+      }
+    });
+  }
+
+  for (const name of ["jobs.enabled", "jobs.scheduler_enabled"] as const) {
+    it(`${name} is on or off`, () => {
+      for (const value of [true, false]) {
+        expect(read(inSection(name, value)).values[name]).toBe(value);
+        expect(read(null, { env: { [variableOf(name)]: String(value) } }).values[name]).toBe(value);
+      }
+      expect(problemsOf(inSection(name, '"yes"'))).toEqual([`${name}: "yes" is not true or false (holdfast.toml:2)`]);
+      expect(problemsOf(null, { env: { [variableOf(name)]: "maybe" } })).toEqual([
+        `${name}: "maybe" is not true or false (${variableOf(name)})`,
+      ]);
+    });
+  }
+
+  it("a number with a fraction, a text and a list are no whole numbers", () => {
+    for (const wrong of ["2.5", '"4"', "[4]", "nan", "inf", "2026-01-01"]) {
+      const [problem = ""] = problemsOf(inSection("jobs.concurrency", wrong));
+      expect(problem).toMatch(/^jobs\.concurrency: .* is not a whole number from 1 to 64 \(holdfast\.toml:2\)$/);
+    }
+    for (const wrong of ["4x", " ", "0x10", "4 "]) {
+      expect(problemsOf(null, { env: { HOLDFAST_JOBS_CONCURRENCY: wrong } })).toHaveLength(1);
+    }
+  });
+
+  it("durations have a unit, so that nobody mistakes milliseconds for seconds", () => {
+    expect(problemsOf("[retention]\ncompleted = 7\n")).toEqual([
+      'retention.completed: 7 is not a duration such as "30s", "2h" or "7d", or "forever" (holdfast.toml:2)',
+    ]);
+    expect(problemsOf('[auth]\nsession_ttl = "forever"\n')).toEqual([
+      'auth.session_ttl: "forever" is not a duration from 1m to 30d such as "30s", "2h" or "7d" (holdfast.toml:2)',
+    ]);
+    expect(problemsOf('[auth]\nsession_ttl = "31d"\n')).toHaveLength(1);
+    expect(read('[retention]\ncompleted = "1h 30m"\ndead = "forever"\n').values["retention.dead"]).toBe("forever");
+  });
+
+  it("jitter is a share or a duration", () => {
+    expect(read("[retry]\njitter = 0.5\n").values["retry.jitter"]).toBe(0.5);
+    expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "0.5" } }).values["retry.jitter"]).toBe(0.5);
+    expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "1s" } }).values["retry.jitter"]).toBe("1s");
+    expect(problemsOf("[retry]\njitter = 1.5\n")).toEqual([
+      'retry.jitter: 1.5 is not a share from 0 to 1 or a duration such as "1s" (holdfast.toml:2)',
+    ]);
+  });
+
+  it("choices and lists", () => {
+    expect(problemsOf('[log]\nlevel = "loud"\n')).toEqual([
+      'log.level: "loud" is not one of error, warn, info, silent (holdfast.toml:2)',
+    ]);
+    expect(problemsOf('[jobs]\nqueues = "mail"\n')).toHaveLength(1);
+    expect(problemsOf('[jobs]\nqueues = ["mail", 3]\n')).toHaveLength(1);
+    expect(read(null, { env: { HOLDFAST_JOBS_QUEUES: "mail, video" } }).values["jobs.queues"]).toEqual([
+      "mail",
+      "video",
+    ]);
+    expect(read(null, { env: { HOLDFAST_JOBS_QUEUES: '["a,b"]' } }).values["jobs.queues"]).toEqual(["a,b"]);
+  });
+});
+
+describe("all problems are told at once", () => {
+  it("from file, environment and flags together", () => {
+    const toml = `
+stor = "sqlite:x.db"
+[jobs]
+concurrency = 65
+max_retry = 3
+[servr]
+port = 1
+`;
+    const env = { HOLDFAST_JOBS_GRACE_S: "-1", HOLDFAST_STORE: "" };
+    const flags = { "server.port": { name: "--port", text: "70000" } };
+    expect(problemsOf(toml, { env, flags })).toEqual([
+      "stor is not a key; did you mean store? (holdfast.toml:2)",
+      "jobs.max_retry is not a key; did you mean jobs.max_retries? (holdfast.toml:5)",
+      "servr is not a key; did you mean server? (holdfast.toml:6)",
+      "store: is empty; unset the variable, or give it a value (HOLDFAST_STORE)",
+      "jobs.concurrency: 65 is not a whole number from 1 to 64 (holdfast.toml:4)",
+      "jobs.grace_s: -1 is not a whole number from 0 to 3600 (HOLDFAST_JOBS_GRACE_S)",
+      "server.port: 70000 is not a whole number from 0 to 65535 (--port)",
+    ]);
+  });
+
+  it("in one message, and as one sentence where there is one", () => {
+    const message = (toml: string): string => {
+      try {
+        read(toml);
+      } catch (error) {
+        if (error instanceof InvalidConfig) return error.message;
+      }
+      throw new Error("nothing was refused");
+    };
+    expect(message("[jobs]\nconcurrency = 0\n")).toMatch(/^jobs\.concurrency: 0 is not/);
+    expect(message("[jobs]\nconcurrency = 0\ngrace_s = -1\n")).toMatch(
+      /^the configuration has 2 problems:\n {2}jobs\.concurrency: .*\n {2}jobs\.grace_s: .*$/,
+    );
+  });
+});
+
+describe("names that are not known", () => {
+  it("are refused in the file, with the nearest", () => {
+    expect(problemsOf("[jobs]\nconcurency = 3\n")).toEqual([
+      "jobs.concurency is not a key; did you mean jobs.concurrency? (holdfast.toml:2)",
+    ]);
+    expect(problemsOf("concurrency = 3\n")).toEqual([
+      "concurrency is not a key; did you mean jobs.concurrency? (holdfast.toml:1)",
+    ]);
+    expect(problemsOf("[jobs]\nport = 3\n")).toEqual([
+      "jobs.port is not a key; did you mean server.port? (holdfast.toml:2)",
+    ]);
+    expect(problemsOf("[jobs]\nxyzzy = 3\n")).toEqual(["jobs.xyzzy is not a key (holdfast.toml:2)"]);
+    expect(problemsOf("jobs = 3\n")).toEqual([
+      "jobs: 3 is not a section; write [jobs] above its keys (holdfast.toml:1)",
+    ]);
+    expect(problemsOf("[[jobs]]\nconcurrency = 3\n")).toHaveLength(1);
+    expect(problemsOf("[jobs.concurrency]\nx = 3\n")).toEqual([
+      "jobs.concurrency: an object is not a whole number from 1 to 64 (holdfast.toml:1)",
+    ]);
+  });
+
+  it("are warned of in the environment, with the nearest", () => {
+    const env = { HOLDFAST_JOB_CONCURRENCY: "3", HOLDFAST_ZZZ: "1", HOLDFAST_URL: "http://x", PATH: "/bin" };
+    expect(read(null, { env }).warnings).toEqual([
+      "the variable HOLDFAST_JOB_CONCURRENCY sets nothing; did you mean HOLDFAST_JOBS_CONCURRENCY?",
+      "the variable HOLDFAST_ZZZ sets nothing",
+    ]);
+  });
+});
+
+describe("sources", () => {
+  it("C-20 flags count for more than variables, those for more than the file, and that for more than defaults", () => {
+    const toml = "[jobs]\nconcurrency = 2\ngrace_s = 2\nmax_retries = 2\n";
+    const env = { HOLDFAST_JOBS_CONCURRENCY: "3", HOLDFAST_JOBS_GRACE_S: "3" };
+    const flags = { "jobs.concurrency": { name: "--concurrency", text: "5" } };
+    const config = read(toml, { env, flags });
+    const told = (name: KeyName): [unknown, string] => [
+      config.values[name],
+      showSource(config.sources[name], config.cwd),
+    ];
+    expect(told("jobs.concurrency")).toEqual([5, "--concurrency"]);
+    expect(told("jobs.grace_s")).toEqual([3, "HOLDFAST_JOBS_GRACE_S"]);
+    expect(told("jobs.max_retries")).toEqual([2, "holdfast.toml:4"]);
+    expect(told("jobs.scheduler_tick_s")).toEqual([5, "default"]);
+  });
+
+  it("a wrong value is told also where another counts for more", () => {
+    expect(problemsOf("[jobs]\nconcurrency = 0\n", { env: { HOLDFAST_JOBS_CONCURRENCY: "3" } })).toHaveLength(1);
+  });
+
+  it("the line is that of the key, however the file is written", () => {
+    const lines = (toml: string): string => {
+      const config = read(toml);
+      return showSource(config.sources["jobs.concurrency"], config.cwd);
+    };
+    expect(lines('\ufeff# x\r\nstore = """\\\r\n  sqlite:a.db"""\r\njobs.concurrency = 3\r\n')).toBe("holdfast.toml:4");
+    expect(lines("jobs = { grace_s = 3,\n concurrency = 3 }\n")).toBe("holdfast.toml:2");
+    expect(lines('[ \'jobs\' ] # [jobs]\nqueues = [ # x\n \'a]\', "b\\"", \n]\n"concurrency" = 3')).toBe(
+      "holdfast.toml:5",
+    );
+  });
+});
+
+describe("the file", () => {
+  it("is the nearest: in the current folder or one above", () => {
+    const cwd = folder({ "holdfast.toml": "[jobs]\nconcurrency = 7\n", "a/b/c.txt": "", "a/x/holdfast.toml": "" });
+    expect(readConfig({ cwd: join(cwd, "a/b"), env: {} }).file).toBe(join(cwd, "holdfast.toml"));
+    expect(readConfig({ cwd: join(cwd, "a/x"), env: {} }).file).toBe(join(cwd, "a/x/holdfast.toml"));
+  });
+
+  it("is named by --config before HOLDFAST_CONFIG, and must then be there", () => {
+    const cwd = folder({ "one.toml": "[jobs]\nconcurrency = 1\n", "two.toml": "[jobs]\nconcurrency = 2\n" });
+    const env = { HOLDFAST_CONFIG: "two.toml" };
+    expect(readConfig({ cwd, env }).values["jobs.concurrency"]).toBe(2);
+    expect(readConfig({ cwd, env, file: "one.toml" }).values["jobs.concurrency"]).toBe(1);
+    expect(problemsOf(null, { cwd, file: "three.toml" })).toEqual([
+      "there is no file three.toml, which --config names",
+    ]);
+    expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "no/such.toml" } })).toEqual([
+      "there is no file no/such.toml, which HOLDFAST_CONFIG names",
+    ]);
+    expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "" } })).toHaveLength(1);
+  });
+
+  it("that is not TOML is refused with the place, and without the line, in which a password may stand", () => {
+    expect(problemsOf('[jobs]\nstore = "postgres://ada:secret@db/x\n')).toEqual([
+      "holdfast.toml:2:36 is not TOML: control characters are not allowed in strings",
+    ]);
+  });
+
+  it("that is a folder or not UTF-8 is refused", () => {
+    const cwd = folder({ "some/thing.txt": "" });
+    expect(problemsOf(null, { cwd, file: "some" })[0]).toMatch(/^some cannot be read: EISDIR/);
+  });
+});
+
+describe("secrets", () => {
+  const store = "postgres://ada:lovelace@db.example.com:5432/shop";
+  it("the password of a store is shown as ***, and is whole in the value", () => {
+    const config = read(`store = "${store}"\n`);
+    expect(config.values.store).toBe(store);
+    expect(shownValue(config, "store")).toBe("postgres://ada:***@db.example.com:5432/shop");
+  });
+
+  it("the password is hidden in problems, however odd the address", () => {
+    const odd = `postgres://ada:love@lace/x@db\u0007`;
+    const problems = problemsOf(null, { env: { HOLDFAST_STORE: odd } });
+    expect(problems.join()).not.toMatch(/love|lace/);
+    expect(problems.join()).toContain("postgres://ada:***@db");
+  });
+});
+
+describe("the table of keys", () => {
+  it("has defaults that its own kinds allow", () => {
+    for (const name of KEY_NAMES) {
+      const { default: value, kind } = keyOf(name);
+      if (value === null) continue;
+      const [section, key = section] = name.split(".");
+      const written = JSON.stringify(value);
+      const toml = name.includes(".") ? `[${section}]\n${key} = ${written}\n` : `${name} = ${written}\n`;
+      expect(read(toml).values[name], `${name} of kind ${kind}`).toEqual(value);
+    }
+  });
+
+  it("has variables whose names no two keys share", () => {
+    expect(new Set(KEY_NAMES.map(variableOf)).size).toBe(KEY_NAMES.length);
+    expect(variableOf("jobs.poll_interval_ms")).toBe("HOLDFAST_JOBS_POLL_INTERVAL_MS");
+    expect(isKey("toString")).toBe(false);
+  });
+
+  it("has the defaults of the library", () => {
+    const config = read(null);
+    expect(readWorkOptions(toWorkOptions(config) ?? {})).toEqual(readWorkOptions({}));
+    const { store, retry, retention, scheduler } = toHoldfastOptions(config);
+    expect(store).toBe(`sqlite:${join(config.cwd, "holdfast.db")}`);
+    expect(retry.maxAttempts).toBe(DEFAULTS.maxAttempts);
+    const { base, factor, max, jitter } = KEYS_OF_RETRY;
+    expect({ base: durationMs(base, ""), factor, max: durationMs(max, ""), jitter }).toEqual(DEFAULTS.backoff);
+    expect(readRetention(retention)).toEqual(readRetention({}));
+    expect(scheduler).toEqual({ tick: DEFAULTS.schedule.tickMs });
+  });
+});
+const KEYS_OF_RETRY = {
+  base: KEYS["retry.base"].default,
+  factor: KEYS["retry.factor"].default,
+  max: KEYS["retry.max"].default,
+  jitter: KEYS["retry.jitter"].default,
+};
+
+describe("what the library makes of it", () => {
+  it("every key reaches the options of client and worker", async () => {
+    const toml = `
+store = "sqlite:data/jobs.db"
+[jobs]
+concurrency = 8
+poll_interval_ms = 250
+lease_duration_s = 60
+max_retries = 0
+scheduler_tick_s = 10
+grace_s = 0
+queues = ["mail"]
+module = "src/jobs.ts"
+[retry]
+base = "1s"
+factor = 3
+max = "1m"
+jitter = "2s"
+[retention]
+completed = "1d"
+dead = "forever"
+cancelled = "0s"
+`;
+    const config = read(toml);
+    expect(toWorkOptions(config)).toEqual({ concurrency: 8, poll: 250, lease: 60_000, grace: 0, queues: ["mail"] });
+    expect(toHoldfastOptions(config)).toEqual({
+      store: `sqlite:${join(config.cwd, "data/jobs.db")}`,
+      retry: { maxAttempts: 1, backoff: { base: "1s", factor: 3, max: "1m", jitter: "2s" } },
+      retention: { completed: "1d", dead: false, cancelled: "0s" },
+      scheduler: { tick: 10_000 },
+    });
+    expect(modulePath(config)).toBe(join(config.cwd, "src/jobs.ts"));
+    const hf = await holdfast({ ...toHoldfastOptions(config), logger: false });
+    await hf.close();
+  });
+
+  it("C-16 enabled = false starts neither worker nor scheduler", () => {
+    const config = read("[jobs]\nenabled = false\n");
+    expect(toWorkOptions(config)).toBeNull();
+    expect(toHoldfastOptions(config).scheduler).toBe(false);
+    expect(toHoldfastOptions(read("[jobs]\nscheduler_enabled = false\n")).scheduler).toBe(false);
+  });
+
+  it("a path is relative to the file that it stands in, and to the current folder from elsewhere", () => {
+    const top = folder({ "holdfast.toml": 'store = "sqlite:a.db"\n[jobs]\nmodule = "jobs.ts"\n', "below/x": "" });
+    const cwd = join(top, "below");
+    const inFile = readConfig({ cwd, env: {} });
+    expect(toHoldfastOptions(inFile).store).toBe(`sqlite:${join(top, "a.db")}`);
+    expect(modulePath(inFile)).toBe(join(top, "jobs.ts"));
+    const elsewhere = readConfig({ cwd, env: { HOLDFAST_STORE: "sqlite:b.db", HOLDFAST_JOBS_MODULE: "x.ts" } });
+    expect(toHoldfastOptions(elsewhere).store).toBe(`sqlite:${join(cwd, "b.db")}`);
+    expect(modulePath(elsewhere)).toBe(join(cwd, "x.ts"));
+  });
+
+  it("addresses that are no relative files stay as they are", () => {
+    for (const store of [
+      "sqlite::memory:",
+      "sqlite:/var/a.db",
+      "sqlite:///var/a.db",
+      "postgres://x/y",
+      "dynamodb://t",
+    ]) {
+      expect(toHoldfastOptions(read(null, { env: { HOLDFAST_STORE: store } })).store).toBe(store);
+    }
+  });
+});

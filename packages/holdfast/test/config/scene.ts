@@ -1,0 +1,33 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { InvalidConfig, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
+import { onTestFinished } from "vitest";
+
+/** A folder that is deleted when the test ends, with these files in it. */
+export function folder(files: Readonly<Record<string, string>> = {}): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-config-")));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true });
+    writeFileSync(join(path, name), text);
+  }
+  return path;
+}
+
+/** The configuration of a folder whose holdfast.toml has this text. */
+export function read(toml: string | null, more: Partial<ConfigPlace> = {}): Config {
+  const cwd = folder(toml === null ? {} : { "holdfast.toml": toml });
+  return readConfig({ cwd, env: {}, ...more });
+}
+
+/** What is wrong with it, each a sentence. */
+export function problemsOf(toml: string | null, more: Partial<ConfigPlace> = {}): readonly string[] {
+  try {
+    read(toml, more);
+  } catch (error) {
+    if (error instanceof InvalidConfig) return error.problems;
+    throw error;
+  }
+  throw new Error("nothing was refused");
+}
