@@ -11,7 +11,7 @@ export const KEYS = {
     kind: "text",
     default: "sqlite:holdfast.db",
     secret: true,
-    says: "Where jobs are kept: sqlite:<file>, postgres://… or dynamodb://<table>.",
+    says: "Where jobs are kept, such as sqlite:jobs.db, postgres://… or dynamodb://jobs.",
   },
   "jobs.enabled": { kind: "switch", default: true, says: "Off: no worker and no scheduler is started by any command." },
   "jobs.concurrency": { kind: "count", least: 1, most: 64, default: 4, says: "Handlers at once in a worker." },

@@ -165,15 +165,9 @@ export function describe(kind: Kind): string {
 }
 
 function describeDuration({ least, most, forever }: { least?: string; most?: string; forever?: true }): string {
-  const range =
-    least === undefined
-      ? most === undefined
-        ? ""
-        : ` up to ${most}`
-      : most === undefined
-        ? ` of at least ${least}`
-        : ` from ${least} to ${most}`;
-  return `a duration${range} such as "30s", "2h" or "7d"${forever === true ? ', or "forever"' : ""}`;
+  if (least !== undefined && most !== undefined) return `a duration from ${least} to ${most}`;
+  const bound = least === undefined ? (most === undefined ? "" : ` up to ${most}`) : ` of at least ${least}`;
+  return `a duration${bound} such as "30s", "2h" or "7d"${forever === true ? ', or "forever"' : ""}`;
 }
 
 /** A value as a message shows it, short. */

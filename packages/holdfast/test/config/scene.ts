@@ -2,12 +2,18 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { InvalidConfig, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
-import { onTestFinished } from "vitest";
+import { afterAll } from "vitest";
 
-/** A folder that is deleted when the test ends, with these files in it. */
+// Not by test: those that run beside each other would not know whose is whose.
+const made: string[] = [];
+afterAll(() => {
+  for (const path of made) rmSync(path, { recursive: true, force: true });
+});
+
+/** A folder that is deleted when the tests are over, with these files in it. */
 export function folder(files: Readonly<Record<string, string>> = {}): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-config-")));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  made.push(path);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true });
     writeFileSync(join(path, name), text);

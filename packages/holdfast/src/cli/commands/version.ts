@@ -1,0 +1,9 @@
+import { command, type Command } from "../command.js";
+
+export const versionCommand: Command = command({
+  name: "version",
+  summary: "Shows the version.",
+  run({ output, version }) {
+    output.answer({ version }, (page) => page.line(version));
+  },
+});

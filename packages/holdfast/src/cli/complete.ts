@@ -1,0 +1,76 @@
+import { flagsOf, type Argument, type Command, type Flag } from "./command.js";
+import { findCommand, flagNamed, takesNext } from "./parse.js";
+
+/** Something that the word under the cursor can become. */
+export interface Candidate {
+  readonly word: string;
+  readonly says: string;
+}
+
+/** The shell shall complete names of files. */
+export const FILES: Candidate = { word: ":files", says: "" };
+
+/** What the last of the words can become; it may be empty. The words are those after `holdfast`. */
+export function completionsOf(root: Command, words: readonly string[]): Candidate[] {
+  const { before, current } = atCursor(words);
+  const { command, path, rest } = findCommand(root, before);
+  const flags = flagsOf(command, path.length === 0);
+  const startsRight = ({ word }: Candidate): boolean => word === FILES.word || word.startsWith(current);
+
+  const last = before.at(-1) ?? "";
+  if (!before.includes("--")) {
+    const open = takesNext(last, flags) ? flagNamed(last, flags) : undefined;
+    if (open !== undefined) return valuesOf(open.flag).filter(startsRight);
+    const inline = /^(?<flag>--[^=]+=)/.exec(current)?.groups?.["flag"];
+    if (inline !== undefined) {
+      const named = flagNamed(inline, flags);
+      const values = named === undefined ? [] : valuesOf(named.flag);
+      return values.map(({ word, says }) => ({ word: `${inline}${word}`, says })).filter(startsRight);
+    }
+    if (current.startsWith("-")) {
+      const given = new Set(rest.map((word) => flagNamed(word, flags)?.name));
+      return Object.entries(flags)
+        .filter(([name, { repeated }]) => repeated === true || !given.has(name))
+        .map(([name, { says }]) => ({ word: `--${name}`, says }))
+        .filter(startsRight);
+    }
+  }
+  if (command.run === null) {
+    return command.commands.map(({ name, summary }) => ({ word: name, says: summary })).filter(startsRight);
+  }
+  return argumentValues(command, rest).filter(startsRight);
+}
+
+/** bash takes `--state=dead` for three words. */
+function atCursor(words: readonly string[]): { before: readonly string[]; current: string } {
+  const current = words.at(-1) ?? "";
+  const before = words.slice(0, -1);
+  if (current === "=" && before.at(-1)?.startsWith("--") === true) return { before, current: "" };
+  const joined: string[] = [];
+  for (const [at, word] of before.entries()) {
+    const isSign = word === "=" && before[at - 1]?.startsWith("--") === true;
+    if (isSign && at === before.length - 1) continue;
+    joined.push(word);
+  }
+  return { before: joined, current };
+}
+
+function valuesOf(of: Flag | Argument): Candidate[] {
+  if (of.complete === "files") return [FILES];
+  const words = of.complete ?? (of.kind === "choice" ? of.choices : []);
+  return words.map((word) => ({ word, says: "" }));
+}
+
+function argumentValues(command: Command, rest: readonly string[]): Candidate[] {
+  const flags = flagsOf(command, false);
+  let given = 0;
+  for (let at = 0; at < rest.length; at++) {
+    const word = rest[at] ?? "";
+    if (word === "--") continue;
+    if (takesNext(word, flags)) at++;
+    else if (!/^-./.test(word)) given++;
+  }
+  const args = Object.values(command.arguments);
+  const argument = args[given] ?? (args.at(-1)?.repeated === true ? args.at(-1) : undefined);
+  return argument === undefined ? [] : valuesOf(argument);
+}

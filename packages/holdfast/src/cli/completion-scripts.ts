@@ -1,0 +1,64 @@
+/** The shells that completion is there for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+/** A shell that completion is there for. */
+export type Shell = (typeof SHELLS)[number];
+
+/**
+ * What a shell runs to complete. The scripts ask the command itself, so that they are always those of the version
+ * that is installed.
+ */
+export function completionScript(shell: Shell): string {
+  return SCRIPTS[shell];
+}
+
+const SCRIPTS: Readonly<Record<Shell, string>> = {
+  bash: `# Completion of holdfast for bash. In ~/.bashrc: source <(holdfast completion bash)
+_holdfast() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == ":files" ]]; then
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}")
+    else
+      COMPREPLY+=("\${line%%$'\\t'*}")
+    fi
+  done < <("\${COMP_WORDS[0]}" __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _holdfast holdfast`,
+
+  zsh: `#compdef holdfast
+# Completion of holdfast for zsh. In ~/.zshrc, after compinit: source <(holdfast completion zsh)
+_holdfast() {
+  local line word
+  local -a candidates
+  for line in "\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    if [[ $line == ":files" ]]; then
+      _files
+      return
+    fi
+    word="\${line%%$'\\t'*}"
+    [[ -n $word ]] && candidates+=("\${word//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  _describe holdfast candidates
+}
+if [[ "\${funcstack[1]}" == "_holdfast" ]]; then
+  _holdfast
+else
+  compdef _holdfast holdfast
+fi`,
+
+  fish: `# Completion of holdfast for fish. Once: holdfast completion fish > ~/.config/fish/completions/holdfast.fish
+function __holdfast_complete
+  set -l current (commandline -ct)
+  set -l before (commandline -opc)
+  set -e before[1]
+  for line in (holdfast __complete $before "$current" 2>/dev/null)
+    if test "$line" = ":files"
+      __fish_complete_path "$current"
+    else
+      printf '%s\\n' $line
+    end
+  end
+end
+complete -c holdfast -f -a '(__holdfast_complete)'`,
+};

@@ -1,0 +1,195 @@
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import nodeModule, { createRequire, register } from "node:module";
+import { dirname, extname, join, posix, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import type { Holdfast } from "../engine/holdfast.js";
+import type { JobType } from "../job.js";
+import { Failure } from "./failure.js";
+
+/** What a jobs module brings. */
+export interface JobsModule {
+  /** Its whole path. */
+  readonly path: string;
+  readonly jobs: readonly JobType[];
+  /** Called once with the client before it works: to define schedules, say. */
+  readonly setup: ((hf: Holdfast) => unknown) | null;
+}
+
+const TYPESCRIPT = [".ts", ".mts"];
+const ENDINGS = [...TYPESCRIPT, ".js", ".mjs"];
+
+/**
+ * Loads a module with job types, in TypeScript or JavaScript. Every export counts that is a job type, or a list or record
+ * of them; an exported function `setup` is kept. The module gets the same `holdfast` as this command, so that its errors
+ * are known here.
+ */
+export async function loadJobs(given: string, cwd: string = process.cwd()): Promise<JobsModule> {
+  const path = resolve(cwd, given);
+  refuseFile(path, given);
+  const exported = await load(path, given);
+  const jobs = jobsIn(exported, given);
+  const { setup } = exported;
+  if (setup !== undefined && typeof setup !== "function") {
+    throw new Failure(`setup in ${given} is not a function`, { hint: "export function setup(hf) { … }" });
+  }
+  if (jobs.length === 0) {
+    const names = Object.keys(exported);
+    throw new Failure(`there is no job in ${given}: it exports ${names.length === 0 ? "nothing" : names.join(", ")}`, {
+      hint: "export what job({ … }) returned, by any name",
+    });
+  }
+  return { path, jobs, setup: (setup as JobsModule["setup"] | undefined) ?? null };
+}
+
+function refuseFile(path: string, given: string): void {
+  const file = statSync(path, { throwIfNoEntry: false });
+  if (file === undefined) {
+    const near = ENDINGS.map((ending) => `${given}${ending}`).find((name) => existsSync(resolve(dirname(path), name)));
+    throw new Failure(`there is no file ${given}`, near === undefined ? {} : { hint: `there is ${near}` });
+  }
+  if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "name the module itself" });
+  if (!ENDINGS.includes(extname(path))) {
+    throw new Failure(`${given} is not a module of jobs`, { hint: `its name must end in ${ENDINGS.join(", ")}` });
+  }
+}
+
+type Exports = Readonly<Record<string, unknown>>;
+
+/** Node loads what it can, with whatever loader is active; TypeScript that is beyond it goes to jiti. */
+async function load(path: string, given: string): Promise<Exports> {
+  if (findsOtherCopy(path)) shareThisCopy();
+  try {
+    try {
+      return (await import(pathToFileURL(path).href)) as Exports;
+    } catch (error) {
+      if (!isTypeScript(path) || !isBeyondNode(error)) throw error;
+    }
+    return await loadByJiti(path);
+  } catch (error) {
+    const why = (error instanceof Error ? error.message || error.name : String(error)).trim().replaceAll(/\s+/g, " ");
+    throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
+      cause: error,
+      hint: "--verbose shows where it fails",
+    });
+  }
+}
+
+function isTypeScript(path: string): boolean {
+  return TYPESCRIPT.includes(extname(path));
+}
+
+/** Told while the module was linked: none of its code has run. */
+const BEYOND_NODE: ReadonlySet<unknown> = new Set([
+  "ERR_UNKNOWN_FILE_EXTENSION",
+  "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
+  "ERR_INVALID_TYPESCRIPT_SYNTAX",
+  "ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING",
+  // `./other.js` where there is `other.ts`, or a path of tsconfig.json.
+  "ERR_MODULE_NOT_FOUND",
+  "ERR_UNSUPPORTED_DIR_IMPORT",
+]);
+function isBeyondNode(error: unknown): boolean {
+  return BEYOND_NODE.has((error as { code?: unknown } | null)?.code);
+}
+
+/** This package, whose entry points a module shall get. */
+const HOME = join(dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** Would Node give the module another copy of Holdfast than this? The command may be installed elsewhere. */
+function findsOtherCopy(path: string): boolean {
+  try {
+    const found = createRequire(path).resolve("holdfast/package.json");
+    return realpathSync(dirname(found)) !== realpathSync(HOME);
+  } catch {
+    // It finds none: only with ours it will work.
+    return true;
+  }
+}
+
+let shared = false;
+
+/** Whoever imports `holdfast` from now on, in this process, gets this copy. */
+function shareThisCopy(): void {
+  if (shared) return;
+  shared = true;
+  const points = Object.fromEntries(
+    Object.entries(entryPoints()).map(([name, file]) => [name, pathToFileURL(file).href]),
+  );
+  const { registerHooks } = nodeModule as unknown as { registerHooks?: (hooks: object) => void };
+  if (registerHooks === undefined) return register(HOOK, { data: points });
+  type Next = (specifier: string, context: unknown) => unknown;
+  registerHooks({
+    resolve(specifier: string, context: unknown, next: Next) {
+      const url = points[specifier];
+      return url === undefined ? next(specifier, context) : { url, shortCircuit: true };
+    },
+  });
+}
+
+/** The same for a Node that has no hooks in its own thread yet. */
+const HOOK = `data:text/javascript,${encodeURIComponent(`
+let points;
+export const initialize = (data) => { points = data; };
+export const resolve = (specifier, context, next) =>
+  Object.hasOwn(points, specifier) ? { url: points[specifier], shortCircuit: true } : next(specifier, context);
+`)}`;
+
+async function loadByJiti(path: string): Promise<Exports> {
+  const { createJiti } = await import("jiti");
+  const jiti = createJiti(pathToFileURL(path).href, {
+    alias: entryPoints(),
+    tsconfigPaths: true,
+    sourceMaps: true,
+    interopDefault: false,
+    // Kept in a folder that others may be able to write to.
+    fsCache: false,
+  });
+  return jiti.import<Exports>(path);
+}
+
+/** The file of each entry point of this package: `holdfast`, `holdfast/sqlite` and so on. */
+function entryPoints(): Record<string, string> {
+  const manifest = JSON.parse(readFileSync(join(HOME, "package.json"), "utf8")) as {
+    exports: Record<string, string | { default: string }>;
+  };
+  return Object.fromEntries(
+    Object.entries(manifest.exports).map(([name, entry]) => [
+      posix.join("holdfast", name),
+      join(HOME, typeof entry === "string" ? entry : entry.default),
+    ]),
+  );
+}
+
+function jobsIn(exported: Exports, given: string): JobType[] {
+  const byType = new Map<string, { job: JobType; name: string }>();
+  const look = (value: unknown, name: string, depth: number): void => {
+    if (isJobType(value)) {
+      const known = byType.get(value.type);
+      if (known === undefined) byType.set(value.type, { job: value, name });
+      else if (known.job !== value) {
+        throw new Failure(
+          `${known.name} and ${name} in ${given} are two jobs of the type ${JSON.stringify(value.type)}`,
+          {
+            hint: "give one of them another type",
+          },
+        );
+      }
+      return;
+    }
+    if (typeof value !== "object" || value === null || depth === 0) return;
+    for (const [key, inner] of Object.entries(value)) look(inner, `${name}.${key}`, depth - 1);
+  };
+  for (const [name, value] of Object.entries(exported)) look(value, name, 2);
+  return [...byType.values()].map(({ job }) => job);
+}
+
+/** What `job()` made, of this copy of the package or another. */
+function isJobType(value: unknown): value is JobType {
+  const type = value as Partial<JobType> | null;
+  return (
+    typeof type === "object" &&
+    typeof type?.type === "string" &&
+    typeof type.run === "function" &&
+    typeof type.backoff === "function"
+  );
+}

@@ -1,0 +1,14 @@
+import { readFileSync } from "node:fs";
+import { commands } from "./commands/index.js";
+import type { Program } from "./command.js";
+
+/** The command `holdfast`, with all of its commands. */
+export function program(): Program {
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return {
+    name: "holdfast",
+    summary: "Holdfast: a job queue and scheduler on SQLite, PostgreSQL and DynamoDB.",
+    version: (JSON.parse(manifest) as { version: string }).version,
+    commands,
+  };
+}

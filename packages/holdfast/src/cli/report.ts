@@ -1,0 +1,37 @@
+import { HoldfastError } from "../errors.js";
+import { Failure } from "./failure.js";
+import { coloured, paint } from "./style.js";
+import { cleanBlock } from "./text.js";
+
+/** An error as people read it: a sentence, a hint, and with `verbose` where it comes from. */
+export function errorText(error: unknown, { colours, verbose }: { colours: boolean; verbose: boolean }): string {
+  const label = (text: string, colour: "red" | "cyan"): string => coloured(text, paint(text, colour), colours);
+  const lines = [`${label("error:", "red")} ${cleanBlock(sentenceOf(error))}`];
+  const hint = hintOf(error, verbose);
+  if (hint !== null) lines.push(`${label("hint:", "cyan")} ${cleanBlock(hint)}`);
+  if (verbose) lines.push(...stacksOf(error));
+  return `${lines.join("\n")}\n`;
+}
+
+/** What happened. Errors of Node may have a code and no words. */
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.message !== "") return error.message;
+  const { code } = error as { code?: unknown };
+  const [inner] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
+  return inner === undefined ? (typeof code === "string" ? code : error.name) : sentenceOf(inner);
+}
+
+function hintOf(error: unknown, verbose: boolean): string | null {
+  if (error instanceof Failure) return error.hint;
+  // Ours say themselves what to do.
+  return error instanceof HoldfastError || verbose ? null : "--verbose shows where it comes from";
+}
+
+function stacksOf(error: unknown): string[] {
+  const stacks: string[] = [];
+  for (let at: unknown = error; at instanceof Error && stacks.length < 5; at = at.cause) {
+    stacks.push(`${stacks.length === 0 ? "" : "caused by: "}${cleanBlock(at.stack ?? at.message)}`);
+  }
+  return stacks;
+}

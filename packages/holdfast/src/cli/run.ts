@@ -1,0 +1,160 @@
+import { readConfig, InvalidConfig, type Config } from "../config/index.js";
+import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
+import { completionsOf } from "./complete.js";
+import { confirm } from "./confirm.js";
+import { BadUsage, EXIT, Interrupted } from "./failure.js";
+import { showHelp } from "./help.js";
+import { createOutput, type Output, type Sink } from "./output.js";
+import { parseCall, type Call } from "./parse.js";
+import { errorText } from "./report.js";
+import { readAll } from "./stdin.js";
+import { showsColours } from "./style.js";
+
+type Stream = NodeJS.WriteStream & { fd?: number };
+
+/** What a call of the command has to do with the world. `process` is one. */
+export interface World {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: Stream;
+  readonly stderr: Stream;
+  cwd(): string;
+  on(name: "SIGINT" | "SIGTERM", listener: () => void): unknown;
+  off(name: "SIGINT" | "SIGTERM", listener: () => void): unknown;
+  exit(code: number): void;
+}
+
+/** Signals that come within this are one: npm passes on what the terminal has sent to the process already. */
+const SAME_SIGNAL_MS = 1_000;
+
+/** Runs one call of the command to its end. Answers the exit code; throws nothing. */
+export async function run(program: Program, world: World): Promise<number> {
+  const root = rootOf(program);
+  const words = world.argv.slice(2);
+  const gone = new AbortController();
+  const stdout = sinkOf(world.stdout, () => gone.abort());
+  const stderr = sinkOf(world.stderr, () => {});
+  if (words[0] === "__complete") {
+    const lines = completionsOf(root, words.slice(1)).map(({ word, says }) =>
+      says === "" ? word : `${word}\t${says}`,
+    );
+    if (lines.length > 0) stdout.write(`${lines.join("\n")}\n`);
+    return EXIT.done;
+  }
+  // Before the call is understood, its errors must look right already.
+  const colour = words.includes("--no-color") ? false : words.includes("--color") ? true : undefined;
+  const colours = (sink: Sink): boolean =>
+    showsColours({ flag: colour, env: world.env, terminal: sink.cells() !== null });
+  const verbose = words.includes("--verbose");
+  const stopping = new AbortController();
+  const stopListening = onSignals(world, stopping);
+  try {
+    const call = parseCall(root, words);
+    const output = createOutput({
+      stdout,
+      stderr,
+      json: call.flags["json"] === true,
+      colours: { stdout: colours(stdout), stderr: colours(stderr) },
+      gone: gone.signal,
+      now: () => performance.now(),
+    });
+    const ending = await perform(call, { program, root, world, output, signal: stopping.signal });
+    return ending ?? interruption(stopping.signal) ?? EXIT.done;
+  } catch (error) {
+    const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
+    if (interrupted !== null) {
+      // The shell's prompt would stand behind the ^C.
+      if (stderr.cells() !== null) stderr.write("\n");
+      return interrupted;
+    }
+    stderr.write(errorText(error, { colours: colours(stderr), verbose }));
+    return error instanceof BadUsage || error instanceof InvalidConfig ? EXIT.badUsage : EXIT.failed;
+  } finally {
+    stopListening();
+  }
+}
+
+interface Surroundings {
+  program: Program;
+  root: Command;
+  world: World;
+  output: Output;
+  signal: AbortSignal;
+}
+
+async function perform(call: Call, { program, root, world, output, signal }: Surroundings): Promise<Ending> {
+  const { version } = program;
+  if (call.flags["help"] === true) return showHelp(output, root, call.path, call.command);
+  if (call.flags["version"] === true) {
+    output.answer({ version }, (page) => page.line(version));
+    return undefined;
+  }
+  const { run: runCommand } = call.command;
+  if (runCommand === null) return undefined;
+  const cwd = world.cwd();
+  const file = call.flags["config"] as string | undefined;
+  let config: Config | null = null;
+  const context: Context = {
+    get config() {
+      if (config === null) {
+        config = readConfig({ cwd, env: world.env, file, flags: call.keyFlags });
+        for (const warning of config.warnings) output.warn(warning);
+      }
+      return config;
+    },
+    output,
+    signal,
+    env: world.env,
+    cwd,
+    configFile: file,
+    version,
+    root,
+    confirm: (question, yes) => confirm(question, yes, { stdin: world.stdin, stderr: world.stderr, signal }),
+    readInput: (mostBytes) => readAll(world.stdin, mostBytes),
+  };
+  // A flag that sets a key must be right, whether the command comes to look at that key or not.
+  if (Object.keys(call.keyFlags).length > 0) void context.config;
+  return runCommand(context, { flags: call.flags as never, args: call.args as never });
+}
+
+/** Writes until nobody reads any more. What is written after that is lost, and nothing else happens. */
+function sinkOf(stream: Stream, onGone: () => void): Sink {
+  let open = true;
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    open = false;
+    if (error.code === "EPIPE" || error.code === "EIO") onGone();
+    else throw error;
+  });
+  return {
+    write(text) {
+      if (open) stream.write(text);
+    },
+    cells: () => (stream.isTTY ? (stream.columns ?? 80) : null),
+  };
+}
+
+function interruption(signal: AbortSignal): number | null {
+  const reason: unknown = signal.reason;
+  return signal.aborted && reason instanceof Interrupted ? EXIT[reason.signal] : null;
+}
+
+/** The first signal asks the command to end; another ends the process. */
+function onSignals(world: World, stopping: AbortController): () => void {
+  let first: number | null = null;
+  const listenTo = (name: "SIGINT" | "SIGTERM"): (() => void) => {
+    const listener = (): void => {
+      const now = performance.now();
+      if (first === null) {
+        first = now;
+        stopping.abort(new Interrupted(name));
+      } else if (now - first >= SAME_SIGNAL_MS) world.exit(EXIT[name]);
+    };
+    world.on(name, listener);
+    return () => void world.off(name, listener);
+  };
+  const offs = [listenTo("SIGINT"), listenTo("SIGTERM")];
+  return () => {
+    for (const off of offs) off();
+  };
+}

@@ -1,0 +1,80 @@
+/**
+ * Text for a terminal. What a job says may come from anywhere: no character of it may move the cursor, change a title, or
+ * turn the direction of reading. Such characters are shown as what they are.
+ */
+
+// C0 and C1 controls, marks that turn the direction of text, and ends of lines that only some terminals know.
+const UNSAFE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
+
+/** One line without anything that a terminal would act on. */
+export function clean(text: string): string {
+  return text.replaceAll(/\r?\n|\t/g, " ").replaceAll(UNSAFE, escaped);
+}
+
+/** Like {@link clean}, with its lines. */
+export function cleanBlock(text: string): string {
+  return text
+    .split(/\r?\n/)
+    .map((line) => line.replaceAll("\t", "  ").replaceAll(UNSAFE, escaped))
+    .join("\n");
+}
+
+function escaped(character: string): string {
+  const code = character.charCodeAt(0);
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+}
+
+/** JSON that is safe to print: what JSON allows and terminals act on is escaped, which changes no value. */
+export function jsonText(value: unknown, indent: number): string {
+  const text = JSON.stringify(value, null, indent) ?? "null";
+  return text.replaceAll(/[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+// Blocks of East Asian scripts, fullwidth forms and pictures that terminals draw two cells wide.
+const WIDE =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1aff0}-\u{1b2ff}\u{1f200}-\u{1f251}\u{20000}-\u{3fffd}]|^\p{Emoji_Presentation}|\ufe0f/u;
+const NOTHING = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
+
+/** How many cells a clean text takes. */
+export function widthOf(text: string): number {
+  if (/^[\u0020-\u007e]*$/.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) width += cellsOf(segment);
+  return width;
+}
+
+function cellsOf(grapheme: string): number {
+  if (NOTHING.test(grapheme)) return 0;
+  return WIDE.test(grapheme) ? 2 : 1;
+}
+
+/** A clean text in at most so many cells; what is cut off is shown by `…`. */
+export function cut(text: string, cells: number): string {
+  if (widthOf(text) <= cells) return text;
+  if (cells < 1) return "";
+  let kept = "";
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) {
+    width += cellsOf(segment);
+    if (width > cells - 1) break;
+    kept += segment;
+  }
+  return `${kept}…`;
+}
+
+/** Words in lines of at most so many cells; a longer word has a line of its own. */
+export function wrap(text: string, cells: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (line !== "" && widthOf(longer) > cells) {
+      lines.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return [...lines, line];
+}

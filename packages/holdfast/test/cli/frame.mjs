@@ -1,0 +1,113 @@
+// A program on the frame of the command, with commands that do what tests need.
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { command, group, keyFlag, YES } from "../../dist/cli/command.js";
+import { run } from "../../dist/cli/run.js";
+import { paint } from "../../dist/cli/style.js";
+import { toWorkOptions } from "../../dist/config/index.js";
+
+const job = {
+  id: "01890a5d-ac96-774b-bcce-b302099a8057",
+  error:
+    "\u001b]0;owned\u0007\u001b[31mred\u001b[0m\nnext\u009b2J 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字",
+};
+
+const commands = [
+  command({
+    name: "show",
+    summary: "Shows a job that somebody else has written.",
+    run({ output }) {
+      output.answer({ jobs: [job] }, (page) => {
+        page.table([{ title: "Id", whole: true }, { title: "Error" }], [[job.id, paint(job.error, "red")]]);
+        page.fields([["error", job.error]]);
+        page.block(job.error);
+      });
+    },
+  }),
+  command({
+    name: "destroy",
+    summary: "Destroys.",
+    flags: { yes: YES },
+    async run({ output, confirm }, { flags }) {
+      await confirm("Destroy it all?", flags.yes);
+      output.answer({ destroyed: true }, (page) => page.line("destroyed"));
+    },
+  }),
+  command({
+    name: "wait",
+    summary: "Waits to be stopped.",
+    flags: {
+      ignore: { kind: "switch", says: "Takes no notice." },
+      drain: { kind: "switch", says: "Ends well when it is asked to." },
+    },
+    async run({ output, signal }, { flags }) {
+      output.event({ ready: true }, (page) => page.line("ready"));
+      try {
+        await sleep(60_000, undefined, { signal: flags.ignore ? undefined : signal });
+      } catch (error) {
+        if (!flags.drain) throw error;
+        output.note("drained");
+        return 0;
+      }
+      return undefined;
+    },
+  }),
+  command({
+    name: "lines",
+    summary: "Prints many lines, then works on.",
+    async run({ output }) {
+      output.answer(null, (page) => {
+        for (let n = 0; n < 200_000; n++) page.line(`line ${n}`);
+      });
+      // More than any pipe holds: it cannot have been written before the reader went.
+      if (!output.gone.aborted) await once(output.gone, "abort");
+      output.note("gone, and done");
+    },
+  }),
+  command({
+    name: "boom",
+    summary: "Fails in a way that nobody expected.",
+    run() {
+      throw new Error("it went wrong", { cause: new TypeError("deep down") });
+    },
+  }),
+  command({
+    name: "work",
+    summary: "Has flags of all kinds.",
+    arguments: { module: { kind: "text", optional: true, complete: "files", says: "The module." } },
+    flags: {
+      concurrency: keyFlag("jobs.concurrency"),
+      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, says: "Only these." },
+      priority: { kind: "count", least: -100, most: 100, default: 0, short: "p", says: "How soon." },
+      input: { kind: "json", says: "The input." },
+    },
+    run({ config, output }, { flags, args }) {
+      const work = toWorkOptions(config);
+      const { state, priority, input } = flags;
+      output.answer({ work, state, priority, input: input ?? null, module: args.module ?? null }, (page) =>
+        page.line(work === null ? "nothing is started: jobs.enabled is off" : `works on ${work.concurrency}`),
+      );
+    },
+  }),
+  command({
+    name: "count",
+    summary: "Takes its time.",
+    run({ output }) {
+      const progress = output.progress("counting", 4_000);
+      progress.update(4_000);
+      progress.end();
+      output.answer({ counted: 4_000 }, (page) => page.line("counted"));
+    },
+  }),
+  command({
+    name: "echo",
+    summary: "Says what it reads.",
+    async run({ output, readInput }) {
+      const input = await readInput(100);
+      output.answer({ input }, (page) => page.line(input));
+    },
+  }),
+  group({ name: "deep", summary: "A group.", commands: [command({ name: "er", summary: "Deeper.", run() {} })] }),
+];
+
+process.exitCode = await run({ name: "frame", summary: "For tests.", version: "1.2.3", commands }, process);

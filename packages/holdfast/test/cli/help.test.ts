@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { rootOf, type Command } from "#src/cli/command.js";
+import { helpText } from "#src/cli/help.js";
+import { parseCall } from "#src/cli/parse.js";
+import { program } from "#src/cli/program.js";
+import { referenceText } from "#src/cli/reference.js";
+import { widthOf } from "#src/cli/text.js";
+import { describe, expect, it } from "vitest";
+
+const root = rootOf(program());
+function* walk(command: Command, path: string[]): Generator<{ command: Command; path: string[] }> {
+  yield { command, path };
+  for (const each of command.commands) yield* walk(each, [...path, each.name]);
+}
+const all = [...walk(root, [])];
+
+describe("the help of every command", () => {
+  for (const { command, path } of all) {
+    it(`${["holdfast", ...path].join(" ")}: fits into 80 columns, has whole sentences and examples that can be typed`, () => {
+      const lines = helpText(root, path, command).split("\n");
+      expect(lines.filter((line) => widthOf(line) > 80)).toEqual([]);
+      const sentences = [
+        command.summary,
+        ...(command.about === undefined ? [] : [command.about]),
+        ...[...Object.values(command.flags), ...Object.values(command.arguments)].map(({ says }) => says),
+      ];
+      for (const sentence of sentences) expect(sentence).toMatch(/^[A-Z].*\.$/s);
+      for (const { line } of command.examples) expect(parseCall(root, line.split(" ")).command).toBe(command);
+    });
+  }
+
+  it("is the reference, to the letter; node scripts/cli-reference.mjs writes it", () => {
+    const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/cli.md"), "utf8");
+    expect(page).toBe(referenceText(root));
+  });
+});

@@ -1,0 +1,194 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "#src/cli/failure.js";
+import { loadJobs } from "#src/cli/load-module.js";
+import { holdfast, InvalidOption, NotRetryable } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { folder } from "../config/scene.js";
+import { run } from "./scene.js";
+
+const PACKAGE = join(import.meta.dirname, "../..");
+const REPOSITORY = join(PACKAGE, "../..");
+
+/** A project with these files, which has this copy of Holdfast installed, or another, or none. */
+function project(files: Readonly<Record<string, string>>, installed: "this" | "another" | "none" = "this"): string {
+  const cwd = folder({ "package.json": '{ "type": "module" }', ...files });
+  mkdirSync(join(cwd, "node_modules"));
+  for (const name of ["zod", "better-sqlite3"]) {
+    symlinkSync(join(REPOSITORY, "node_modules", name), join(cwd, "node_modules", name));
+  }
+  if (installed === "this") symlinkSync(PACKAGE, join(cwd, "node_modules/holdfast"));
+  if (installed === "another") {
+    const other = join(cwd, "node_modules/holdfast");
+    mkdirSync(other);
+    writeFileSync(join(other, "package.json"), '{ "name": "holdfast", "type": "module", "exports": "./index.js" }');
+    writeFileSync(
+      join(other, "index.js"),
+      "export class NotRetryable extends Error {}\nexport const job = (x) => x;\n",
+    );
+  }
+  return cwd;
+}
+
+const TYPED = `
+import { job, NotRetryable } from "holdfast";
+import { openSqlite } from "holdfast/sqlite";
+import { z } from "zod";
+import { greeting } from "./greeting.js";
+import { shout } from "@lib/shout";
+import { Plain } from "./plain.js";
+enum Tone { Loud = 1 }
+if (Plain !== NotRetryable) throw new Error("there are two copies");
+interface Person { name: string }
+const input = z.object({ name: z.string() });
+await Promise.resolve();
+export const greet = job({
+  type: "greet",
+  input,
+  run: ({ input }): string => shout(greeting(input as Person) + Tone.Loud),
+});
+export const refuse = job({ type: "refuse", run(): never { throw new NotRetryable("never"); } });
+export const Known = NotRetryable;
+export const folder: string = import.meta.dirname;
+export { openSqlite };
+export default [greet, refuse];
+`;
+const BESIDE = {
+  "src/plain.js": 'export { NotRetryable as Plain } from "holdfast";\n',
+  "src/greeting.ts": "export const greeting = (person: { name: string }): string => `hello ${person.name}`;\n",
+  "src/lib/shout.ts": "export const shout = (text: string): string => text.toUpperCase();\n",
+  "tsconfig.json": '{ "compilerOptions": { "paths": { "@lib/*": ["./src/lib/*"] } } }',
+};
+
+describe("a module in TypeScript", () => {
+  for (const installed of ["this", "another", "none"] as const) {
+    it(`is loaded as it is, with the command's own holdfast, where ${installed} is installed`, async () => {
+      const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE }, installed);
+      const { jobs, path, setup } = await loadJobs("src/jobs.ts", cwd);
+      expect(jobs.map(({ type }) => type)).toEqual(["greet", "refuse"]);
+      expect(path).toBe(join(cwd, "src/jobs.ts"));
+      expect(setup).toBeNull();
+
+      const hf = await holdfast({ store: "sqlite::memory:", jobs, logger: false });
+      const [greet, refuse] = jobs as [never, never];
+      const greeted = await hf.enqueue(greet, { name: "ada" });
+      const refused = await hf.enqueue(refuse);
+      await hf.drain();
+      expect((await hf.get(greeted.id))?.output).toBe("HELLO ADA1");
+      // Known as NotRetryable by instanceof, or it would wait for its retry.
+      expect(await hf.get(refused.id)).toMatchObject({ state: "dead", attempt: 1 });
+      await hf.close();
+    });
+  }
+
+  it("has the very classes of this process", async () => {
+    const text =
+      'import { job, NotRetryable } from "holdfast";\nexport const a = job({ type: "a", run: (): void => { throw new NotRetryable("x"); } });\n';
+    const { jobs } = await loadJobs("jobs.mts", project({ "jobs.mts": text }, "none"));
+    expect(() => jobs[0]?.run({} as never)).toThrow(NotRetryable);
+  });
+});
+
+describe("a module in JavaScript", () => {
+  const text =
+    'import { job, NotRetryable } from "holdfast";\nexport const a = job({ type: "a", run() { throw new NotRetryable("x"); } });\n';
+  for (const installed of ["this", "another", "none"] as const) {
+    it(`has the command's own holdfast, where ${installed} is installed`, async () => {
+      for (const name of ["jobs.js", "jobs.mjs"]) {
+        const { jobs } = await loadJobs(name, project({ [name]: text }, installed));
+        expect(() => jobs[0]?.run({} as never)).toThrow(NotRetryable);
+      }
+    });
+  }
+});
+
+describe("what counts as jobs", () => {
+  const load = async (body: string): Promise<Awaited<ReturnType<typeof loadJobs>>> => {
+    const head = 'import { job } from "holdfast";\nconst make = (type) => job({ type, run() {} });\n';
+    return loadJobs("jobs.mjs", project({ "jobs.mjs": head + body }));
+  };
+  const typesOf = async (body: string): Promise<string[]> => (await load(body)).jobs.map(({ type }) => type);
+
+  it("exports of any name, lists and records of them, and the default", async () => {
+    expect(await typesOf('export const a = make("a"), b = make("b"); export const other = 3, nothing = null;')).toEqual(
+      ["a", "b"],
+    );
+    expect(await typesOf('export const all = [make("a"), make("b")];')).toEqual(["a", "b"]);
+    expect(await typesOf('export const all = { a: make("a"), "b-c": make("b") };')).toEqual(["a", "b"]);
+    expect(await typesOf('export default make("a");')).toEqual(["a"]);
+    expect(await typesOf('export default { jobs: [make("a")] };')).toEqual(["a"]);
+  });
+
+  it("each once, however often it is exported", async () => {
+    expect(await typesOf('export const a = make("a"); export const again = a; export default [a];')).toEqual(["a"]);
+  });
+
+  it("a function setup is kept, for schedules", async () => {
+    const { setup, jobs } = await load(
+      'export const a = make("a"); export const setup = (hf) => hf.schedule("s", { job: a, every: "1h" });',
+    );
+    const hf = await holdfast({ store: "sqlite::memory:", jobs, logger: false });
+    await setup?.(hf);
+    expect((await hf.schedules.list()).schedules.map(({ name }) => name)).toEqual(["s"]);
+    await hf.close();
+  });
+
+  const refusal = async (loading: Promise<unknown>): Promise<Failure> => {
+    const error: unknown = await loading.then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    expect(error).toBeInstanceOf(Failure);
+    return error as Failure;
+  };
+
+  it("two jobs of one type are refused by their names", async () => {
+    expect((await refusal(load('export const a = make("x"); export const list = [make("x")];'))).message).toBe(
+      'a and list.0 in jobs.mjs are two jobs of the type "x"',
+    );
+  });
+
+  it("no job in it, a setup that is none, no file, a folder and another kind of file are told in a sentence", async () => {
+    const cwd = project({ "jobs.ts": "", "src/x.json": "{}" });
+    expect((await refusal(load("export const a = 1; export function b() {}"))).message).toBe(
+      "there is no job in jobs.mjs: it exports a, b",
+    );
+    expect((await refusal(load('export const a = make("a"); export const setup = 3;'))).message).toBe(
+      "setup in jobs.mjs is not a function",
+    );
+    expect((await refusal(loadJobs("jobs.ts", cwd))).message).toBe("there is no job in jobs.ts: it exports nothing");
+    expect(await refusal(loadJobs("jobs", cwd))).toMatchObject({
+      message: "there is no file jobs",
+      hint: "there is jobs.ts",
+    });
+    expect((await refusal(loadJobs("none.ts", cwd))).message).toBe("there is no file none.ts");
+    expect((await refusal(loadJobs("src", cwd))).message).toBe("src is not a file");
+    expect((await refusal(loadJobs("src/x.json", cwd))).message).toBe("src/x.json is not a module of jobs");
+  });
+
+  it("a module that throws, is no TypeScript or imports what is not there is told with the cause", async () => {
+    const cwd = project({
+      "throws.ts": 'const x: number = 1;\nthrow new Error("no database\\nhere");\nexport { x };\n',
+      "syntax.ts": "export const x: = 1;\n",
+      "missing.ts": 'import { x } from "./nowhere.js";\nexport const y: number = x;\n',
+      "wrong.ts": 'import { job } from "holdfast";\nexport const a = job({ type: "", run() {} } as never);\n',
+    });
+    const throwing = await refusal(loadJobs("throws.ts", cwd));
+    expect(throwing.message).toBe("throws.ts cannot be loaded: no database here");
+    expect((throwing.cause as Error).stack).toMatch(/throws\.ts:2/);
+    expect((await refusal(loadJobs("syntax.ts", cwd))).message).toMatch(/^syntax\.ts cannot be loaded: .*1:1\d/);
+    expect((await refusal(loadJobs("missing.ts", cwd))).message).toMatch(/^missing\.ts cannot be loaded: .*nowhere/);
+    expect((await refusal(loadJobs("wrong.ts", cwd))).cause).toBeInstanceOf(InvalidOption);
+  });
+});
+
+describe("a plain process, without the loaders of a test runner", () => {
+  it("loads TypeScript too", async () => {
+    const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE });
+    const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/load-module.js"))};
+const { jobs } = await loadJobs("src/jobs.ts");
+console.log(jobs.map(({ type }) => type).join());\n`;
+    writeFileSync(join(cwd, "load.mjs"), script);
+    expect(await run(join(cwd, "load.mjs"), [], { cwd })).toEqual({ code: 0, stdout: "greet,refuse\n", stderr: "" });
+  });
+});

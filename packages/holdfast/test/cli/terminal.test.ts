@@ -1,0 +1,59 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, it } from "vitest";
+import { widthOf } from "#src/cli/text.js";
+import { FRAME, plainEnv } from "./scene.js";
+
+// `script` of util-linux runs a command on a terminal of its own.
+const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
+
+/** Runs the frame on a terminal. `answer` is typed once `asked` is shown. */
+async function onTerminal(
+  args: string,
+  { env = {}, asked, answer }: { env?: Record<string, string>; asked?: string; answer?: string } = {},
+): Promise<{ code: number | null; shown: string }> {
+  const line = `stty cols 60 -echo; exec ${process.execPath} ${FRAME} ${args}`;
+  const child = spawn("script", ["-qefc", line, "/dev/null"], { env: plainEnv({ TERM: "xterm", ...env }) });
+  let shown = "";
+  let typed = false;
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    shown += text;
+    if (asked === undefined || typed || !shown.includes(asked)) return;
+    typed = true;
+    child.stdin.write(answer ?? "");
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, shown: shown.replaceAll("\r\n", "\n") };
+}
+
+describe.skipIf(!hasTerminal)("on a terminal", () => {
+  it("there are colours, and tables fit", async () => {
+    const { shown } = await onTerminal("show");
+    expect(shown).toContain("\u001b[31m");
+    // oxlint-disable-next-line no-control-regex -- colours
+    const lines = shown.replaceAll(/\u001b\[\d+m/g, "").split("\n");
+    expect(lines[1]).toMatch(/^01890a5d-ac96-774b-bcce-b302099a8057 {2}\\x1b\]0;owned.*…$/);
+    expect(widthOf(lines[1] ?? "")).toBeLessThanOrEqual(60);
+    expect(shown).not.toContain("\u001b]0;");
+    expect((await onTerminal("show", { env: { NO_COLOR: "1" } })).shown).not.toContain("\u001b");
+  });
+
+  it("a question is asked before what destroys, and anything but yes is no", async () => {
+    const asked = "Destroy it all? [y/N]";
+    const yes = await onTerminal("destroy", { asked, answer: "y\n" });
+    expect(yes.code).toBe(0);
+    expect(yes.shown).toContain("destroyed");
+    for (const answer of ["\n", "n\n", "yesterday\n", "\u0004"]) {
+      const no = await onTerminal("destroy", { asked, answer, env: { NO_COLOR: "1" } });
+      expect(no.code).toBe(1);
+      expect(no.shown).toContain("error: nothing was done");
+    }
+    const stopped = await onTerminal("destroy", { asked, answer: "\u0003" });
+    expect(stopped.code).toBe(130);
+  });
+
+  it("progress ends as a line", async () => {
+    const { shown } = await onTerminal("count", { env: { NO_COLOR: "1" } });
+    expect(shown).toContain("counting 4,000 of 4,000 (100 %)\ncounted\n");
+  });
+});

@@ -1,0 +1,126 @@
+import { tableLines } from "#src/cli/table.js";
+import { paint, showsColours } from "#src/cli/style.js";
+import { clean, cleanBlock, cut, jsonText, widthOf, wrap } from "#src/cli/text.js";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+const anything = fc.string({ unit: "binary", maxLength: 60 });
+// oxlint-disable-next-line no-control-regex -- just what must not be there
+const ACTS = /[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
+
+describe("text of jobs", () => {
+  it("is shown without what a terminal acts on", () => {
+    expect(clean("\u001b[31mred\u001b[0m")).toBe("\\x1b[31mred\\x1b[0m");
+    expect(clean("a\tb\r\nc\nd")).toBe("a b c d");
+    expect(clean("\u009b2J\u007f")).toBe("\\x9b2J\\x7f");
+    expect(clean("user\u202etxt.exe")).toBe("user\\u202etxt.exe");
+    expect(clean("half \ud83d")).toBe("half \\ud83d");
+    expect(cleanBlock("a\n\tb\u0007")).toBe("a\n  b\\x07");
+  });
+
+  it("never acts, whatever it is, as text or as JSON", () => {
+    fc.assert(
+      fc.property(anything, (text) => {
+        expect(ACTS.test(clean(text))).toBe(false);
+        expect(ACTS.test(cleanBlock(text).replaceAll("\n", ""))).toBe(false);
+        const json = jsonText({ text }, 2);
+        expect(ACTS.test(json.replaceAll("\n", ""))).toBe(false);
+        expect(JSON.parse(json)).toEqual({ text });
+      }),
+    );
+  });
+
+  it("is measured in cells", () => {
+    expect(widthOf("plain")).toBe(5);
+    expect(widthOf("漢字")).toBe(4);
+    expect(widthOf("é")).toBe(1);
+    expect(widthOf("e\u0301")).toBe(1);
+    expect(widthOf("한글")).toBe(4);
+    expect(widthOf("👩‍👩‍👧‍👦")).toBe(2);
+    expect(widthOf("✔️")).toBe(2);
+    expect(widthOf("ａ")).toBe(2);
+    expect(widthOf("\u200b")).toBe(0);
+  });
+
+  it("is cut between characters, with a sign", () => {
+    expect(cut("abcdef", 6)).toBe("abcdef");
+    expect(cut("abcdef", 5)).toBe("abcd…");
+    expect(cut("漢字漢字", 5)).toBe("漢字…");
+    expect(cut("漢字漢字", 4)).toBe("漢…");
+    expect(cut("👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 3)).toBe("👩‍👩‍👧‍👦…");
+    expect(cut("abc", 0)).toBe("");
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", maxLength: 40 }), fc.nat(30), (text, cells) => {
+        expect(widthOf(cut(clean(text), cells))).toBeLessThanOrEqual(cells);
+      }),
+    );
+  });
+
+  it("is wrapped between words", () => {
+    expect(wrap("one two three", 7)).toEqual(["one two", "three"]);
+    expect(wrap("extraordinary", 5)).toEqual(["extraordinary"]);
+    expect(wrap("", 5)).toEqual([""]);
+  });
+});
+
+describe("tables", () => {
+  const columns = [{ title: "Id", whole: true as const }, { title: "What" }, { title: "N", align: "right" as const }];
+  const rows = [
+    ["id-1", "short", "1"],
+    ["id-2", "a text that is rather long", "1000"],
+  ];
+
+  it("are as wide as what is in them", () => {
+    expect(tableLines(columns, rows, { cells: null, colours: false })).toEqual([
+      "Id    What                           N",
+      "id-1  short                          1",
+      "id-2  a text that is rather long  1000",
+    ]);
+  });
+
+  it("are cut to the terminal where they may be", () => {
+    const lines = tableLines(columns, rows, { cells: 24, colours: false });
+    expect(lines).toEqual(["Id    What             N", "id-1  short            1", "id-2  a text that…  1000"]);
+  });
+
+  it("are never wider than the terminal while there is something to cut, whatever is in them", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(anything, anything, anything), { maxLength: 6 }),
+        fc.integer({ min: 30, max: 90 }),
+        (cells, width) => {
+          const free = [{ title: "A" }, { title: "B" }, { title: "C" }];
+          for (const line of tableLines(free, cells, { cells: width, colours: false })) {
+            expect(widthOf(line)).toBeLessThanOrEqual(width);
+            expect(ACTS.test(line)).toBe(false);
+          }
+        },
+      ),
+    );
+  });
+
+  it("have colours around the text only, so that columns stand", () => {
+    const [, line = ""] = tableLines([{ title: "State" }, { title: "X" }], [[paint("dead", "red"), "y"]], {
+      cells: null,
+      colours: true,
+    });
+    expect(line).toBe("\u001b[31mdead\u001b[39m   y");
+  });
+});
+
+describe("colours", () => {
+  const choose = (env: Record<string, string>, terminal: boolean, flag?: boolean): boolean =>
+    showsColours({ env, terminal, flag });
+  it("are shown on a terminal only, unless a variable or flag says otherwise", () => {
+    expect(choose({}, true)).toBe(true);
+    expect(choose({}, false)).toBe(false);
+    expect(choose({ NO_COLOR: "1" }, true)).toBe(false);
+    expect(choose({ NO_COLOR: "" }, true)).toBe(true);
+    expect(choose({ TERM: "dumb" }, true)).toBe(false);
+    expect(choose({ FORCE_COLOR: "1" }, false)).toBe(true);
+    expect(choose({ FORCE_COLOR: "0" }, true)).toBe(false);
+    expect(choose({ FORCE_COLOR: "1", NO_COLOR: "1" }, false)).toBe(true);
+    expect(choose({ FORCE_COLOR: "1" }, true, false)).toBe(false);
+    expect(choose({ NO_COLOR: "1" }, false, true)).toBe(true);
+  });
+});
