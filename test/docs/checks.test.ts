@@ -68,9 +68,28 @@ describe("a mistake in a document is found", () => {
     ["npm publish", "none of the commands"],
     ["npm install left-pad", "left-pad"],
     ["npm run nonsense", "no script nonsense"],
+    ["npx holdfast confg list", "there is no command"],
+    ["holdfast config set 'jobs.concurrency'", "needs <value>"],
   ])("the command %s", async (line, problem) => {
     const [block] = documentWith("~~~sh", "npm install holdfast zod", "npm test -- retry", line, "~~~").blocks;
     await expect(check(block)).rejects.toThrow(problem);
+  });
+
+  it("a configuration that would be refused", async () => {
+    const [good, bad] = documentWith("~~~toml\n[jobs]\ngrace_s = 3\n~~~", "~~~toml\n[jobs]\ngrace_s = -3\n~~~").blocks;
+    await check(good);
+    await expect(check(bad)).rejects.toThrow("jobs.grace_s: -3 is not");
+  });
+
+  it("commands that print something else, with the file before them", async () => {
+    const commands = ["<!-- output -->", "~~~sh", "npx holdfast config get jobs.grace_s # now", "~~~"];
+    const { blocks } = documentWith("~~~toml", "[jobs]", "grace_s = 3", "~~~", ...commands, "~~~text", "3", "~~~");
+    const [previous, block, right] = blocks;
+    const around = { programs, previous, next: right };
+    if (block === undefined || right === undefined) throw new Error("there are no such blocks");
+    await checkBlock(block, around);
+    await expect(checkBlock(block, { ...around, next: { ...right, text: "4" } })).rejects.toThrow('"4" is not printed');
+    await expect(checkBlock({ ...block, text: "npm test" }, around)).rejects.toThrow("only calls of holdfast");
   });
 
   it("broken JSON", async () => {
@@ -94,7 +113,7 @@ describe("a mistake in a document is found", () => {
 
   it("an output marker out of place", async () => {
     const [block] = documentWith("<!-- output -->", "", "~~~text", "~~~").blocks;
-    await expect(check(block)).rejects.toThrow("belongs before a ts block");
+    await expect(check(block)).rejects.toThrow("belongs before a ts or sh block");
   });
 
   it("a block that is never closed", () => {

@@ -1,9 +1,12 @@
 import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
-import { problemOf } from "./commands.js";
+import { callOf, problemOf } from "./commands.js";
 import type { Databases } from "./databases.js";
 import { readDocument, ROOT, type Block, type Link } from "./documents.js";
-import { runSql, type Programs } from "./programs.js";
+import { readConfig } from "../../packages/holdfast/dist/config/index.js";
+import { runCommands, runSql, type Programs } from "./programs.js";
 import { asksForTable, type Tables } from "./tables.js";
 
 const PROGRAM_MS = 20_000;
@@ -12,6 +15,8 @@ const PROGRAM_MS = 20_000;
 interface Surroundings {
   programs: Programs;
   next: Block | undefined;
+  /** The block before it: the file that commands find. */
+  previous?: Block | undefined;
   databases?: Databases;
   tables?: Tables;
   limitMs?: number;
@@ -23,6 +28,7 @@ const CHECKS: Readonly<
 > = {
   ts: { title: "ts compiles and runs", check: checkProgram },
   sh: { title: "sh has commands that exist", check: checkShell },
+  toml: { title: "toml is a configuration", check: checkConfig },
   json: { title: "json can be parsed", check: ({ text }) => void JSON.parse(text) },
   sql: { title: "sql runs on a migrated database", check: checkSql },
   text: { title: "text is free", check: () => {} },
@@ -37,8 +43,8 @@ export async function checkBlock(block: Block, around: Surroundings): Promise<vo
   if (known === undefined) {
     throw new Error(`the language "${block.language}" is none of ${Object.keys(CHECKS).join(", ")}`);
   }
-  if (block.tellsOutput && block.language !== "ts") {
-    throw new Error("<!-- output --> belongs before a ts block; the text block after that is its output");
+  if (block.tellsOutput && !["ts", "sh"].includes(block.language)) {
+    throw new Error("<!-- output --> belongs before a ts or sh block; the text block after that is its output");
   }
   await known.check(block, around);
 }
@@ -53,7 +59,11 @@ async function checkProgram(block: Block, { programs, next, databases, tables, l
     ...(tables !== undefined && asksForTable(block) && tables.variables()),
   };
   const output = await programs.run(block, limitMs ?? PROGRAM_MS, variables);
-  if (!block.tellsOutput) return;
+  if (block.tellsOutput) mustTell(output, next);
+}
+
+/** Every line of the block is in the output, in its order. */
+function mustTell(output: string, next: Block | undefined): void {
   if (next?.language !== "text") throw new Error("no text block with its output follows");
   let from = 0;
   for (const [index, line] of next.text.split("\n").entries()) {
@@ -70,10 +80,25 @@ async function checkSql(block: Block, { databases }: Surroundings): Promise<void
   await databases.withJobs((client) => client.query(block.text));
 }
 
-function checkShell({ text }: Block): void {
-  const problems = text.split("\n").map((line) => (line.trim() === "" ? null : problemOf(line)));
-  const found = problems.filter((problem) => problem !== null);
-  if (found.length > 0) throw new Error(found.join("\n"));
+/** With `<!-- output -->` it is run, where there is nothing but calls of `holdfast`. */
+async function checkShell(block: Block, { previous, next }: Surroundings): Promise<void> {
+  const lines = block.text.split("\n").filter((line) => line.trim() !== "");
+  const problems = lines.map(problemOf).filter((problem) => problem !== null);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  if (!block.tellsOutput) return;
+  const calls = lines.map(callOf).filter((call) => call !== null);
+  if (calls.length < lines.length) throw new Error("only calls of holdfast can be run for their output");
+  mustTell(await runCommands(block, calls, previous?.language === "toml" ? previous.text : ""), next);
+}
+
+async function checkConfig({ text }: Block): Promise<void> {
+  const cwd = await mkdtemp(join(tmpdir(), "holdfast-docs-"));
+  try {
+    await writeFile(join(cwd, "holdfast.toml"), text);
+    readConfig({ cwd, env: {} });
+  } finally {
+    await rm(cwd, { recursive: true, force: true });
+  }
 }
 
 export function isRelative({ target }: Link): boolean {

@@ -1,5 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { rootOf } from "../../packages/holdfast/dist/cli/command.js";
+import { parseCall } from "../../packages/holdfast/dist/cli/parse.js";
+import { program } from "../../packages/holdfast/dist/cli/program.js";
 import { ROOT } from "./documents.js";
 
 interface Manifest {
@@ -26,11 +29,24 @@ const packages = new Set([
   ),
 ]);
 
+const holdfast = rootOf(program());
+
+/** The words after `holdfast` or `npx holdfast`; null if the line calls something else. A comment at its end is none. */
+export function callOf(line: string): string[] | null {
+  const words = [...line.replace(/\s#.*$/, "").matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    ([, single, double, bare]) => single ?? double ?? bare ?? "",
+  );
+  const at = words[0] === "npx" ? 1 : 0;
+  return words[at] === "holdfast" ? words.slice(at + 1) : null;
+}
+
 /** What is wrong with a line of shell; null if a reader can type it. */
 export function problemOf(line: string): string | null {
-  const [program = "", verb = "", ...rest] = line.trim().split(/\s+/);
-  if (["node", "cd"].includes(program) || (program === "git" && verb === "clone")) return null;
-  if (program !== "npm") return `"${line}" is none of the commands that documents may use`;
+  const call = callOf(line);
+  if (call !== null) return problemOfCall(call);
+  const [name = "", verb = "", ...rest] = line.trim().split(/\s+/);
+  if (["node", "cd"].includes(name) || (name === "git" && verb === "clone")) return null;
+  if (name !== "npm") return `"${line}" is none of the commands that documents may use`;
   switch (verb) {
     case "install": {
       const missing = rest.filter((word) => !word.startsWith("-")).find((name) => !packages.has(name));
@@ -45,5 +61,15 @@ export function problemOf(line: string): string | null {
       return scripts.has(rest[0] ?? "") ? null : `package.json has no script ${rest[0]}`;
     default:
       return `"npm ${verb}" is none of the commands that documents may use`;
+  }
+}
+
+/** The command itself says what it does not know. */
+function problemOfCall(call: readonly string[]): string | null {
+  try {
+    parseCall(holdfast, call);
+    return null;
+  } catch (error) {
+    return (error as Error).message;
   }
 }

@@ -26,7 +26,7 @@ describe.concurrent("every block", () => {
       it(`${titleOf(block)}`, ({ skip }) => {
         const reason = tables.reasonAgainst(block);
         if (reason !== null) skip(reason);
-        return checkBlock(block, { programs, databases, tables, next: blocks[index + 1] });
+        return checkBlock(block, { programs, databases, tables, previous: blocks[index - 1], next: blocks[index + 1] });
       });
     }
   }

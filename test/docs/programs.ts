@@ -85,6 +85,17 @@ export async function runSql(block: Block): Promise<void> {
   await inEmptyFolder((cwd) => mustEnd(block, [script, block.text], cwd, 20_000));
 }
 
+/** Runs calls of `holdfast` one after the other in a folder of their own, with this holdfast.toml. Answers what they print. */
+export async function runCommands(block: Block, calls: readonly (readonly string[])[], toml: string): Promise<string> {
+  const main = join(ROOT, "packages/holdfast/dist/cli/main.js");
+  return inEmptyFolder(async (cwd) => {
+    if (toml !== "") writeFileSync(join(cwd, "holdfast.toml"), toml);
+    let printed = "";
+    for (const args of calls) printed += await mustEnd(block, [main, ...args], cwd, 20_000);
+    return printed;
+  });
+}
+
 async function mustEnd(
   block: Block,
   args: string[],
