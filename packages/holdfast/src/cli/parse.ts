@@ -70,16 +70,15 @@ export function parseCall(root: Command, words: readonly string[]): Call {
   const shown = [root.name, ...path].join(" ");
   const hint = `${shown} --help shows how it is used`;
   const flags = flagsOf(command, path.length === 0);
-  // Whoever asks for help has a question, not a mistake.
   const typed = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
-  if (typed.some((word) => word === "--help" || word === "-h")) {
-    return { command, path, flags: { help: true }, args: {}, keyFlags: {} };
-  }
+  const asking = (what: "help" | "version"): Call => {
+    return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
+  };
+  // Whoever asks for help has a question, not a mistake.
+  if (typed.some((word) => word === "--help" || word === "-h")) return asking("help");
   const { given, values } = takeApart(rest, flags, shown, hint);
-  if (path.length === 0 && given.get("version")?.at(-1) === true) {
-    return { command, path, flags: { version: true }, args: {}, keyFlags: {} };
-  }
-  if (path.length === 0 && values.length === 0) return { command, path, flags: { help: true }, args: {}, keyFlags: {} };
+  if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
+  if (path.length === 0 && values.length === 0) return asking("help");
   if (command.run === null) throw noCommand(command, path, shown, values);
   return { command, path, ...readFlags(flags, given, hint), args: readArguments(command, values, shown, hint) };
 }

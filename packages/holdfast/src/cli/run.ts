@@ -2,7 +2,7 @@ import { readConfig, InvalidConfig, type Config } from "../config/index.js";
 import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
 import { completionsOf } from "./complete.js";
 import { confirm } from "./confirm.js";
-import { BadUsage, EXIT, Interrupted } from "./failure.js";
+import { BadUsage, EXIT, Failure, Interrupted } from "./failure.js";
 import { showHelp } from "./help.js";
 import { createOutput, type Output, type Sink } from "./output.js";
 import { parseCall, type Call } from "./parse.js";
@@ -33,7 +33,11 @@ export async function run(program: Program, world: World): Promise<number> {
   const root = rootOf(program);
   const words = world.argv.slice(2);
   const gone = new AbortController();
-  const stdout = sinkOf(world.stdout, () => gone.abort());
+  let unwritten: Error | null = null;
+  const stdout = sinkOf(world.stdout, (error) => {
+    if (!isGone(error)) unwritten = error;
+    gone.abort();
+  });
   const stderr = sinkOf(world.stderr, () => {});
   if (words[0] === "__complete") {
     const lines = completionsOf(root, words.slice(1)).map(({ word, says }) =>
@@ -60,6 +64,9 @@ export async function run(program: Program, world: World): Promise<number> {
       now: () => performance.now(),
     });
     const ending = await perform(call, { program, root, world, output, signal: stopping.signal });
+    // A stream tells of what it could not write in a later turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (unwritten !== null) throw cannotWrite(unwritten);
     return ending ?? interruption(stopping.signal) ?? EXIT.done;
   } catch (error) {
     const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
@@ -73,6 +80,10 @@ export async function run(program: Program, world: World): Promise<number> {
   } finally {
     stopListening();
   }
+}
+
+function cannotWrite(cause: Error): Failure {
+  return new Failure(`the answer could not be written: ${cause.message}`, { cause });
 }
 
 interface Surroundings {
@@ -118,13 +129,12 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
   return runCommand(context, { flags: call.flags as never, args: call.args as never });
 }
 
-/** Writes until nobody reads any more. What is written after that is lost, and nothing else happens. */
-function sinkOf(stream: Stream, onGone: () => void): Sink {
+/** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */
+function sinkOf(stream: Stream, onEnd: (error: NodeJS.ErrnoException) => void): Sink {
   let open = true;
   stream.on("error", (error: NodeJS.ErrnoException) => {
     open = false;
-    if (error.code === "EPIPE" || error.code === "EIO") onGone();
-    else throw error;
+    onEnd(error);
   });
   return {
     write(text) {
@@ -132,6 +142,11 @@ function sinkOf(stream: Stream, onGone: () => void): Sink {
     },
     cells: () => (stream.isTTY ? (stream.columns ?? 80) : null),
   };
+}
+
+/** A pipe whose reader has gone, or a terminal that was closed. */
+function isGone({ code }: NodeJS.ErrnoException): boolean {
+  return code === "EPIPE" || code === "EIO";
 }
 
 function interruption(signal: AbortSignal): number | null {

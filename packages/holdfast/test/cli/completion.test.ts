@@ -96,24 +96,37 @@ describe("the scripts", () => {
 
   it.skipIf(!has("bash"))("bash completes with it", () => {
     const { cwd, env } = shellFolder();
-    const completing = (...words: string[]): string[] => {
-      const script = `
-source <(holdfast completion bash)
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-$(complete -p holdfast | sed 's/.*-F \\([^ ]*\\).*/\\1/')
-printf '%s\\n' "\${COMPREPLY[@]}"`;
-      const { stdout, stderr } = spawnSync("bash", ["-c", script, "bash", "holdfast", ...words], { cwd, env });
-      expect(stderr.toString()).toBe("");
-      return stdout.toString().trimEnd().split("\n");
-    };
-    expect(completing("con")).toEqual(["config"]);
-    expect(completing("config", "")).toEqual(["list", "get", "set", "unset", "path"]);
-    expect(completing("config", "get", "jobs.s")).toEqual(["jobs.scheduler_enabled", "jobs.scheduler_tick_s"]);
-    expect(completing("config", "get", "")).toEqual(KEY_NAMES);
-    expect(completing("completion", "")).toEqual(["bash", "zsh", "fish"]);
-    expect(completing("config", "list", "--j")).toEqual(["--json"]);
-    expect(completing("config", "list", "--config", "some")).toEqual(["some file.toml"]);
-    expect(completing("nonsense", "x")).toEqual([""]);
+    const cases: readonly (readonly [words: readonly string[], completed: readonly string[]])[] = [
+      [["con"], ["config"]],
+      [
+        ["config", ""],
+        ["list", "get", "set", "unset", "path"],
+      ],
+      [
+        ["config", "get", "jobs.s"],
+        ["jobs.scheduler_enabled", "jobs.scheduler_tick_s"],
+      ],
+      [["config", "get", ""], KEY_NAMES],
+      [
+        ["completion", ""],
+        ["bash", "zsh", "fish"],
+      ],
+      [["config", "list", "--j"], ["--json"]],
+      [["config", "list", "--config", "some"], ["some file.toml"]],
+      [["nonsense", "x"], []],
+    ];
+    const script = [
+      "source <(holdfast completion bash)",
+      // What bash itself does with the words before the cursor.
+      'completing() { COMP_WORDS=(holdfast "$@"); COMP_CWORD=$#; _holdfast; printf "%s\\n" "${COMPREPLY[@]:-}" --; }',
+      "complete -p holdfast",
+      ...cases.map(([words]) => `completing ${words.map((word) => `'${word}'`).join(" ")}`),
+    ].join("\n");
+    const { stdout, stderr } = spawnSync("bash", ["-c", script], { cwd, env, encoding: "utf8" });
+    expect(stderr).toBe("");
+    const [registered, ...completed] = stdout.trimEnd().split("\n");
+    expect(registered).toBe("complete -F _holdfast holdfast");
+    expect(completed).toEqual(cases.flatMap(([, words]) => [...(words.length === 0 ? [""] : words), "--"]));
   });
 
   it.skipIf(!has("zsh"))("zsh takes it", () => {

@@ -2,9 +2,9 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { command, group, keyFlag, YES } from "../../dist/cli/command.js";
+import { workOptions } from "../../dist/cli/enabled.js";
 import { run } from "../../dist/cli/run.js";
 import { paint } from "../../dist/cli/style.js";
-import { toWorkOptions } from "../../dist/config/index.js";
 
 const job = {
   id: "01890a5d-ac96-774b-bcce-b302099a8057",
@@ -81,11 +81,12 @@ const commands = [
       priority: { kind: "count", least: -100, most: 100, default: 0, short: "p", says: "How soon." },
       input: { kind: "json", says: "The input." },
     },
-    run({ config, output }, { flags, args }) {
-      const work = toWorkOptions(config);
+    run(context, { flags, args }) {
+      const work = workOptions(context);
+      if (work === null) return;
       const { state, priority, input } = flags;
-      output.answer({ work, state, priority, input: input ?? null, module: args.module ?? null }, (page) =>
-        page.line(work === null ? "nothing is started: jobs.enabled is off" : `works on ${work.concurrency}`),
+      context.output.answer({ work, state, priority, input: input ?? null, module: args.module ?? null }, (page) =>
+        page.line(`works on ${work.concurrency}`),
       );
     },
   }),

@@ -1,7 +1,7 @@
 import { command, group, keyFlag, YES, type Command } from "#src/cli/command.js";
 import { BadUsage } from "#src/cli/failure.js";
 import { parseCall } from "#src/cli/parse.js";
-import { describe, expect, it } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
 
 const list = command({
   name: "list",
@@ -92,11 +92,12 @@ describe("a call", () => {
   });
 
   it("asks for help wherever it says so, also where it is wrong otherwise", () => {
-    expect(parse("jobs move --help").flags).toEqual({ help: true });
+    expect(parse("jobs move --help").flags).toMatchObject({ help: true });
     expect(parse("-h jobs").path).toEqual(["jobs"]);
-    expect(parse("jobs list --bogus -h").flags).toEqual({ help: true });
-    expect(parse("").flags).toEqual({ help: true });
-    expect(parse("--version").flags).toEqual({ version: true });
+    expect(parse("jobs list --bogus -h").flags).toMatchObject({ help: true });
+    expect(parse("").flags).toMatchObject({ help: true, json: false });
+    expect(parse("jobs --json -h").flags).toMatchObject({ help: true, json: true });
+    expect(parse("--version").flags).toMatchObject({ version: true });
   });
 });
 
@@ -131,5 +132,41 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
 
   it("bad JSON", () => {
     expect(refusal(["jobs", "list", "--where", "{a: 1}"])).toMatch(/^--where: "\{a: 1\}" is not JSON: /);
+  });
+});
+
+it("flags and arguments have the types that their table says", () => {
+  command({
+    name: "typed",
+    summary: "Typed.",
+    flags: {
+      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, says: "x" },
+      format: { kind: "choice", choices: ["text", "json"], says: "x" },
+      limit: { kind: "count", least: 1, most: 100, default: 20, says: "x" },
+      before: { kind: "duration", says: "x" },
+      reason: { kind: "text", required: true, says: "x" },
+      port: keyFlag("server.port"),
+      yes: YES,
+    },
+    arguments: {
+      id: { kind: "text", says: "x" },
+      more: { kind: "text", optional: true, says: "x" },
+      rest: { kind: "count", least: 0, most: 1, repeated: true, optional: true, says: "x" },
+    },
+    run(_context, { flags, args }) {
+      expectTypeOf(flags).toEqualTypeOf<{
+        readonly state: readonly ("pending" | "dead")[];
+        readonly format: "text" | "json" | undefined;
+        readonly limit: number;
+        readonly before: string | undefined;
+        readonly reason: string;
+        readonly yes: boolean;
+      }>();
+      expectTypeOf(args).toEqualTypeOf<{
+        readonly id: string;
+        readonly more: string | undefined;
+        readonly rest: readonly number[];
+      }>();
+    },
   });
 });

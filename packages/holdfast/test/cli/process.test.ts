@@ -1,9 +1,10 @@
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { KEY_NAMES } from "#src/config/index.js";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
-import { FRAME, holdfastCommand, run } from "./scene.js";
+import { FRAME, holdfastCommand, plainEnv, run } from "./scene.js";
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8")) as {
   version: string;
@@ -11,9 +12,8 @@ const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../pac
 
 describe.concurrent("holdfast, as a process", () => {
   it("version", async () => {
-    for (const args of [["version"], ["--version"], ["-V"]]) {
-      expect(await holdfastCommand(args)).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
-    }
+    const answers = await Promise.all([["version"], ["--version"]].map((args) => holdfastCommand(args)));
+    for (const answer of answers) expect(answer).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
     const { stdout } = await holdfastCommand(["version", "--json"]);
     expect(JSON.parse(stdout)).toEqual({ version });
   });
@@ -69,12 +69,14 @@ describe.concurrent("holdfast config", () => {
         stderr: "",
       });
     }
-    for (const [key, value, got] of typed) {
-      const { stdout } = await holdfastCommand(["config", "get", key], { cwd });
-      expect(stdout).toBe(`${key === "jobs.queues" ? '["mail","video"]' : value}\n`);
-      const { stdout: json } = await holdfastCommand(["config", "get", key, "--json"], { cwd });
-      expect(JSON.parse(json)).toMatchObject({ key, value: got, source: { kind: "file" } });
-    }
+    // As text, as it was typed, and as JSON, with its type.
+    const got = await Promise.all(typed.map(([key]) => holdfastCommand(["config", "get", key], { cwd })));
+    expect(got.map(({ stdout }) => stdout)).toEqual(
+      typed.map(([key, value]) => `${key === "jobs.queues" ? '["mail","video"]' : value}\n`),
+    );
+    const { stdout: json } = await holdfastCommand(["config", "list", "--json"], { cwd });
+    const { values } = JSON.parse(json) as { values: { key: string; value: unknown }[] };
+    for (const [key, , value] of typed) expect(values.find((each) => each.key === key)).toMatchObject({ value });
     expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe(
       `# The shop
 [jobs] # here
@@ -96,28 +98,37 @@ level = "warn"
     );
   });
 
-  it("C-20 values outside of their range are refused with the key's name, by set, file, variable and leave the file alone", async () => {
+  it("C-20 values outside of their range are refused with the key's name, by set and by variable, and the file is left alone", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nconcurrency = 4\n" });
-    for (const [key, value, range] of [
-      ["jobs.concurrency", "0", "a whole number from 1 to 64"],
+    const wrong = [
+      ["jobs.enabled", "maybe", "true or false"],
       ["jobs.concurrency", "65", "a whole number from 1 to 64"],
       ["jobs.poll_interval_ms", "99", "a whole number from 100 to 60000"],
       ["jobs.lease_duration_s", "29", "a whole number from 30 to 3600"],
       ["jobs.max_retries", "-1", "a whole number from 0 to 100"],
+      ["jobs.scheduler_enabled", "2", "true or false"],
       ["jobs.scheduler_tick_s", "4", "a whole number from 5 to 3600"],
-      ["jobs.enabled", "maybe", "true or false"],
-    ] as const) {
-      const refused = await holdfastCommand(["config", "set", key, value], { cwd });
-      expect(refused).toEqual({
+    ] as const;
+    const refused = await Promise.all(
+      wrong.map(([key, value]) => holdfastCommand(["config", "set", key, value], { cwd })),
+    );
+    expect(refused).toEqual(
+      wrong.map(([key, value, range]) => ({
         code: 2,
         stdout: "",
         stderr: `error: ${key}: "${value}" is not ${range}\nhint: ${key} is ${range}\n`,
-      });
-      const variable = `HOLDFAST_${key.replace(".", "_").toUpperCase()}`;
-      const { code, stderr } = await holdfastCommand(["config", "list"], { cwd, env: { [variable]: value } });
-      const shown = /^-?\d+$/.test(value) ? value : `"${value}"`;
-      expect({ code, stderr }).toEqual({ code: 2, stderr: `error: ${key}: ${shown} is not ${range} (${variable})\n` });
-    }
+      })),
+    );
+    const variableOf = (key: string): string => `HOLDFAST_${key.replace(".", "_").toUpperCase()}`;
+    const env = Object.fromEntries(wrong.map(([key, value]) => [variableOf(key), value]));
+    const shown = (value: string): string => (/\d/.test(value) ? value : `"${value}"`);
+    expect(await holdfastCommand(["config", "list"], { cwd, env })).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `error: the configuration has 7 problems:\n${wrong
+        .map(([key, value, range]) => `  ${key}: ${shown(value)} is not ${range} (${variableOf(key)})\n`)
+        .join("")}`,
+    });
     expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe("[jobs]\nconcurrency = 4\n");
   });
 
@@ -229,9 +240,10 @@ describe.concurrent("the frame of commands", () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nenabled = false\n" });
     expect(await run(FRAME, ["work"], { cwd })).toEqual({
       code: 0,
-      stdout: "nothing is started: jobs.enabled is off\n",
+      stdout: "nothing is started: jobs.enabled is false (holdfast.toml:2)\n",
       stderr: "",
     });
+    expect(JSON.parse((await run(FRAME, ["work", "--json"], { cwd })).stdout)).toMatchObject({ started: false });
   });
 
   it("C-20 a flag counts for more than variable and file, and is refused with the key's name", async () => {
@@ -298,6 +310,15 @@ describe.concurrent("the frame of commands", () => {
       code: 0,
       stdout: '{\n  "counted": 4000\n}\n',
       stderr: "counting 4,000 of 4,000 (100 %)\n",
+    });
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("an answer that cannot be written is a failure, told in a sentence", () => {
+    const line = `"${process.execPath}" "${FRAME}" show > /dev/full`;
+    const { status, stderr } = spawnSync("sh", ["-c", line], { env: plainEnv(), encoding: "utf8" });
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: "error: the answer could not be written: ENOSPC: no space left on device, write\n",
     });
   });
 
