@@ -163,5 +163,11 @@ export function variableOf(name: KeyName): string {
   return `HOLDFAST_${name.replaceAll(".", "_").toUpperCase()}`;
 }
 
-/** Variables that set no key: the file's path, and the server and token that commands use. */
-export const OTHER_VARIABLES: readonly string[] = ["HOLDFAST_CONFIG", "HOLDFAST_URL", "HOLDFAST_TOKEN"];
+/** Variables that set no key: the file's path, the server and token that commands use, what signs sessions, and whether `dev` started us. */
+export const OTHER_VARIABLES: readonly string[] = [
+  "HOLDFAST_CONFIG",
+  "HOLDFAST_URL",
+  "HOLDFAST_TOKEN",
+  "HOLDFAST_SESSION_SECRET",
+  "HOLDFAST_DEV_CHILD",
+];

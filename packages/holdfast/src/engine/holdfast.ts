@@ -32,7 +32,7 @@ import type { ScheduleOptions } from "./schedule-definition.js";
 import { Scheduler } from "./scheduler.js";
 import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
-import { readRetryDefaults, type RetryDefaults } from "./retry-defaults.js";
+import { readRetryDefaults } from "./retry-defaults.js";
 import { readStats, type Stats } from "./stats.js";
 import { Tokens } from "./tokens.js";
 import { Traces, type Telemetry } from "./telemetry.js";

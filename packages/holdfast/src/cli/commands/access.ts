@@ -1,0 +1,118 @@
+import { TOKEN_ROLES } from "../../roles.js";
+import { command, group, YES, type Command } from "../command.js";
+import { BadUsage } from "../failure.js";
+import { REACH, reach } from "../reach.js";
+import { agoOf, clockOf } from "../shown.js";
+import { paint, type Part } from "../style.js";
+
+const create = command({
+  name: "create",
+  summary: "Makes a token, and tells it this once.",
+  arguments: { name: { kind: "text", says: "What it is for; the audit log names it so." } },
+  flags: {
+    role: { kind: "choice", choices: TOKEN_ROLES, required: true, says: "What it allows." },
+    user: { kind: "text", says: "Whose jobs it sees and touches; with the role user, and only with that." },
+    expires: { kind: "duration", says: "Worthless after this long, such as 30d. Default: never." },
+    ...REACH,
+  },
+  examples: [
+    { line: "tokens create ci --role operator --expires 90d", says: "For scripts that enqueue and retry." },
+    { line: "tokens create ada --role user --user ada", says: "For one user's own jobs." },
+  ],
+  async run(context, { flags, args }) {
+    const { role, user, expires: expiresIn } = flags;
+    if ((role === "user") !== (user !== undefined))
+      throw new BadUsage("--user goes with --role user, and only with that");
+    await reach(context, flags, async (client) => {
+      const made = await client.tokens.create({
+        name: args.name,
+        role,
+        ...(user !== undefined && { user }),
+        ...(expiresIn !== undefined && { expiresIn }),
+      });
+      context.output.answer(made, (page) => page.line(made.token));
+      context.output.note(paint("Keep it: it is not shown again.", "gray"));
+    });
+  },
+});
+
+const list = command({
+  name: "list",
+  summary: "Shows tokens, without their secrets.",
+  flags: REACH,
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { tokens } = await client.tokens.list();
+      context.output.answer({ tokens }, (page) => {
+        if (tokens.length === 0) return page.line("There are no tokens.");
+        const now = Date.now();
+        page.table(
+          [{ title: "Id", whole: true }, { title: "Name" }, { title: "Role" }, { title: "Made" }, { title: "Expires" }],
+          tokens.map(({ id, name, role, user, createdAt, expiresAt }): Part[] => [
+            id,
+            name,
+            user === null ? role : `${role} ${user}`,
+            agoOf(createdAt, now),
+            expiresAt === null ? "never" : agoOf(expiresAt, now),
+          ]),
+        );
+      });
+    }),
+});
+
+const revoke = command({
+  name: "revoke",
+  summary: "Makes a token worthless, at once and everywhere.",
+  arguments: { id: { kind: "text", says: "The token's id, as list shows it." } },
+  flags: { yes: YES, ...REACH },
+  async run(context, { flags, args }) {
+    const { id } = args;
+    await context.confirm(`Revoke the token ${id}?`, flags.yes);
+    await reach(context, flags, async (client) => {
+      const { status } = await client.tokens.revoke({ id });
+      context.output.answer({ id, status }, (page) => page.line(`${id} is revoked`));
+    });
+  },
+});
+
+export const tokensCommand: Command = group({
+  name: "tokens",
+  summary: "Makes and revokes tokens of the API.",
+  commands: [create, list, revoke],
+});
+
+export const auditCommand: Command = command({
+  name: "audit",
+  summary: "Shows who changed what, newest first.",
+  flags: {
+    actor: { kind: "text", says: "Only what this one did, such as token:ci." },
+    action: { kind: "text", says: "Only this, such as jobs.retry." },
+    limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
+    cursor: { kind: "text", says: "Go on where the page before ended." },
+    ...REACH,
+  },
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { actor, action, limit, cursor } = flags;
+      const page = await client.audit.list({
+        limit,
+        ...(actor !== undefined && { actor }),
+        ...(action !== undefined && { action }),
+        ...(cursor !== undefined && { cursor }),
+      });
+      context.output.answer(page, (out) => {
+        if (page.entries.length === 0) return out.line("Nothing is in the audit log.");
+        out.table(
+          [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Jobs", align: "right" }],
+          page.entries.map((entry): Part[] => [
+            clockOf(entry.at),
+            entry.actor,
+            entry.action,
+            entry.target ?? "",
+            String(entry.count),
+          ]),
+        );
+      });
+      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+    }),
+});

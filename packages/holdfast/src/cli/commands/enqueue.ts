@@ -1,0 +1,77 @@
+import { LIMITS } from "../../defaults.js";
+import { modulePath } from "../../config/index.js";
+import type { JobType } from "../../job.js";
+import { command, type Command, type Context } from "../command.js";
+import { BadUsage } from "../failure.js";
+import { jobsModule } from "../jobs-module.js";
+import { REACH, reach } from "../reach.js";
+
+const MOST_INPUT_BYTES = 4 * LIMITS.payloadBytes;
+
+export const enqueueCommand: Command = command({
+  name: "enqueue",
+  summary: "Adds a job.",
+  about: "The input is JSON; - reads it from stdin. A server that knows the type checks it; otherwise the worker does.",
+  arguments: {
+    type: { kind: "text", says: "The job's type." },
+    input: { kind: "text", placeholder: "json", optional: true, says: "The input as JSON, or - for stdin." },
+  },
+  flags: {
+    queue: { kind: "text", says: "The queue." },
+    priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "Higher runs first." },
+    delay: { kind: "duration", says: "Run no earlier than this long from now." },
+    at: { kind: "text", placeholder: "time", says: "Run no earlier than this ISO time." },
+    unique: { kind: "text", placeholder: "key", says: "A key that only one live job has." },
+    user: { kind: "text", says: "The user that the job belongs to." },
+    tag: { kind: "text", repeated: true, says: "A tag to find it by." },
+    attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts in all." },
+    id: { kind: "text", placeholder: "uuid", says: "An id of your own: repeated, it adds nothing twice." },
+    ...REACH,
+  },
+  examples: [
+    { line: `enqueue email.welcome '{"to":"ada@example.com"}'`, says: "A job for now." },
+    { line: "enqueue report --delay 1h --unique report:today", says: "A job for later, once." },
+  ],
+  async run(context, { flags, args }) {
+    const text = args.input === "-" ? await context.readInput(MOST_INPUT_BYTES) : args.input;
+    const input = text === undefined ? undefined : parse(text);
+    const { queue, priority, delay, at, unique, user, tag: tags, attempts: maxAttempts, id } = flags;
+    if (at !== undefined && Number.isNaN(Date.parse(at))) throw new BadUsage(`--at: ${JSON.stringify(at)} is no time`);
+    const jobs = await knownJobs(context, flags.url);
+    await reach(context, { ...flags, jobs }, async (client) => {
+      const made = await client.jobs.enqueue({
+        type: args.type,
+        ...(input !== undefined && { input }),
+        ...(queue !== undefined && { queue }),
+        ...(priority !== undefined && { priority }),
+        ...(delay !== undefined && { delay }),
+        ...(at !== undefined && { runAt: new Date(at).toISOString() }),
+        ...(unique !== undefined && { unique }),
+        ...(user !== undefined && { user }),
+        ...(tags.length > 0 && { tags }),
+        ...(maxAttempts !== undefined && { maxAttempts }),
+        ...(id !== undefined && { id }),
+      });
+      context.output.answer(made, (page) => page.line(made.id));
+      if (made.duplicate) context.output.note("it was there already");
+    });
+  },
+});
+
+/** Where the configuration names a module, its types say what an input must be, and how often a job is tried. */
+async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[]> {
+  if ((url ?? context.env["HOLDFAST_URL"] ?? "") !== "" || modulePath(context.config) === null) return [];
+  return (await jobsModule(context, undefined)).jobs;
+}
+
+/** What is wrong is told before anything is asked of the store. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new BadUsage(
+      `the input is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`,
+      `quote it: '{"to":"ada"}'`,
+    );
+  }
+}

@@ -1,0 +1,357 @@
+import type { AdminClient } from "../../admin/client.js";
+import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/calls.js";
+import { STATE_NAMES, type State } from "../../state.js";
+import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
+import { BadUsage, Failure } from "../failure.js";
+import type { Output, Page } from "../output.js";
+import { REACH, reach } from "../reach.js";
+import { agoOf, clockOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
+import { paint, type Part } from "../style.js";
+
+const ID = { kind: "text", says: "The id of a job." } as const satisfies Argument;
+const IDS = {
+  kind: "text",
+  repeated: true,
+  optional: true,
+  says: "The ids of jobs; or say which by the flags.",
+} as const satisfies Argument;
+
+const FILTER = {
+  state: { kind: "choice", choices: STATE_NAMES, repeated: true, says: "Only jobs in this state." },
+  type: { kind: "text", repeated: true, says: "Only jobs of this type." },
+  queue: { kind: "text", repeated: true, says: "Only jobs of this queue." },
+  user: { kind: "text", says: "Only this user's jobs." },
+  tag: { kind: "text", says: "Only jobs with this tag." },
+  schedule: { kind: "text", says: "Only jobs that this schedule made." },
+  after: { kind: "text", placeholder: "time", says: "Only jobs made since: an ISO time, or how long ago, such as 2h." },
+  before: { kind: "text", placeholder: "time", says: "Only jobs made before." },
+} as const satisfies Record<string, Flag>;
+
+interface GivenFilter {
+  readonly state: readonly string[];
+  readonly type: readonly string[];
+  readonly queue: readonly string[];
+  readonly user: string | undefined;
+  readonly tag: string | undefined;
+  readonly schedule: string | undefined;
+  readonly after: string | undefined;
+  readonly before: string | undefined;
+}
+
+/** The conditions that were given; none of the others. */
+function conditionsOf({ state, type, queue, user, tag, schedule, after, before }: GivenFilter): JobConditions {
+  return {
+    ...(state.length > 0 && { state: state as readonly State[] }),
+    ...(type.length > 0 && { type }),
+    ...(queue.length > 0 && { queue }),
+    ...(user !== undefined && { user }),
+    ...(tag !== undefined && { tag }),
+    ...(schedule !== undefined && { schedule }),
+    ...(after !== undefined && { createdAfter: instant(after, "--after") }),
+    ...(before !== undefined && { createdBefore: instant(before, "--before") }),
+  };
+}
+
+const LENGTH = /^(\d{1,9})(ms|s|m|h|d|w)$/;
+const UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+/** `2h` is two hours ago. */
+function instant(text: string, flag: string): string {
+  const [, count, unit = ""] = LENGTH.exec(text) ?? [];
+  const ms = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNITS[unit] ?? 0);
+  if (Number.isNaN(ms) || Math.abs(ms) > 8.64e15) {
+    throw new BadUsage(
+      `${flag}: ${JSON.stringify(text)} is no time`,
+      "write 2026-01-31T08:00:00Z, or how long ago: 2h",
+    );
+  }
+  return new Date(ms).toISOString();
+}
+
+const list = command({
+  name: "list",
+  summary: "Shows jobs, newest first.",
+  flags: {
+    ...FILTER,
+    limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
+    offset: { kind: "count", least: 0, most: 10_000, says: "Pass over this many." },
+    cursor: { kind: "text", says: "Go on where the page before ended." },
+    ...REACH,
+  },
+  examples: [
+    { line: "jobs list --state dead --type email.welcome", says: "Jobs of a type that were given up." },
+    { line: "jobs list --after 1h --json", says: "Jobs of the last hour, for a script." },
+  ],
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { limit, offset, cursor } = flags;
+      const page = await client.jobs.list({
+        ...conditionsOf(flags),
+        limit,
+        ...(offset !== undefined && { offset }),
+        ...(cursor !== undefined && { cursor }),
+      });
+      context.output.answer(page, (out) => {
+        if (page.jobs.length === 0) return out.line("There are no such jobs.");
+        const now = Date.now();
+        out.table(
+          [
+            { title: "Id", whole: true },
+            { title: "Type" },
+            { title: "State" },
+            { title: "When" },
+            { title: "Attempt", align: "right" },
+            { title: "Error" },
+          ],
+          page.jobs.map((job): Part[] => [
+            job.id,
+            job.type,
+            stateOf(job.state),
+            timeOf(job, now),
+            attemptOf(job),
+            job.error?.message ?? "",
+          ]),
+        );
+      });
+      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+    }),
+});
+
+function attemptOf({ attempt, maxAttempts }: JobSummary): string {
+  return `${attempt} of ${maxAttempts}`;
+}
+
+const show = command({
+  name: "show",
+  summary: "Shows all that is known of a job.",
+  arguments: { id: ID },
+  flags: REACH,
+  run: (context, { flags, args }) =>
+    reach(context, flags, async (client) => {
+      const job = await client.jobs.get({ id: args.id });
+      context.output.answer(job, (page) => showJob(page, job));
+    }),
+});
+
+function showJob(page: Page, job: JobDetail): void {
+  const now = Date.now();
+  const times = (
+    ["createdAt", "runAt", "dueAt", "claimedAt", "startedAt", "finishedAt", "expiresAt", "cancelRequestedAt"] as const
+  ).filter((name) => job[name] !== null);
+  page.fields([
+    ["id", job.id],
+    ["type", job.type],
+    ["state", stateOf(job.state)],
+    ["queue", `${job.queue}, priority ${job.priority}`],
+    ["attempt", attemptOf(job)],
+    ...(job.user === null ? [] : [["user", job.user] as const]),
+    ...(job.key === null ? [] : [["key", job.key] as const]),
+    ...(job.tags.length === 0 ? [] : [["tags", job.tags.join(", ")] as const]),
+    ...(job.schedule === null
+      ? []
+      : [["schedule", `${job.schedule.name}, slot ${clockOf(job.schedule.slot)}`] as const]),
+    ...(job.worker === null ? [] : [["worker", job.worker] as const]),
+    ...(job.progress === null
+      ? []
+      : [
+          [
+            "progress",
+            `${Math.round(job.progress.fraction * 100)} %${job.progress.note === null ? "" : `, ${job.progress.note}`}`,
+          ] as const,
+        ]),
+    ...times.map((name) => [name, `${clockOf(job[name])} (`, agoOf(job[name], now), ")"] as const),
+    ...(job.error === null ? [] : [["error", paint(job.error.message, "red")] as const]),
+  ]);
+  const part = (title: string, text: string): void => {
+    page.line("");
+    page.line(paint(title, "bold"));
+    page.block(text);
+  };
+  part("Input", JSON.stringify(job.input, null, 2) ?? "");
+  if (job.state === "completed") part("Output", JSON.stringify(job.output, null, 2) ?? "");
+  for (const { attempt, endedAt, error } of job.attempts) {
+    part(`Attempt ${attempt} failed ${clockOf(endedAt)}`, error.stack ?? error.message);
+  }
+  if (job.log.length > 0) part("Log", job.log.map(({ at, line }) => `${clockOf(at)}  ${line}`).join("\n"));
+}
+
+type Single = (client: AdminClient, id: string) => Promise<{ status: string }>;
+type Many = (
+  client: AdminClient,
+  target: { ids: readonly string[] } | { filter: JobConditions },
+) => Promise<OperationAnswer>;
+
+/** A command that changes one job, some, or all that match. */
+function changing(
+  name: string,
+  summary: string,
+  {
+    one,
+    many,
+    done,
+    asks,
+    examples,
+  }: { one: Single; many: Many; done: string; asks?: string; examples: Command["examples"] },
+): Command {
+  return command({
+    name,
+    summary,
+    about: "One job by its id; several by their ids, or all that match the flags, with progress.",
+    arguments: { id: IDS },
+    flags: { ...FILTER, ...(asks !== undefined && { yes: YES }), ...REACH },
+    examples,
+    async run(context, { flags, args }) {
+      const filter = conditionsOf(flags as unknown as GivenFilter);
+      const ids = args.id;
+      const isFilter = Object.keys(filter).length > 0;
+      if (ids.length === 0 && !isFilter)
+        throw new BadUsage("no job is named", "give ids, or flags such as --state dead");
+      if (ids.length > 0 && isFilter) throw new BadUsage("ids and flags do not go together", "give one of them");
+      if (asks !== undefined) {
+        const what = isFilter ? "all jobs that match" : jobsText(ids.length);
+        await context.confirm(`${asks} ${what}?`, (flags as { yes?: boolean }).yes === true);
+      }
+      await reach(context, flags as { url: string | undefined; token: string | undefined }, async (client) => {
+        const [id] = ids;
+        if (ids.length === 1 && id !== undefined) {
+          const { status } = await one(client, id);
+          const told = status === "requested" ? "is asked to stop" : done;
+          context.output.answer({ id, status }, (page) => page.line(`${id} ${told}`));
+          return;
+        }
+        const started = await many(client, isFilter ? { filter } : { ids });
+        await follow(context, client, started, done);
+      });
+    },
+  });
+}
+
+const LOOK_MS = 200;
+
+/** Shows how far an operation is until it ends. */
+async function follow(context: Context, client: AdminClient, started: OperationAnswer, done: string): Promise<void> {
+  const { output, signal } = context;
+  const { id } = started;
+  const progress = output.progress(done, started.total);
+  let operation = started;
+  while (operation.state === "running") {
+    await pause(LOOK_MS, signal);
+    // What has been changed stays so; the rest is left alone.
+    operation = await (signal.aborted ? client.operations.stop({ id }) : client.operations.get({ id }));
+    progress.update(operation.looked, operation.total ?? undefined);
+  }
+  progress.hide();
+  if (operation.state === "failed")
+    throw new Failure(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
+  tell(output, operation, done);
+}
+
+function tell(output: Output, operation: OperationAnswer, done: string): void {
+  output.answer(operation, (page) =>
+    page.line(`${jobsText(operation.changed)} ${done}${operation.state === "stopped" ? ", then stopped" : ""}`),
+  );
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}
+
+const retry = changing("retry", "Runs dead or cancelled jobs again, and failed ones now.", {
+  one: (client, id) => client.jobs.retry({ id }),
+  many: (client, target) => client.jobs.retryMany(target),
+  done: "waiting to run again",
+  examples: [
+    { line: "jobs retry 01a1e0d0-d1c0-79bf-a2c2-8d02453060e6", says: "One job." },
+    { line: "jobs retry --state dead --type email.welcome", says: "All of a type that were given up." },
+  ],
+});
+const cancel = changing("cancel", "Cancels jobs that wait, and asks running ones to stop.", {
+  one: (client, id) => client.jobs.cancel({ id }),
+  many: (client, target) => client.jobs.cancelMany(target),
+  done: "cancelled",
+  examples: [{ line: "jobs cancel --queue mail --state pending", says: "All that wait in a queue." }],
+});
+const remove = changing("delete", "Deletes jobs that are not running, for good.", {
+  one: (client, id) => client.jobs.remove({ id }),
+  many: (client, target) => client.jobs.removeMany(target),
+  done: "deleted",
+  asks: "Delete",
+  examples: [
+    { line: "jobs delete --state cancelled --before 1d --yes", says: "Cancelled jobs of yesterday and before." },
+  ],
+});
+
+const retryDead = command({
+  name: "retry-dead",
+  summary: "Runs all dead jobs again.",
+  flags: {
+    type: { kind: "text", repeated: true, says: "Only of this type." },
+    queue: { kind: "text", repeated: true, says: "Only of this queue." },
+    ...REACH,
+  },
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { type, queue } = flags;
+      const filter = { state: ["dead"] as const, ...(type.length > 0 && { type }), ...(queue.length > 0 && { queue }) };
+      await follow(context, client, await client.jobs.retryMany({ filter }), "waiting to run again");
+    }),
+});
+
+const purge = command({
+  name: "purge",
+  summary: "Deletes jobs that finished long ago.",
+  flags: {
+    state: {
+      kind: "choice",
+      choices: ["completed", "dead", "cancelled"],
+      default: "completed",
+      says: "Which of the finished jobs.",
+    },
+    before: { kind: "duration", required: true, says: "Those that ended longer ago than this, such as 7d." },
+    yes: YES,
+    ...REACH,
+  },
+  examples: [{ line: "jobs purge --before 7d --yes", says: "Completed jobs that ended a week ago or earlier." }],
+  async run(context, { flags }) {
+    const { state, before: olderThan } = flags;
+    await context.confirm(`Delete all ${state} jobs that ended more than ${olderThan} ago?`, flags.yes);
+    await reach(context, flags, async (client) => {
+      await follow(context, client, await client.jobs.purge({ state, olderThan }), "deleted");
+    });
+  },
+});
+
+const rerun = command({
+  name: "rerun",
+  summary: "Adds a new job like an old one, with another input if one is given.",
+  arguments: { id: ID, input: { kind: "json", optional: true, says: "The input as JSON; the old job's if none." } },
+  flags: REACH,
+  run: (context, { flags, args }) =>
+    reach(context, flags, async (client) => {
+      const made = await client.jobs.rerun({ id: args.id, ...(args.input !== undefined && { input: args.input }) });
+      context.output.answer(made, (page) => page.line(made.id));
+    }),
+});
+
+export const jobsCommand: Command = group({
+  name: "jobs",
+  summary: "Looks at jobs and changes them.",
+  commands: [list, show, retry, cancel, remove, retryDead, purge, rerun],
+});

@@ -1,0 +1,96 @@
+import { command, group, type Argument, type Command } from "../command.js";
+import { REACH, reach } from "../reach.js";
+import { agoOf } from "../shown.js";
+import { paint, type Part } from "../style.js";
+
+const QUEUE = { kind: "text", says: "The queue's name." } as const satisfies Argument;
+
+const list = command({
+  name: "list",
+  summary: "Shows queues, and whether they are paused.",
+  flags: REACH,
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const [{ queues }, stats] = await Promise.all([client.queues.list(), client.jobs.stats()]);
+      const rows = queues.map((each) => ({
+        ...each,
+        counts: Object.hasOwn(stats.queues, each.queue) ? stats.queues[each.queue] : null,
+      }));
+      context.output.answer({ queues: rows }, (page) => {
+        if (rows.length === 0) return page.line("There are no queues yet.");
+        page.table(
+          [
+            { title: "Queue", whole: true },
+            { title: "Waiting", align: "right" },
+            { title: "Running", align: "right" },
+            { title: "Dead", align: "right" },
+            { title: "Priorities" },
+            { title: "" },
+          ],
+          rows.map(({ queue, counts, priorities, paused }): Part[] => [
+            queue,
+            String((counts?.pending ?? 0) + (counts?.failed ?? 0)),
+            String((counts?.claimed ?? 0) + (counts?.running ?? 0)),
+            String(counts?.dead ?? 0),
+            priorities.join(", "),
+            paused ? paint("paused", "yellow") : "",
+          ]),
+        );
+      });
+    }),
+});
+
+const turning = (name: "pause" | "resume", summary: string, done: string): Command =>
+  command({
+    name,
+    summary,
+    arguments: { queue: QUEUE },
+    flags: REACH,
+    run: (context, { flags, args }) =>
+      reach(context, flags, async (client) => {
+        const answer = await client.queues[name]({ queue: args.queue });
+        context.output.answer(answer, (page) => page.line(`${answer.queue} ${done}`));
+      }),
+  });
+
+export const queuesCommand: Command = group({
+  name: "queues",
+  summary: "Looks at queues, pauses and resumes them.",
+  commands: [
+    list,
+    turning("pause", "Stops the claiming from a queue, in every process; jobs under way go on.", "is paused"),
+    turning("resume", "Lets workers claim from a queue again.", "is open"),
+  ],
+});
+
+export const workersCommand: Command = command({
+  name: "workers",
+  summary: "Shows the workers of the last hour.",
+  flags: REACH,
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { workers } = await client.workers.list();
+      context.output.answer({ workers }, (page) => {
+        if (workers.length === 0) return page.line("No worker was heard of in the last hour.");
+        const now = Date.now();
+        page.table(
+          [
+            { title: "Worker", whole: true },
+            { title: "Queues" },
+            { title: "Running", align: "right" },
+            { title: "Started" },
+            { title: "Heard of" },
+            { title: "" },
+          ],
+          workers.map((worker): Part[] => [
+            worker.id,
+            worker.queues?.join(", ") ?? "all",
+            `${worker.running} of ${worker.concurrency}`,
+            agoOf(worker.startedAt, now),
+            agoOf(worker.seenAt, now),
+            worker.left ? paint("left", "gray") : "",
+          ]),
+        );
+      });
+    }),
+});

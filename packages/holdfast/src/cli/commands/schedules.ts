@@ -1,0 +1,270 @@
+import type { ScheduleAnswer } from "../../admin/calls.js";
+import { command, group, YES, type Argument, type Command, type Flag } from "../command.js";
+import { BadUsage } from "../failure.js";
+import type { Page } from "../output.js";
+import { REACH, reach } from "../reach.js";
+import { agoOf, clockOf, lengthOf } from "../shown.js";
+import { paint, type Part } from "../style.js";
+
+const NAME = { kind: "text", says: "The schedule's name." } as const satisfies Argument;
+
+const TIMING = {
+  cron: { kind: "text", says: 'A cron pattern, such as "0 8 * * MON-FRI".' },
+  timezone: { kind: "text", says: "The pattern's zone, such as Europe/Berlin. Default UTC." },
+  every: { kind: "duration", says: "An interval instead of a pattern, such as 15m." },
+} as const satisfies Record<string, Flag>;
+const SETTINGS = {
+  ...TIMING,
+  input: { kind: "json", placeholder: "json", says: "The input of its jobs, as JSON." },
+  queue: { kind: "text", says: "The queue of its jobs." },
+  priority: { kind: "count", least: -100, most: 100, says: "The priority of its jobs." },
+  attempts: { kind: "count", least: 1, most: 1_000, says: "Attempts of each job." },
+  overlap: { kind: "choice", choices: ["allow", "skip"], says: "Whether a run begins while the one before is live." },
+  "catch-up": { kind: "choice", choices: ["skip", "latest"], says: "What becomes of slots that were missed." },
+  enabled: { kind: "choice", choices: ["true", "false"], says: "Whether it runs." },
+} as const satisfies Record<string, Flag>;
+
+interface Given {
+  readonly cron: string | undefined;
+  readonly timezone: string | undefined;
+  readonly every: string | undefined;
+  readonly input: unknown;
+  readonly queue: string | undefined;
+  readonly priority: number | undefined;
+  readonly attempts: number | undefined;
+  readonly overlap: string | undefined;
+  readonly "catch-up": string | undefined;
+  readonly enabled: string | undefined;
+}
+
+function bodyOf(given: Given) {
+  const { cron, timezone, every, input, queue, priority, attempts, overlap, enabled } = given;
+  const catchUp = given["catch-up"];
+  return {
+    ...(cron !== undefined && { cron }),
+    ...(timezone !== undefined && { timezone }),
+    ...(every !== undefined && { every }),
+    ...(input !== undefined && { input }),
+    ...(queue !== undefined && { queue }),
+    ...(priority !== undefined && { priority }),
+    ...(attempts !== undefined && { maxAttempts: attempts }),
+    ...(overlap !== undefined && { overlap: overlap as "allow" | "skip" }),
+    ...(catchUp !== undefined && { catchUp: catchUp as "skip" | "latest" }),
+    ...(enabled !== undefined && { enabled: enabled === "true" }),
+  };
+}
+
+const list = command({
+  name: "list",
+  summary: "Shows schedules by name.",
+  flags: {
+    type: { kind: "text", says: "Only those that make jobs of this type." },
+    limit: { kind: "count", least: 1, most: 200, default: 200, says: "At most this many." },
+    cursor: { kind: "text", says: "Go on where the page before ended." },
+    ...REACH,
+  },
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { type, limit, cursor } = flags;
+      const page = await client.schedules.list({
+        limit,
+        ...(type !== undefined && { type }),
+        ...(cursor !== undefined && { cursor }),
+      });
+      context.output.answer(page, (out) => {
+        if (page.schedules.length === 0) return out.line("There are no schedules.");
+        const now = Date.now();
+        out.table(
+          [
+            { title: "Name", whole: true },
+            { title: "Job" },
+            { title: "When" },
+            { title: "Next run" },
+            { title: "Last run" },
+            { title: "Defined" },
+          ],
+          page.schedules.map((each): Part[] => [
+            each.name,
+            each.type,
+            whenOf(each),
+            nextOf(each, now),
+            agoOf(each.lastSlot, now),
+            each.origin === "code" ? "in code" : "at run time",
+          ]),
+        );
+      });
+      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+    }),
+});
+
+function whenOf({ cron, timezone, everyMs }: ScheduleAnswer): string {
+  if (everyMs !== null) return `every ${lengthOf(everyMs)}`;
+  return `${cron ?? ""}${timezone === null || timezone === "UTC" ? "" : ` ${timezone}`}`;
+}
+function nextOf({ enabled, nextRunAt }: ScheduleAnswer, now: number): Part {
+  return enabled ? agoOf(nextRunAt, now) : paint("disabled", "yellow");
+}
+
+function showSchedule(page: Page, schedule: ScheduleAnswer): void {
+  const now = Date.now();
+  page.fields([
+    ["name", schedule.name],
+    ["job", schedule.type],
+    ["when", whenOf(schedule)],
+    ["next run", `${clockOf(schedule.nextRunAt)} (`, nextOf(schedule, now), ")"],
+    ["last run", clockOf(schedule.lastSlot)],
+    ["queue", `${schedule.queue}, priority ${schedule.priority}`],
+    ["attempts", String(schedule.maxAttempts)],
+    ["overlap", schedule.overlap],
+    ["catch-up", typeof schedule.catchUp === "string" ? schedule.catchUp : `all, up to ${schedule.catchUp.all}`],
+    ["defined", schedule.origin === "code" ? "in code" : "at run time"],
+    ...(schedule.changed.length === 0
+      ? []
+      : [["changed", `${schedule.changed.join(", ")} (schedules reset undoes it)`] as const]),
+    ["input", JSON.stringify(schedule.input)],
+  ]);
+  if (schedule.slots.length === 0) return;
+  page.line("");
+  page.table(
+    [{ title: "Slot" }, { title: "Job", whole: true }, { title: "Note" }],
+    schedule.slots.map((slot): Part[] => [clockOf(slot.slot), slot.job ?? paint("none", "gray"), slot.reason ?? ""]),
+  );
+}
+
+const show = command({
+  name: "show",
+  summary: "Shows a schedule with what became of its last slots.",
+  arguments: { name: NAME },
+  flags: REACH,
+  run: (context, { flags, args }) =>
+    reach(context, flags, async (client) => {
+      const schedule = await client.schedules.get({ name: args.name });
+      context.output.answer(schedule, (page) => showSchedule(page, schedule));
+    }),
+});
+
+const create = command({
+  name: "create",
+  summary: "Makes a schedule.",
+  arguments: { name: NAME, job: { kind: "text", says: "The type of the jobs it makes." } },
+  flags: { ...SETTINGS, ...REACH },
+  examples: [
+    {
+      line: `schedules create digest email.digest --cron "0 8 * * MON-FRI" --timezone Europe/Berlin`,
+      says: "At eight on working days.",
+    },
+  ],
+  async run(context, { flags, args }) {
+    if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
+    await reach(context, flags, async (client) => {
+      const schedule = await client.schedules.create({ name: args.name, job: args.job, ...bodyOf(flags) });
+      context.output.answer(schedule, (page) => page.line(`${schedule.name} runs next ${clockOf(schedule.nextRunAt)}`));
+    });
+  },
+});
+
+const update = command({
+  name: "update",
+  summary: "Changes what is given of a schedule and leaves the rest.",
+  arguments: { name: NAME },
+  flags: { job: { kind: "text", says: "The type of the jobs it makes." }, ...SETTINGS, ...REACH },
+  async run(context, { flags, args }) {
+    const body = { ...(flags.job !== undefined && { job: flags.job }), ...bodyOf(flags) };
+    if (Object.keys(body).length === 0) throw new BadUsage("nothing is to be changed", "give a flag such as --cron");
+    await reach(context, flags, async (client) => {
+      const schedule = await client.schedules.update({ name: args.name, ...body });
+      context.output.answer(schedule, (page) => showSchedule(page, schedule));
+    });
+  },
+});
+
+const turning = (name: "enable" | "disable" | "reset", summary: string, done: string): Command =>
+  command({
+    name,
+    summary,
+    arguments: { name: NAME },
+    flags: REACH,
+    run: (context, { flags, args }) =>
+      reach(context, flags, async (client) => {
+        const schedule = await client.schedules[name]({ name: args.name });
+        context.output.answer(schedule, (page) => page.line(`${schedule.name} ${done}`));
+      }),
+  });
+
+const remove = command({
+  name: "delete",
+  summary: "Deletes a schedule; its jobs stay.",
+  arguments: { name: NAME },
+  flags: { yes: YES, ...REACH },
+  async run(context, { flags, args }) {
+    const { name } = args;
+    await context.confirm(`Delete the schedule ${name}?`, flags.yes);
+    await reach(context, flags, async (client) => {
+      const { status } = await client.schedules.remove({ name });
+      context.output.answer({ name, status }, (page) => page.line(`${name} is deleted`));
+    });
+  },
+});
+
+const preview = command({
+  name: "preview",
+  summary: "Shows the next runs of a schedule, or of a timing that is only thought of.",
+  arguments: { name: { ...NAME, optional: true } },
+  flags: { ...TIMING, count: { kind: "count", least: 1, most: 100, default: 5, says: "How many." }, ...REACH },
+  examples: [{ line: `schedules preview --cron "0 8 * * MON" --timezone Europe/Berlin`, says: "When would that be?" }],
+  async run(context, { flags, args }) {
+    const { cron, timezone, every, count } = flags;
+    if (args.name === undefined && cron === undefined && every === undefined) {
+      throw new BadUsage("name a schedule, or give --cron or --every");
+    }
+    await reach(context, flags, async (client) => {
+      const { runs } =
+        args.name === undefined
+          ? await client.schedules.preview({
+              count,
+              ...(cron !== undefined && { cron }),
+              ...(timezone !== undefined && { timezone }),
+              ...(every !== undefined && { every }),
+            })
+          : await client.schedules.next({ name: args.name, count });
+      const now = Date.now();
+      context.output.answer({ runs }, (page) => {
+        if (runs.length === 0) return page.line("It does not run any more.");
+        page.table(
+          [{ title: "UTC" }, { title: "Here" }, { title: "" }],
+          runs.map((run): Part[] => [run, clockOf(run), agoOf(run, now)]),
+        );
+      });
+    });
+  },
+});
+
+const run = command({
+  name: "run",
+  summary: "Makes a job of a schedule now, besides its slots.",
+  arguments: { name: NAME },
+  flags: REACH,
+  run: (context, { flags, args }) =>
+    reach(context, flags, async (client) => {
+      const made = await client.schedules.run({ name: args.name });
+      context.output.answer(made, (page) => page.line(made.id));
+      if (made.duplicate) context.output.note("a run of it is live already; this is its job");
+    }),
+});
+
+export const schedulesCommand: Command = group({
+  name: "schedules",
+  summary: "Looks at schedules and changes them.",
+  commands: [
+    list,
+    show,
+    create,
+    update,
+    turning("enable", "Lets a schedule run again, from now on.", "is enabled"),
+    turning("disable", "Lets a schedule rest.", "is disabled"),
+    turning("reset", "Takes back what was changed over the definition in code.", "is as its code says"),
+    remove,
+    preview,
+    run,
+  ],
+});

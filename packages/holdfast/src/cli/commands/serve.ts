@@ -1,0 +1,68 @@
+import type { Holdfast } from "../../engine/holdfast.js";
+import { command, keyFlag, type Command, type Context } from "../command.js";
+import { Failure } from "../failure.js";
+import { openClient } from "../reach.js";
+
+/** The flags of whatever listens. */
+export const LISTEN: {
+  readonly host: ReturnType<typeof keyFlag<"server.host">>;
+  readonly port: ReturnType<typeof keyFlag<"server.port">>;
+} = { host: keyFlag("server.host"), port: keyFlag("server.port", { short: "p" }) };
+
+/** Serves a client's API until `stop`. Without any token only this machine is let in. */
+export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
+  const { admin } = await import("../../admin/app.js");
+  const { isLoopback, serve } = await import("../../admin/serve.js");
+  const { values } = context.config;
+  const host = values["server.host"];
+  const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
+  if (!hasTokens && !isLoopback(host)) {
+    throw new Failure(`there is no token, and ${host} is open to other machines`, {
+      hint: "holdfast tokens create <name> --role admin, or --host 127.0.0.1",
+    });
+  }
+  const secret = context.env["HOLDFAST_SESSION_SECRET"];
+  const api = admin(hf, {
+    auth: hasTokens ? "tokens" : "open",
+    sessionLength: values["auth.session_ttl"],
+    loginAttempts: values["auth.login_attempts"],
+    ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
+  });
+  const serving = await serve(api, { host, port: values["server.port"] });
+  if (!hasTokens) context.output.note(`No token is asked for, as there is none: only this machine is let in.`);
+  return {
+    url: serving.url,
+    async stop() {
+      await api.close();
+      await serving.stop();
+    },
+  };
+}
+
+/** Until somebody asks the command to end. */
+export function untilStopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+export const serveCommand: Command = command({
+  name: "serve",
+  summary: "Serves the admin API, and runs no jobs.",
+  about:
+    "HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
+  flags: { ...LISTEN, store: keyFlag("store", { placeholder: "url" }) },
+  async run(context) {
+    const hf = await openClient(context, { logs: true });
+    try {
+      const serving = await serveClient(context, hf);
+      context.output.event({ url: serving.url }, (page) => page.line(`Holdfast serves ${serving.url}/api/admin`));
+      await untilStopped(context.signal);
+      await serving.stop();
+    } finally {
+      await hf.close();
+    }
+    return 0;
+  },
+});

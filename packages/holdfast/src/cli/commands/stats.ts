@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { StatsAnswer } from "../../admin/calls.js";
+import { STATE_NAMES } from "../../state.js";
+import { command, type Command } from "../command.js";
+import type { Page } from "../output.js";
+import { REACH, reach } from "../reach.js";
+import { countOf, lengthOf, stateOf } from "../shown.js";
+import { paint, type Part } from "../style.js";
+
+export const statsCommand: Command = command({
+  name: "stats",
+  summary: "Shows how many jobs there are, by state and queue.",
+  flags: {
+    watch: { kind: "switch", short: "w", says: "Again every interval, until Ctrl-C." },
+    interval: { kind: "duration", default: "2s", least: "100ms", says: "How often with --watch." },
+    ...REACH,
+  },
+  run: (context, { flags }) =>
+    reach(context, flags, async (client) => {
+      const { output, signal } = context;
+      if (!flags.watch) {
+        const stats = await client.jobs.stats();
+        return output.answer(stats, (page) => showStats(page, stats));
+      }
+      const stop = AbortSignal.any([signal, output.gone]);
+      while (!stop.aborted) {
+        const stats = await client.jobs.stats();
+        output.event(stats, (page) => showStats(page, stats));
+        await sleep(intervalMs(flags.interval), null, { signal: stop }).catch(() => {});
+      }
+    }),
+});
+
+function intervalMs(text: string): number {
+  const [, count = "2", unit = "s"] = /^(\d+)\s*(ms|s|m|h)$/.exec(text) ?? [];
+  return Number(count) * ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }[unit] ?? 1_000);
+}
+
+function showStats(page: Page, stats: StatsAnswer): void {
+  page.table(
+    [{ title: "Queue", whole: true }, ...STATE_NAMES.map((title) => ({ title, align: "right" as const }))],
+    [
+      ...Object.entries(stats.queues).map(([queue, counts]): Part[] => [
+        queue,
+        ...STATE_NAMES.map((state) => countOf(counts[state])),
+      ]),
+      [paint("all", "bold"), ...STATE_NAMES.map((state) => paint(countOf(stats.states[state]), colourOf(state)))],
+    ],
+  );
+  page.line("");
+  const { oldestDueMs, lastMinute, completedPerSecond } = stats;
+  page.fields([
+    ["oldest due job", oldestDueMs === null ? "none waits" : `${lengthOf(oldestDueMs)} ago`],
+    [
+      "last minute",
+      `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,
+    ],
+  ]);
+}
+
+function colourOf(
+  state: (typeof STATE_NAMES)[number],
+): "bold" | "red" | "green" | "yellow" | "blue" | "cyan" | "magenta" | "gray" {
+  const part = stateOf(state);
+  return typeof part === "string" ? "bold" : part.colour;
+}

@@ -1,0 +1,153 @@
+import { durationMs } from "../../duration.js";
+import type { Holdfast } from "../../engine/holdfast.js";
+import type { WorkOptions } from "../../engine/worker.js";
+import { command, keyFlag, type Command, type Context } from "../command.js";
+import { workOptions } from "../enabled.js";
+import { jobsModule } from "../jobs-module.js";
+import { BadUsage } from "../failure.js";
+import { openClient } from "../reach.js";
+import { LISTEN, serveClient, untilStopped } from "./serve.js";
+
+const MODULE = {
+  kind: "text",
+  placeholder: "path",
+  complete: "files",
+  optional: true,
+  says: "The module that exports the job types; else jobs.module.",
+} as const;
+const WORK = {
+  concurrency: keyFlag("jobs.concurrency", { short: "c" }),
+  queues: keyFlag("jobs.queues"),
+  store: keyFlag("store", { placeholder: "url" }),
+};
+
+/** A client with the module's jobs, once its `setup` has run. */
+async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
+  const { jobs, setup } = await jobsModule(context, given);
+  const hf = await openClient(context, { jobs, logs: true });
+  try {
+    await setup?.(hf);
+    return hf;
+  } catch (error) {
+    await hf.close();
+    throw error;
+  }
+}
+
+export const workerCommand: Command = command({
+  name: "worker",
+  summary: "Runs jobs and schedules, until it is asked to end.",
+  about: "SIGTERM and Ctrl-C drain it: no more jobs are claimed, and those under way have jobs.grace_s to end.",
+  arguments: { module: MODULE },
+  flags: { ...WORK, serve: { kind: "switch", says: "Serve the admin API and metrics too." }, ...LISTEN },
+  examples: [{ line: "worker jobs.ts --concurrency 16", says: "Sixteen handlers at once." }],
+  async run(context, { flags, args }) {
+    const options = workOptions(context);
+    if (options === null) return 0;
+    const hf = await openWithJobs(context, args.module);
+    try {
+      const serving = flags.serve ? await serveClient(context, hf) : null;
+      const worker = hf.work(options);
+      context.output.event({ worker: worker.id, url: serving?.url ?? null }, (page) =>
+        page.line(`Worker ${worker.id} runs${serving === null ? "" : `; ${serving.url}/api/admin`}`),
+      );
+      await untilStopped(context.signal);
+      context.output.note("Stopping: jobs under way may end.");
+      await worker.stop();
+      await serving?.stop();
+    } finally {
+      await hf.close();
+    }
+    return 0;
+  },
+});
+
+const RESTART_MS = 100;
+
+export const devCommand: Command = command({
+  name: "dev",
+  summary: "Runs jobs, schedules and the admin API, and starts again when files change.",
+  about: "Watches the folder of the module. Made for development; holdfast worker is for production.",
+  arguments: { module: MODULE },
+  flags: { ...WORK, ...LISTEN },
+  examples: [{ line: "dev jobs.ts", says: "On the file holdfast.db, unless the configuration names another store." }],
+  async run(context, { args }) {
+    const options = workOptions(context);
+    if (options === null) return 0;
+    // Only a process of its own gets a module anew.
+    if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module);
+    const { watchAndRun } = await import("../dev.js");
+    const { path } = await jobsModule(context, args.module);
+    return watchAndRun({ path, output: context.output, signal: context.signal, settleMs: RESTART_MS });
+  },
+});
+
+async function runOnce(context: Context, options: WorkOptions, given: string | undefined): Promise<number> {
+  const hf = await openWithJobs(context, given);
+  try {
+    const serving = await serveClient(context, hf);
+    const worker = hf.work(options);
+    const { store } = context.config.values;
+    context.output.event({ url: serving.url, worker: worker.id }, (page) =>
+      page.line(`Running on ${store.replace(/\/\/[^/]*@/, "//…@")}; ${serving.url}/api/admin`),
+    );
+    await untilStopped(context.signal);
+    await worker.stop();
+    await serving.stop();
+  } finally {
+    await hf.close();
+  }
+  return 0;
+}
+
+export const processCommand: Command = command({
+  name: "process",
+  summary: "Runs what is due and ends, or goes on looking: for cron and for places without a service.",
+  arguments: { module: MODULE },
+  flags: {
+    once: { kind: "switch", says: "Run one job, if one is due." },
+    poll: { kind: "switch", says: "Look again every interval, until Ctrl-C." },
+    interval: { kind: "duration", default: "5s", least: "100ms", says: "How often with --poll." },
+    ...WORK,
+  },
+  examples: [
+    { line: "process jobs.ts", says: "All that is due now, and what that enqueues." },
+    { line: "process jobs.ts --once", says: "One job at most." },
+    { line: "process jobs.ts --poll --interval 30s", says: "Every half minute." },
+  ],
+  async run(context, { flags, args }) {
+    if (flags.once && flags.poll) throw new BadUsage("--once and --poll do not go together");
+    const given = workOptions(context);
+    if (given === null) return 0;
+    const hf = await openWithJobs(context, args.module);
+    const { concurrency, queues, lease } = given;
+    const options = {
+      ...(concurrency !== undefined && { concurrency }),
+      ...(queues !== undefined && { queues }),
+      ...(lease !== undefined && { lease }),
+    };
+    const { signal, output } = context;
+    try {
+      let ran = 0;
+      for (;;) {
+        await hf.schedules.fireDue();
+        ran += flags.once ? Number(await hf.tick(options)) : await hf.drain(options);
+        if (!flags.poll || signal.aborted) break;
+        await Promise.race([untilStopped(signal), pause(durationMs(flags.interval, "interval"), signal)]);
+        if (signal.aborted) break;
+      }
+      await hf.maintain();
+      output.answer({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
+    } finally {
+      await hf.close();
+    }
+    return 0;
+  },
+});
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  });
+}

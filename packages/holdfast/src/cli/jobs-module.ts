@@ -1,0 +1,17 @@
+import { modulePath } from "../config/index.js";
+import type { Context } from "./command.js";
+import { BadUsage } from "./failure.js";
+import { loadJobs, type JobsModule } from "./load-module.js";
+
+/** The module that a command was given, or that the configuration names. */
+export async function jobsModule(context: Context, given: string | undefined): Promise<JobsModule> {
+  if (given !== undefined) return loadJobs(given, context.cwd);
+  const path = modulePath(context.config);
+  if (path === null) {
+    throw new BadUsage(
+      "no module of jobs is named",
+      "holdfast worker jobs.ts, or holdfast config set jobs.module jobs.ts",
+    );
+  }
+  return loadJobs(path, context.cwd);
+}

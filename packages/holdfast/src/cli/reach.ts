@@ -1,0 +1,128 @@
+import { hostname, userInfo } from "node:os";
+import type { AdminClient } from "../admin/client.js";
+import { toHoldfastOptions } from "../config/index.js";
+import type { Holdfast } from "../engine/holdfast.js";
+import type { JobType } from "../job.js";
+import { keyFlag, type Context } from "./command.js";
+import { BadUsage, Failure } from "./failure.js";
+import { createLogger } from "./logger.js";
+
+/** How a command reaches jobs: the flags that all such commands have. */
+export const REACH: {
+  readonly store: ReturnType<typeof keyFlag<"store">>;
+  readonly url: { readonly kind: "text"; readonly placeholder: "url"; readonly says: string };
+  readonly token: { readonly kind: "text"; readonly says: string };
+} = {
+  store: keyFlag("store", { placeholder: "url" }),
+  url: { kind: "text", placeholder: "url", says: "A running server instead of the store; else HOLDFAST_URL." },
+  token: { kind: "text", says: "The token for that server; better HOLDFAST_TOKEN, which no list of processes shows." },
+};
+
+interface Given {
+  readonly url: string | undefined;
+  readonly token: string | undefined;
+  /** Types that are known here. */
+  readonly jobs?: readonly JobType[];
+}
+
+/**
+ * Calls the admin API: that of a server where one is named, or one of this process's own on the store. Whatever a command
+ * does is checked, refused and written down in the same way by both.
+ */
+export async function reach<Answer>(
+  context: Context,
+  { url = context.env["HOLDFAST_URL"], token, jobs = [] }: Given,
+  work: (client: AdminClient) => Promise<Answer>,
+): Promise<Answer> {
+  const { adminClient, AdminError } = await import("../admin/client.js");
+  const use = async (client: AdminClient): Promise<Answer> => {
+    try {
+      return await work(client);
+    } catch (error) {
+      if (!(error instanceof AdminError)) throw error;
+      const hint = error.status === 401 ? { hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one" } : {};
+      throw new Failure(error.message, { code: error.code, cause: error, ...hint });
+    }
+  };
+  if (url === undefined || url === "") {
+    if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
+    return withStore(context, jobs, async (hf) => {
+      const { admin } = await import("../admin/app.js");
+      const api = admin(hf, { auth: () => ({ name: operator(), role: "admin", user: null }), metrics: false });
+      try {
+        return await use(adminClient({ fetch: (request) => api.fetch(request) }));
+      } finally {
+        await api.close();
+      }
+    });
+  }
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new BadUsage(`${JSON.stringify(url)} is no address of a server`, "write http://127.0.0.1:7700");
+  }
+  const given = token ?? context.env["HOLDFAST_TOKEN"];
+  const client = adminClient({
+    url,
+    ...(given !== undefined && given !== "" && { token: given }),
+    fetch: (request) => ask(request, url, context.signal),
+  });
+  return use(client);
+}
+
+async function ask(request: Request, url: string, signal: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(request, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    const cause = (error as Error).cause;
+    const why =
+      cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : (error as Error).message;
+    throw new Failure(`${url} cannot be reached: ${why}`, { hint: "is holdfast serve running there?", cause: error });
+  }
+}
+
+/** A client on the store that the configuration names; closed at the end. */
+async function withStore<Answer>(
+  context: Context,
+  jobs: readonly JobType[],
+  use: (hf: Holdfast) => Promise<Answer>,
+): Promise<Answer> {
+  const hf = await openClient(context, { jobs });
+  try {
+    return await use(hf);
+  } finally {
+    await hf.close();
+  }
+}
+
+/** A client as the configuration says, with these jobs. */
+export async function openClient(
+  { config }: Context,
+  more: { jobs?: readonly JobType[]; logs?: true } = {},
+): Promise<Holdfast> {
+  const { holdfast } = await import("../engine/holdfast.js");
+  const { values } = config;
+  const paths = values["redact.paths"];
+  const logger = createLogger({
+    level: more.logs === true ? values["log.level"] : "warn",
+    format: values["log.format"],
+    write: (line) => void process.stderr.write(line),
+    now: () => new Date(),
+  });
+  return holdfast({
+    ...toHoldfastOptions(config),
+    logger,
+    ...(paths !== null && { redact: paths }),
+    ...(more.jobs !== undefined && { jobs: more.jobs }),
+  });
+}
+
+/** Who types commands here, for the audit log. */
+export function operator(): string {
+  let name = "somebody";
+  try {
+    name = userInfo().username;
+  } catch {
+    // In a container the user may have no name.
+  }
+  return `cli:${name}@${hostname()}`.slice(0, 200);
+}

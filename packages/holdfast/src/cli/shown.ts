@@ -1,0 +1,70 @@
+import type { State } from "../state.js";
+import type { JobSummary } from "../admin/calls.js";
+import { paint, type Colour, type Part } from "./style.js";
+
+const COLOURS: Readonly<Record<State, Colour>> = {
+  pending: "cyan",
+  claimed: "blue",
+  running: "blue",
+  failed: "yellow",
+  completed: "green",
+  dead: "red",
+  cancelled: "gray",
+};
+
+/** A state in its colour. */
+export function stateOf(state: State): Part {
+  return paint(state, COLOURS[state]);
+}
+
+/** A number as people read it. */
+export function countOf(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** `1 job`, `2,000 jobs`. */
+export function jobs(count: number): string {
+  return count === 1 ? "1 job" : `${countOf(count)} jobs`;
+}
+
+const UNITS: readonly (readonly [name: string, ms: number])[] = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+];
+
+/** A length as people read it: `3m 20s`. */
+export function lengthOf(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const parts: string[] = [];
+  let left = ms;
+  for (const [name, unit] of UNITS) {
+    const whole = Math.floor(left / unit);
+    left -= whole * unit;
+    if (whole > 0) parts.push(`${whole}${name}`);
+    if (parts.length === 2) break;
+  }
+  return parts.join(" ");
+}
+
+/** A time by how far it is from now, and itself where that says little. */
+export function agoOf(time: string | null, now: number): Part {
+  if (time === null) return paint("–", "gray");
+  const ms = now - Date.parse(time);
+  return ms >= 0 ? `${lengthOf(ms)} ago` : `in ${lengthOf(-ms)}`;
+}
+
+/** When a job is or was of interest, by its state. */
+export function timeOf(job: JobSummary, now: number): Part {
+  return agoOf(job.finishedAt ?? job.startedAt ?? job.dueAt ?? job.createdAt, now);
+}
+
+/** A time as it is, in the zone of whoever reads it. */
+export function clockOf(time: string | null): string {
+  if (time === null) return "–";
+  const date = new Date(time);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}

@@ -1,0 +1,300 @@
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { holdfast, type Holdfast } from "holdfast";
+import type { JobSummary, OperationAnswer, ScheduleAnswer } from "holdfast/admin";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
+import { addressOf, ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
+
+const server = postgresServer();
+
+const MODULE = `
+import { appendFileSync } from "node:fs";
+import { job, type Holdfast } from "holdfast";
+enum Address { Nobody = "nobody" }
+export const mail = job({
+  type: "mail",
+  retry: { maxAttempts: 1 },
+  input: { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) } } as const,
+  async run({ input, signal }: { input: { to: string; ms?: number }; signal: AbortSignal }) {
+    if (input.to === Address.Nobody) throw new Error("no such address");
+    await new Promise((resolve) => setTimeout(resolve, input.ms ?? 0));
+    appendFileSync(new URL("ran.txt", import.meta.url), input.to + (signal.aborted ? " aborted" : "") + "\\n");
+    return { sent: true };
+  },
+});
+export async function setup(hf: Holdfast): Promise<void> {
+  await hf.schedule("digest", { job: mail, input: { to: "digest" }, cron: "0 8 * * MON-FRI", timezone: "Europe/Berlin" });
+}
+`;
+
+interface Place {
+  cwd: string;
+  store: string;
+  hf: Holdfast;
+  /** Runs the command in the folder, on the store. */
+  run: (...args: string[]) => Promise<Ended>;
+  /** The same with \`--json\`; the exit code must be 0. */
+  json: <Answer>(...args: string[]) => Promise<Answer>;
+  /** A command that goes on. */
+  start: (...args: string[]) => Running;
+}
+interface Running {
+  child: ChildProcessWithoutNullStreams;
+  stdout: () => string;
+  stderr: () => string;
+  ended: Promise<number | null>;
+}
+
+const STORES: [name: string, address: (cwd: string) => string][] = [
+  ["SQLite", (cwd) => `sqlite:${join(cwd, "jobs.db")}`],
+  ["PostgreSQL", () => addressOf(server.url(), ownSchema(server))],
+];
+
+async function place(address: (cwd: string) => string): Promise<Place> {
+  const cwd = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
+  symlinkSync(join(import.meta.dirname, "../../../../node_modules"), join(cwd, "node_modules"));
+  writeFileSync(join(cwd, "jobs.ts"), MODULE);
+  const store = address(cwd);
+  const hf = await holdfast({ store, logger: false });
+  onTestFinished(() => hf.close());
+  const env = { HOLDFAST_STORE: store };
+  const run = (...args: string[]): Promise<Ended> => holdfastCommand(args, { cwd, env });
+  return {
+    cwd,
+    store,
+    hf,
+    run,
+    async json<Answer>(...args: string[]) {
+      const { code, stdout, stderr } = await run(...args, "--json");
+      expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+      return JSON.parse(stdout) as Answer;
+    },
+    start(...args) {
+      const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: plainEnv(env) });
+      let [stdout, stderr] = ["", ""];
+      child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+      child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+      const ended = once(child, "exit").then(([code]) => code as number | null);
+      onTestFinished(() => void child.kill("SIGKILL"));
+      return { child, stdout: () => stdout, stderr: () => stderr, ended };
+    },
+  };
+}
+
+const SLOW = { timeout: 90_000 };
+
+describe.each(STORES)("the command on %s", (_name, address) => {
+  it("C-18 E-10 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
+    const { run, json, hf } = await place(address);
+    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"nobody"}', "--attempts", "1");
+    await json("enqueue", "mail", '{"to":"ada"}');
+    expect(await json("process", "jobs.ts")).toEqual({ ran: 2 });
+    const { jobs } = await json<{ jobs: JobSummary[] }>("jobs", "list", "--state", "dead");
+    expect(jobs).toMatchObject([{ id, type: "mail", error: { message: "no such address" } }]);
+    const list = await run("jobs", "list");
+    expect(list.stdout).toMatch(/^Id +Type +State +When +Attempt +Error\n/);
+    expect(list.stdout).toContain("no such address");
+    const show = await run("jobs", "show", id);
+    expect(show.stdout).toMatch(/state: +dead/);
+    expect(show.stdout).toContain('"to": "nobody"');
+    expect(show.stdout).toContain("Attempt 1 failed");
+    expect(await json<{ states: object }>("stats")).toMatchObject({ states: { dead: 1, completed: 1 } });
+    expect((await run("stats")).stdout).toMatch(/oldest due job: +none waits/);
+
+    expect(await json("jobs", "retry", id)).toEqual({ id, status: "retried" });
+    const again = await run("jobs", "retry", id);
+    expect(again).toMatchObject({ code: 1, stdout: "" });
+    expect(again.stderr).toMatch(/^error: job .+ is pending; only failed, dead and cancelled jobs can be retried/);
+    expect(await json("jobs", "cancel", id)).toEqual({ id, status: "cancelled" });
+    expect(await json<OperationAnswer>("jobs", "retry", "--state", "cancelled")).toMatchObject({
+      changed: 1,
+      state: "done",
+    });
+    await json("process", "jobs.ts");
+    expect(await json<OperationAnswer>("jobs", "retry-dead")).toMatchObject({ changed: 1 });
+    expect((await run("jobs", "delete", id)).code).toBe(2);
+    expect(await hf.get(id)).not.toBeNull();
+    expect(await json("jobs", "delete", id, "--yes")).toEqual({ id, status: "removed" });
+    expect(await hf.get(id)).toBeNull();
+    expect(await json<OperationAnswer>("jobs", "purge", "--before", "0s", "--yes")).toMatchObject({ changed: 1 });
+    const { entries } = await json<{ entries: { actor: string; action: string }[] }>("audit");
+    expect(entries.map(({ action }) => action)).toEqual(
+      expect.arrayContaining(["jobs.enqueue", "jobs.retry", "jobs.cancel", "jobs.remove", "jobs.purge"]),
+    );
+    for (const { actor } of entries) expect(actor).toMatch(/^cli:.+@.+/);
+  });
+
+  it("C-18 lists, makes, changes, previews, runs and deletes schedules", SLOW, async () => {
+    const { run, json } = await place(address);
+    const made = await json<ScheduleAnswer>(
+      "schedules",
+      "create",
+      "nightly",
+      "mail",
+      "--cron",
+      "0 3 * * *",
+      "--input",
+      '{"to":"ada"}',
+    );
+    expect(made).toMatchObject({ name: "nightly", type: "mail", enabled: true, input: { to: "ada" } });
+    expect(
+      await json<ScheduleAnswer>("schedules", "update", "nightly", "--every", "15m", "--priority", "-5"),
+    ).toMatchObject({ everyMs: 900_000, cron: null, priority: -5 });
+    expect(await json<ScheduleAnswer>("schedules", "disable", "nightly")).toMatchObject({ enabled: false });
+    expect((await run("schedules", "list")).stdout).toMatch(/nightly +mail +every 15m +disabled/);
+    expect(await json<ScheduleAnswer>("schedules", "enable", "nightly")).toMatchObject({ enabled: true });
+    expect((await json<{ runs: string[] }>("schedules", "preview", "nightly", "--count", "3")).runs).toHaveLength(3);
+    const { id } = await json<{ id: string }>("schedules", "run", "nightly");
+    expect((await run("schedules", "show", "nightly")).stdout).toContain(id);
+    expect(await json("schedules", "delete", "nightly", "--yes")).toEqual({ name: "nightly", status: "removed" });
+    const gone = await run("schedules", "show", "nightly");
+    expect(gone).toMatchObject({ code: 1 });
+    expect(gone.stderr).toMatch(/^error: no schedule "nightly"/);
+  });
+
+  it("C-18 refuses a bad payload or flag before anything is asked of the store", SLOW, async () => {
+    const { cwd } = await place(address);
+    const env = { HOLDFAST_STORE: "postgres://nobody@127.0.0.1:1/nowhere" };
+    for (const [args, message] of [
+      [["enqueue", "mail", "{bad"], /the input is not JSON/],
+      [["schedules", "create", "a", "mail", "--cron", "* * * * *", "--input", "{"], /not JSON/],
+      [["schedules", "update", "a", "--enabled", "maybe"], /--enabled/],
+      [["schedules", "create", "a", "mail"], /either --cron or --every/],
+      [["jobs", "list", "--state", "gone"], /--state/],
+      [["jobs", "list", "--limit", "1000"], /--limit/],
+      [["jobs", "retry"], /no job is named/],
+      [["jobs", "purge", "--before", "soon", "--yes"], /--before/],
+    ] as const) {
+      const { code, stderr, stdout } = await holdfastCommand(args, { cwd, env });
+      expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
+      expect(stderr).toMatch(message);
+    }
+  });
+
+  it("E-02 E-10 process runs one job, or all, or goes on looking until it is stopped", SLOW, async () => {
+    const { json, start, hf } = await place(address);
+    for (const to of ["a", "b", "c"]) await json("enqueue", "mail", JSON.stringify({ to }));
+    expect(await json("process", "jobs.ts", "--once")).toEqual({ ran: 1 });
+    expect(await json("process", "jobs.ts")).toEqual({ ran: 2 });
+    expect(await json("process", "jobs.ts", "--once")).toEqual({ ran: 0 });
+    const polling = start("process", "jobs.ts", "--poll", "--interval", "200ms");
+    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"d"}');
+    await until("the job to be run", async () => (await hf.get(id))?.state === "completed", 60_000);
+    polling.child.kill("SIGINT");
+    expect(await polling.ended).toBe(0);
+    expect(polling.stdout()).toBe("1 job ran\n");
+  });
+
+  it(
+    "A-24 B-14 worker runs one worker beside the housekeeping, and a SIGTERM lets the job under way end",
+    SLOW,
+    async () => {
+      const { start, hf, json } = await place(address);
+      const working = start("worker", "jobs.ts", "--concurrency", "3");
+      await until("the worker to run", () => working.stdout().includes("runs"), 60_000);
+      await until("it to be heard of", async () => (await hf.workers()).some(({ left }) => !left), 60_000);
+      expect((await hf.workers()).map(({ concurrency, types }) => ({ concurrency, types }))).toEqual([
+        { concurrency: 3, types: ["mail"] },
+      ]);
+      expect((await hf.schedules.get("digest"))?.origin).toBe("code");
+      const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"ada","ms":1500}');
+      await until("the job to run", async () => (await hf.get(id))?.state === "running", 60_000);
+      working.child.kill("SIGTERM");
+      expect(await working.ended).toBe(0);
+      expect(await hf.get(id)).toMatchObject({ state: "completed", output: { sent: true } });
+      expect((await hf.workers()).every(({ left }) => left)).toBe(true);
+    },
+  );
+
+  it("C-16 with jobs.enabled off nothing is started, and the exit code is 0", SLOW, async () => {
+    const { run, hf, json } = await place(address);
+    await json("enqueue", "mail", '{"to":"ada"}');
+    await run("config", "set", "jobs.enabled", "false");
+    for (const args of [
+      ["worker", "jobs.ts"],
+      ["process", "jobs.ts"],
+      ["dev", "jobs.ts"],
+    ]) {
+      const { code, stdout } = await run(...args);
+      expect({ args, code }).toEqual({ args, code: 0 });
+      expect(stdout).toContain("jobs.enabled is false");
+    }
+    expect((await hf.stats()).states.pending).toBe(1);
+  });
+
+  it("works on a running server by --url and a token, as on the store", SLOW, async () => {
+    const { run, start, hf, cwd } = await place(address);
+    const { token } = await hf.tokens.create({ name: "ci", role: "operator" });
+    const serving = start("serve", "--port", "0");
+    await until("the server to listen", () => /http:\/\/127\.0\.0\.1:\d+/.test(serving.stdout()), 60_000);
+    const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.stdout()) ?? [];
+    const remote = (...args: string[]): Promise<Ended> =>
+      holdfastCommand([...args, "--url", url], { cwd, env: { HOLDFAST_TOKEN: token } });
+    const { stdout } = await remote("enqueue", "mail", '{"to":"ada"}');
+    expect(await hf.get(stdout.trim())).toMatchObject({ type: "mail", state: "pending" });
+    expect((await remote("stats")).stdout).toContain("default");
+    expect(await remote("jobs", "purge", "--before", "1d", "--yes")).toMatchObject({
+      code: 1,
+      stderr: "error: the role operator may not do this; it takes admin\n",
+    });
+    const nobody = await holdfastCommand(["stats", "--url", url], { cwd });
+    expect(nobody).toMatchObject({ code: 1, stdout: "" });
+    expect(nobody.stderr).toContain("hint: set HOLDFAST_TOKEN");
+    serving.child.kill("SIGTERM");
+    expect(await serving.ended).toBe(0);
+    expect((await run("stats", "--url", url)).stderr).toContain("cannot be reached");
+  });
+
+  it("pauses queues, shows workers, makes tokens, and says what is wrong", SLOW, async () => {
+    const { run, json, hf } = await place(address);
+    await json("enqueue", "mail", '{"to":"ada"}');
+    expect(await json("queues", "pause", "default")).toEqual({ queue: "default", paused: true });
+    expect((await run("queues", "list")).stdout).toMatch(/default +1 +0 +0 +0 +paused/);
+    await json("queues", "resume", "default");
+    expect((await run("workers")).stdout).toBe("No worker was heard of in the last hour.\n");
+    const made = await run("tokens", "create", "ada", "--role", "user", "--user", "ada");
+    expect(await hf.tokens.check(made.stdout.trim())).toMatchObject({ role: "user", user: "ada" });
+    const { tokens } = await json<{ tokens: { id: string }[] }>("tokens", "list");
+    expect(await json("tokens", "revoke", tokens[0]?.id ?? "", "--yes")).toMatchObject({ status: "revoked" });
+    const doctor = await run("doctor", "--json");
+    expect(doctor.code).toBe(1);
+    expect((JSON.parse(doctor.stdout) as { findings: object[] }).findings).toContainEqual(
+      expect.objectContaining({ check: "workers", level: "problem" }),
+    );
+    expect((await run("migrate", "--check")).code).toBe(0);
+  });
+});
+
+it("serve is for this machine alone while there is no token", SLOW, async () => {
+  const { run, start, hf } = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  const refused = await run("serve", "--host", "0.0.0.0", "--port", "0");
+  expect(refused).toMatchObject({ code: 1 });
+  expect(refused.stderr).toMatch(
+    /^error: there is no token, and 0\.0\.0\.0 is open to other machines\nhint: holdfast tokens create/,
+  );
+  const open = start("serve", "--port", "0");
+  await until("the server to listen", () => open.stdout().includes("http://"), 60_000);
+  expect(open.stderr()).toContain("No token is asked for, as there is none: only this machine is let in.");
+  await hf.tokens.create({ name: "a", role: "admin" });
+  const guarded = start("serve", "--host", "0.0.0.0", "--port", "0");
+  await until("the server to listen", () => guarded.stdout().includes("http://"), 60_000);
+});
+
+it("dev starts again when the module changes", SLOW, async () => {
+  const { cwd, start, hf, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  const dev = start("dev", "jobs.ts", "--port", "0");
+  await until("it to run", () => dev.stdout().includes("/api/admin"), 60_000);
+  writeFileSync(join(cwd, "jobs.ts"), `${MODULE}\nexport const another = { ...mail, type: "another" };\n`);
+  await until("it to run again", () => dev.stdout().split("/api/admin").length > 2, 60_000);
+  const { id } = await json<{ id: string }>("enqueue", "another", '{"to":"ada"}');
+  await until("the new type to run", async () => (await hf.get(id))?.state === "completed", 60_000);
+  dev.child.kill("SIGTERM");
+  expect(await dev.ended).toBe(0);
+});
