@@ -24,6 +24,7 @@ describe("docs/reference/api.md names every export", () => {
     "holdfast/dynamodb": "stores/dynamodb/index.d.ts",
     "holdfast/opentelemetry": "observe/opentelemetry/index.d.ts",
     "holdfast/sentry": "observe/sentry.d.ts",
+    "holdfast/admin": "admin/index.d.ts",
     "holdfast/testing": "testing/index.d.ts",
     "holdfast/store": "stores/contract.d.ts",
   })) {
@@ -78,6 +79,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     AuditRecord: "engine/audit.d.ts",
     Tokens: "engine/tokens.d.ts",
     TokenOptions: "engine/tokens.d.ts",
+    BulkOptions: "engine/changes.d.ts",
     Telemetry: "engine/telemetry.d.ts",
     TracedRun: "engine/telemetry.d.ts",
     ErrorReporter: "engine/reports.d.ts",

@@ -1,6 +1,5 @@
 import { dirname, isAbsolute, resolve } from "node:path";
 import type { HoldfastOptions } from "../engine/holdfast.js";
-import type { Retention } from "../engine/maintenance.js";
 import type { WorkOptions } from "../engine/worker.js";
 import type { Config } from "./config.js";
 import type { KeyName } from "./keys.js";
@@ -10,7 +9,7 @@ export function toHoldfastOptions(
   config: Config,
 ): Required<Pick<HoldfastOptions, "store" | "retry" | "retention" | "scheduler">> & { store: string } {
   const { values } = config;
-  const kept = (name: "completed" | "dead" | "cancelled"): Retention => {
+  const kept = (name: "completed" | "dead" | "cancelled" | "audit"): string | false => {
     const age = values[`retention.${name}`];
     return age === "forever" ? false : age;
   };
@@ -26,7 +25,12 @@ export function toHoldfastOptions(
         jitter: values["retry.jitter"],
       },
     },
-    retention: { completed: kept("completed"), dead: kept("dead"), cancelled: kept("cancelled") },
+    retention: {
+      completed: kept("completed"),
+      dead: kept("dead"),
+      cancelled: kept("cancelled"),
+      audit: kept("audit"),
+    },
     scheduler: runsScheduler ? { tick: values["jobs.scheduler_tick_s"] * 1_000 } : false,
   };
 }

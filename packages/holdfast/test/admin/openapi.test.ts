@@ -1,0 +1,51 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { holdfast } from "holdfast";
+import { admin, ROUTES } from "holdfast/admin";
+import { Hono } from "hono";
+import { expect, it, onTestFinished } from "vitest";
+import { referenceText } from "#src/admin/reference.js";
+import { adminScene } from "./scene.js";
+
+type Json = { [field: string]: unknown };
+
+it("the OpenAPI document describes every route, and all that it refers to is there", async () => {
+  const { send } = await adminScene("sqlite::memory:");
+  const document = (await (await send("/api/admin/openapi.json")).json()) as Json & { paths: Record<string, Json> };
+  expect(document["openapi"]).toBe("3.1.0");
+  for (const [name, { method, path }] of Object.entries(ROUTES)) {
+    const described = document.paths[`/api/admin${path.replaceAll(/:(\w+)/g, "{$1}")}`]?.[method.toLowerCase()] as Json;
+    expect(described).toMatchObject({ operationId: name, summary: expect.any(String) });
+    const parameters = (described["parameters"] ?? []) as { name: string; in: string; required: boolean }[];
+    const inPath = [...path.matchAll(/:(\w+)/g)].map(([, part]) => part);
+    expect(parameters.filter((each) => each.in === "path").map((each) => each.name)).toEqual(inPath);
+    for (const each of parameters.filter(({ in: where }) => where === "path")) expect(each.required).toBe(true);
+  }
+  const text = JSON.stringify(document);
+  expect(text).not.toContain("$defs");
+  for (const [, ref = ""] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
+    const found = ref.split("/").reduce<unknown>((at, part) => (at as Json | undefined)?.[part], document);
+    expect(found).toBeTypeOf("object");
+  }
+});
+
+it("docs/reference/http-api.md is what node scripts/http-reference.mjs writes", () => {
+  const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/http-api.md"), "utf8");
+  const plain = (text: string): string => text.replaceAll(/ +/g, " ").replaceAll(/-{3,}/g, "---");
+  expect(plain(page)).toBe(plain(referenceText()));
+});
+
+it("the API can be mounted in an application of Hono's, beside its own routes and below a path of its own", async () => {
+  const hf = await holdfast({ store: "sqlite::memory:", logger: false });
+  onTestFinished(() => hf.close());
+  const { token } = await hf.tokens.create({ name: "a", role: "viewer" });
+  const api = admin(hf);
+  const app = new Hono();
+  app.get("/", (c) => c.text("mine"));
+  app.mount("/queue", (request: Request) => api.fetch(request));
+  const ask = (path: string): Promise<Response> =>
+    Promise.resolve(app.request(path, { headers: { authorization: `Bearer ${token}` } }));
+  expect(await (await ask("/")).text()).toBe("mine");
+  expect((await ask("/queue/api/admin/jobs")).status).toBe(200);
+  expect((await ask("/queue/healthz")).status).toBe(200);
+});
