@@ -48,7 +48,6 @@ CREATE TABLE holdfast_jobs (
   key TEXT,
   key_scope TEXT,
   tags TEXT,
-  trace TEXT,
   progress REAL,
   progress_note TEXT
 ) STRICT;
@@ -93,6 +92,7 @@ CREATE TABLE holdfast_turns (name TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT,
   `
 ALTER TABLE holdfast_jobs ADD COLUMN schedule TEXT;
 ALTER TABLE holdfast_jobs ADD COLUMN slot INTEGER;
+ALTER TABLE holdfast_jobs ADD COLUMN trace TEXT;
 CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
 
 CREATE TABLE holdfast_schedules (
