@@ -322,13 +322,14 @@ jitter = "2s"
 completed = "1d"
 dead = "forever"
 cancelled = "0s"
+audit = "1w"
 `;
     const config = read(toml);
     expect(toWorkOptions(config)).toEqual({ concurrency: 8, poll: 250, lease: 60_000, grace: 0, queues: ["mail"] });
     expect(toHoldfastOptions(config)).toEqual({
       store: `sqlite:${join(config.cwd, "data/jobs.db")}`,
       retry: { maxAttempts: 1, backoff: { base: "1s", factor: 3, max: "1m", jitter: "2s" } },
-      retention: { completed: "1d", dead: false, cancelled: "0s" },
+      retention: { completed: "1d", dead: false, cancelled: "0s", audit: "1w" },
       scheduler: { tick: 10_000 },
     });
     expect(modulePath(config)).toBe(join(config.cwd, "src/jobs.ts"));
