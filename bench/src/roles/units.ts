@@ -16,7 +16,7 @@ interface Metered {
 async function open(url: string, units: Units): Promise<Metered> {
   const { table, client } = connectDynamo(url);
   const type = noop(() => {});
-  const store = dynamodb(url, { client: meter(client, units), table });
+  const store = dynamodb({ client: meter(client, units), table });
   return { units, type, hf: await holdfast({ store, jobs: [type], logger: false }) };
 }
 
