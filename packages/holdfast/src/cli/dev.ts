@@ -1,69 +1,95 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { watch } from "node:fs";
-import { dirname } from "node:path";
+import { readdirSync, statSync, type Dirent } from "node:fs";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Output } from "./output.js";
 
-const WATCHED = /\.(?:[cm]?[jt]s|json|toml)$/;
-const IGNORED = /(?:^|[\\/])(?:node_modules|\.git|dist|coverage)(?:[\\/]|$)/;
-const STOP_MS = 35_000;
+const WATCHED = /\.[cm]?[jt]s$/;
+const IGNORED: ReadonlySet<string> = new Set(["node_modules", "dist", "coverage", "build"]);
+// Looked at again and again instead of watched: what the systems tell of files differs, and not every save is told.
+const LOOK_MS = 500;
+const MOST_FILES = 5_000;
 
 export interface Watching {
   /** The module that runs. */
   path: string;
+  /** The configuration file, which is watched too. */
+  file: string | null;
   output: Output;
   signal: AbortSignal;
-  /** Changes that come so close together are one. */
-  settleMs: number;
+  /** How long a process has to end. */
+  graceMs: number;
 }
 
 /** Runs this same command in a process of its own, and again whenever a file beside the module changes. */
-export async function watchAndRun({ path, output, signal, settleMs }: Watching): Promise<number> {
-  let child: ChildProcess | null = null;
-  let wanted: () => void = () => {};
-  let timer: NodeJS.Timeout | null = null;
-  const watcher = watch(dirname(path), { recursive: true }, (_event, file) => {
-    if (file === null || !WATCHED.test(file) || IGNORED.test(file)) return;
-    if (timer !== null) clearTimeout(timer);
-    timer = setTimeout(() => wanted(), settleMs);
-  });
-  // A folder that goes away is told by the next start, if at all.
-  watcher.on("error", () => {});
-  const stopped = new Promise<"stop">((resolve) =>
-    signal.addEventListener("abort", () => resolve("stop"), { once: true }),
-  );
-  try {
-    while (!signal.aborted) {
-      const changed = new Promise<"change">((resolve) => (wanted = () => resolve("change")));
-      child = start();
-      const ended = once(child, "exit").then(() => "end" as const);
-      const first = await Promise.race([stopped, changed, ended]);
-      if (first === "end") {
-        output.note("It ended; waiting for a change.");
-        if ((await Promise.race([stopped, changed])) === "stop") break;
-      } else await stop(child, ended);
-      if (first === "stop") break;
-      output.note("A file changed; starting again.");
-    }
-  } finally {
-    watcher.close();
-    if (timer !== null) clearTimeout(timer);
+export async function watchAndRun({ path, file, output, signal, graceMs }: Watching): Promise<number> {
+  while (!signal.aborted) {
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    const changed = change(dirname(path), file, either);
+    const child = start();
+    const ended = once(child, "exit");
+    if (await Promise.race([changed.then(() => false), ended.then(() => true)])) {
+      output.note("It ended; waiting for a change.");
+      await changed;
+    } else await end(child, ended, graceMs);
+    stop.abort();
+    if (!signal.aborted) output.note("A file changed; starting again.");
   }
   return 0;
 }
 
+/** Until a file is another than it was, or until the signal. */
+async function change(folder: string, file: string | null, signal: AbortSignal): Promise<void> {
+  const before = marksOf(folder, file);
+  while (!signal.aborted) {
+    await sleep(LOOK_MS, null, { signal }).catch(() => {});
+    if (marksOf(folder, file) !== before) return;
+  }
+}
+
+/** What the files are like: their names, sizes and times. */
+function marksOf(folder: string, file: string | null): string {
+  const marks: string[] = [];
+  const folders = [folder];
+  for (let at = folders.pop(); at !== undefined && marks.length < MOST_FILES; at = folders.pop()) {
+    for (const entry of list(at)) {
+      const path = join(at, entry.name);
+      if (entry.isDirectory() && !IGNORED.has(entry.name) && !entry.name.startsWith(".")) folders.push(path);
+      else if (WATCHED.test(entry.name)) marks.push(markOf(path));
+    }
+  }
+  return [...marks, ...(file === null ? [] : [markOf(file)])].toSorted().join("\n");
+}
+
+function list(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    // It has just gone.
+    return [];
+  }
+}
+
+function markOf(path: string): string {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return `${path} ${file?.size} ${file?.mtimeMs}`;
+}
+
+/** With a channel, so that it notices when we are gone. */
 function start(): ChildProcess {
   const [, ...words] = process.argv;
   return spawn(process.execPath, [...process.execArgv, ...words], {
-    stdio: "inherit",
+    stdio: ["inherit", "inherit", "inherit", "ipc"],
     env: { ...process.env, HOLDFAST_DEV_CHILD: "1" },
   });
 }
 
 /** It drains, and is ended if that takes too long. */
-async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+async function end(child: ChildProcess, ended: Promise<unknown>, graceMs: number): Promise<void> {
   child.kill("SIGTERM");
-  const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+  const timer = setTimeout(() => child.kill("SIGKILL"), graceMs + 5_000);
   await ended;
   clearTimeout(timer);
 }

@@ -31,20 +31,23 @@ interface Given {
  */
 export async function reach<Answer>(
   context: Context,
-  { url = context.env["HOLDFAST_URL"], token, jobs = [] }: Given,
+  { url: flag, token, jobs = [] }: Given,
   work: (client: AdminClient) => Promise<Answer>,
 ): Promise<Answer> {
   const { adminClient, AdminError } = await import("../admin/client.js");
+  const url = serverOf(context, flag);
   const use = async (client: AdminClient): Promise<Answer> => {
     try {
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
       const hint = error.status === 401 ? { hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one" } : {};
+      // What was typed is wrong, though only the API could tell.
+      if (error.status === 400) throw new BadUsage(error.message);
       throw new Failure(error.message, { code: error.code, cause: error, ...hint });
     }
   };
-  if (url === undefined || url === "") {
+  if (url === null) {
     if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
     return withStore(context, jobs, async (hf) => {
       const { admin } = await import("../admin/app.js");
@@ -68,9 +71,22 @@ export async function reach<Answer>(
   return use(client);
 }
 
+/** The server to ask; null: the store itself. A flag counts for more than a variable: somebody has just typed it. */
+export function serverOf({ config, env }: Context, flag: string | undefined): string | null {
+  const hasStore = config.sources.store.kind === "flag";
+  if (flag !== undefined && flag !== "" && hasStore) {
+    throw new BadUsage("--url and --store do not go together", "name the server or the store");
+  }
+  const url = flag ?? (hasStore ? undefined : env["HOLDFAST_URL"]);
+  return url === undefined || url === "" ? null : url;
+}
+
+const STOP_MS = 10_000;
+
 async function ask(request: Request, url: string, signal: AbortSignal): Promise<Response> {
   try {
-    return await fetch(request, { signal });
+    // What stops an operation is sent after Ctrl-C.
+    return await fetch(request, { signal: signal.aborted ? AbortSignal.timeout(STOP_MS) : signal });
   } catch (error) {
     signal.throwIfAborted();
     const cause = (error as Error).cause;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { holdfast, type Holdfast } from "holdfast";
+import { holdfast, job, type Holdfast, type JobType } from "holdfast";
 import type { JobSummary, OperationAnswer, ScheduleAnswer } from "holdfast/admin";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -89,6 +89,10 @@ async function place(address: (cwd: string) => string): Promise<Place> {
 }
 
 const SLOW = { timeout: 90_000 };
+
+function mailOf(): JobType {
+  return job({ type: "mail", run: () => {} });
+}
 
 describe.each(STORES)("the command on %s", (_name, address) => {
   it("C-18 E-10 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
@@ -252,6 +256,16 @@ describe.each(STORES)("the command on %s", (_name, address) => {
     expect((await run("stats", "--url", url)).stderr).toContain("cannot be reached");
   });
 
+  it("a flag counts for more than a variable: --store is not overruled by HOLDFAST_URL", SLOW, async () => {
+    const { cwd, store } = await place(address);
+    const env = { HOLDFAST_URL: "http://127.0.0.1:1" };
+    expect((await holdfastCommand(["stats", "--store", store], { cwd, env })).code).toBe(0);
+    expect((await holdfastCommand(["stats"], { cwd, env })).stderr).toContain("cannot be reached");
+    const both = await holdfastCommand(["stats", "--store", store, "--url", "http://127.0.0.1:1"], { cwd });
+    expect(both).toMatchObject({ code: 2 });
+    expect(both.stderr).toContain("--url and --store do not go together");
+  });
+
   it("pauses queues, shows workers, makes tokens, and says what is wrong", SLOW, async () => {
     const { run, json, hf } = await place(address);
     await json("enqueue", "mail", '{"to":"ada"}');
@@ -285,6 +299,42 @@ it("serve is for this machine alone while there is no token", SLOW, async () => 
   await hf.tokens.create({ name: "a", role: "admin" });
   const guarded = start("serve", "--host", "0.0.0.0", "--port", "0");
   await until("the server to listen", () => guarded.stdout().includes("http://"), 60_000);
+});
+
+it("a module that holds what never ends does not keep the command from ending", SLOW, async () => {
+  const { cwd, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  writeFileSync(join(cwd, "held.ts"), `${MODULE}\nsetInterval(() => {}, 1_000_000);\n`);
+  expect(await json("process", "held.ts", "--once")).toEqual({ ran: 0 });
+});
+
+it("Ctrl-C stops an operation on a server too: what is not done stays undone", SLOW, async () => {
+  const { cwd, hf, start } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  const jobs = 60_000;
+  await hf.enqueueMany(
+    mailOf(),
+    Array.from({ length: jobs }, () => ({})),
+    { delay: "1h" },
+  );
+  const { token } = await hf.tokens.create({ name: "a", role: "admin" });
+  const serving = start("serve", "--port", "0");
+  await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
+  const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.stdout()) ?? [];
+  const deleting = spawn(process.execPath, [MAIN, "jobs", "delete", "--state", "pending", "--yes", "--url", url], {
+    cwd,
+    env: plainEnv({ HOLDFAST_TOKEN: token }),
+  });
+  const ended = once(deleting, "exit");
+  await until("it to have begun", async () => (await hf.stats()).states.pending < jobs, 60_000);
+  deleting.kill("SIGINT");
+  await ended;
+  const left = (await hf.stats()).states.pending;
+  expect(left).toBeGreaterThan(0);
+  await until(
+    "the end to be written down",
+    async () => (await hf.audit.list({ action: "operation.delete" })).entries.length === 1,
+    60_000,
+  );
+  expect((await hf.stats()).states.pending).toBe(left);
 });
 
 it("dev starts again when the module changes", SLOW, async () => {

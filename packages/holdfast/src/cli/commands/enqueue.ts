@@ -4,7 +4,7 @@ import type { JobType } from "../../job.js";
 import { command, type Command, type Context } from "../command.js";
 import { BadUsage } from "../failure.js";
 import { jobsModule } from "../jobs-module.js";
-import { REACH, reach } from "../reach.js";
+import { REACH, reach, serverOf } from "../reach.js";
 
 const MOST_INPUT_BYTES = 4 * LIMITS.payloadBytes;
 
@@ -60,7 +60,7 @@ export const enqueueCommand: Command = command({
 
 /** Where the configuration names a module, its types say what an input must be, and how often a job is tried. */
 async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[]> {
-  if ((url ?? context.env["HOLDFAST_URL"] ?? "") !== "" || modulePath(context.config) === null) return [];
+  if (serverOf(context, url) !== null || modulePath(context.config) === null) return [];
   return (await jobsModule(context, undefined)).jobs;
 }
 

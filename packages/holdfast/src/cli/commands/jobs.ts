@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminClient } from "../../admin/client.js";
 import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/calls.js";
 import { STATE_NAMES, type State } from "../../state.js";
@@ -242,9 +243,10 @@ async function follow(context: Context, client: AdminClient, started: OperationA
   const progress = output.progress(done, started.total);
   let operation = started;
   while (operation.state === "running") {
-    await pause(LOOK_MS, signal);
+    await sleep(LOOK_MS, null, { signal }).catch(() => {});
+    const look = signal.aborted ? null : await client.operations.get({ id }).catch(unlessAborted(signal));
     // What has been changed stays so; the rest is left alone.
-    operation = await (signal.aborted ? client.operations.stop({ id }) : client.operations.get({ id }));
+    operation = look ?? (await client.operations.stop({ id }));
     progress.update(operation.looked, operation.total ?? undefined);
   }
   progress.hide();
@@ -259,18 +261,12 @@ function tell(output: Output, operation: OperationAnswer, done: string): void {
   );
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener(
-      "abort",
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
+/** A look that was under way at Ctrl-C has no answer. */
+function unlessAborted(signal: AbortSignal): (error: unknown) => null {
+  return (error) => {
+    if (!signal.aborted) throw error;
+    return null;
+  };
 }
 
 const retry = changing("retry", "Runs dead or cancelled jobs again, and failed ones now.", {

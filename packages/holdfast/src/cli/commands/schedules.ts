@@ -150,8 +150,8 @@ const create = command({
   flags: { ...SETTINGS, ...REACH },
   examples: [
     {
-      line: `schedules create digest email.digest --cron "0 8 * * MON-FRI" --timezone Europe/Berlin`,
-      says: "At eight on working days.",
+      line: "schedules create digest email.digest --every 1h",
+      says: "Once an hour.",
     },
   ],
   async run(context, { flags, args }) {
@@ -211,7 +211,7 @@ const preview = command({
   summary: "Shows the next runs of a schedule, or of a timing that is only thought of.",
   arguments: { name: { ...NAME, optional: true } },
   flags: { ...TIMING, count: { kind: "count", least: 1, most: 100, default: 5, says: "How many." }, ...REACH },
-  examples: [{ line: `schedules preview --cron "0 8 * * MON" --timezone Europe/Berlin`, says: "When would that be?" }],
+  examples: [{ line: "schedules preview --every 90m --count 3", says: "When would that be?" }],
   async run(context, { flags, args }) {
     const { cron, timezone, every, count } = flags;
     if (args.name === undefined && cron === undefined && every === undefined) {

@@ -1,3 +1,6 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { resolve } from "node:path";
+import { modulePath } from "../../config/index.js";
 import { durationMs } from "../../duration.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
@@ -62,8 +65,6 @@ export const workerCommand: Command = command({
   },
 });
 
-const RESTART_MS = 100;
-
 export const devCommand: Command = command({
   name: "dev",
   summary: "Runs jobs, schedules and the admin API, and starts again when files change.",
@@ -77,10 +78,21 @@ export const devCommand: Command = command({
     // Only a process of its own gets a module anew.
     if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module);
     const { watchAndRun } = await import("../dev.js");
-    const { path } = await jobsModule(context, args.module);
-    return watchAndRun({ path, output: context.output, signal: context.signal, settleMs: RESTART_MS });
+    const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
+    if (path === null) throw new BadUsage("no module of jobs is named", "holdfast dev jobs.ts");
+    const graceMs = context.config.values["jobs.grace_s"] * 1_000;
+    return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
   },
 });
+
+/** Whoever watches has been killed: nobody would ever end us. */
+function parentGone(): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.channel === undefined || process.channel === null) return;
+    process.channel.unref();
+    process.once("disconnect", () => resolve());
+  });
+}
 
 async function runOnce(context: Context, options: WorkOptions, given: string | undefined): Promise<number> {
   const hf = await openWithJobs(context, given);
@@ -91,7 +103,7 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
     context.output.event({ url: serving.url, worker: worker.id }, (page) =>
       page.line(`Running on ${store.replace(/\/\/[^/]*@/, "//…@")}; ${serving.url}/api/admin`),
     );
-    await untilStopped(context.signal);
+    await Promise.race([untilStopped(context.signal), parentGone()]);
     await worker.stop();
     await serving.stop();
   } finally {
@@ -133,7 +145,7 @@ export const processCommand: Command = command({
         await hf.schedules.fireDue();
         ran += flags.once ? Number(await hf.tick(options)) : await hf.drain(options);
         if (!flags.poll || signal.aborted) break;
-        await Promise.race([untilStopped(signal), pause(durationMs(flags.interval, "interval"), signal)]);
+        await sleep(durationMs(flags.interval, "interval"), null, { signal }).catch(() => {});
         if (signal.aborted) break;
       }
       await hf.maintain();
@@ -144,10 +156,3 @@ export const processCommand: Command = command({
     return 0;
   },
 });
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
-  });
-}
