@@ -39,6 +39,8 @@ export function identityOf({ name, role, user }: Pick<Identity, "role" | "user">
 export function refuseOtherSites(request: Request): void {
   const site = request.headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") throw crossSite();
+  // What the browser says of itself counts: behind a proxy the host may be another than the page's.
+  if (site === "same-origin") return;
   const origin = request.headers.get("origin");
   if (origin === null) return;
   const host = request.headers.get("host") ?? new URL(request.url).host;

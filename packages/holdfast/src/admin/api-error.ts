@@ -11,6 +11,8 @@ import {
   ScheduleNotFound,
   StoreUnavailable,
   StoreUnreadable,
+  SchemaTooNew,
+  TooManyTokens,
 } from "../errors.js";
 import type { ErrorAnswer } from "./calls.js";
 
@@ -46,9 +48,11 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [ScheduleNotFound, 404],
   [DuplicateJob, 409],
   [ScheduleExists, 409],
+  [TooManyTokens, 409],
   [PayloadTooLarge, 413],
   [StoreUnavailable, 503],
   [StoreUnreadable, 503],
+  [SchemaTooNew, 503],
   [DiskFull, 503],
   [Closed, 503],
 ];

@@ -10,11 +10,11 @@ import { jobSummary } from "./answers.js";
 import type { Calls, OperationAnswer, SessionAnswer, SummaryAnswer } from "./calls.js";
 import { Feed } from "./feed.js";
 import { HANDLERS, type CallContext } from "./handlers.js";
-import { mayCall, type Identity } from "./identity.js";
+import { mayCall, readIdentity, type Identity } from "./identity.js";
 import { readInput } from "./input.js";
 import { BASE, openApi, statusOf, SUMMARY_PATH } from "./openapi.js";
 import { Operations } from "./operations.js";
-import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+import { pathParts, ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { Attempts, Sessions, setCookie } from "./sessions.js";
 
 export interface AdminOptions {
@@ -99,7 +99,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     refuseOtherSites(request);
     if (auth === "tokens") return callerOf(request, hf, sessions);
     if (auth === "open") refuseOtherHosts(request);
-    const identity = auth === "open" ? LOCAL : await auth(request);
+    const identity = auth === "open" ? LOCAL : await named(auth, request);
     return identity === null ? null : { identity, sessionEndsAt: null };
   }
 
@@ -118,15 +118,25 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 
   /** What was done is in the log before it is answered. */
   async function wroteDown(name: RouteName, { name: actor }: Identity, input: object, answer: object): Promise<void> {
-    const target = targetIn(input);
+    const inPath = pathParts(ROUTES[name].path)[0];
+    const fields = input as Record<string, unknown>;
+    const made = (answer as { id?: unknown }).id;
     const operation = "looked" in answer ? (answer as OperationAnswer) : null;
-    const { id: _id, name: _name, queue: _queue, token: _token, ...given } = input as Record<string, unknown>;
-    const detail = redact({ ...given, ...(operation !== null && { operation: operation.id }) });
+    const target =
+      inPath === undefined ? (operation === null ? made : (fields["filter"] ?? fields["ids"])) : fields[inPath];
+    const { token: _token, ...given } = Object.fromEntries(
+      Object.entries(fields).filter(([field]) => field !== inPath),
+    );
+    const detail = redact({
+      ...given,
+      ...(operation !== null && { operation: operation.id }),
+      ...(operation === null && inPath !== undefined && typeof made === "string" && made !== target && { made }),
+    });
     await hf.audit.record({
       actor,
       action: name,
-      target: target ?? targetIn(answer),
-      count: operation === null ? 1 : 0,
+      target: target ?? fields["name"] ?? null,
+      count: operation === null && (answer as { duplicate?: unknown }).duplicate !== true ? 1 : 0,
       detail,
     });
   }
@@ -141,7 +151,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       const { actor, action, state, changed: count, error } = answer;
       const detail = { operation: answer.id, state, ...(error !== null && { error }) };
       const deed = { actor, action: `operation.${action}`, target: target as object, count, detail };
-      begun.then(() => hf.audit.record(deed)).catch(onError);
+      return begun.then(() => hf.audit.record(deed)).catch(onError);
     },
   });
 
@@ -214,11 +224,16 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   }
 
   async function ready(): Promise<Response> {
-    const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new ApiError(503, "NOT_READY", "the store does not answer")), READY_MS).unref();
-    });
-    await Promise.race([Holdfast.coreOf(hf).store.dueSchedules(0), late]);
-    return answered({ status: "ready" }, 200);
+    const late = new Promise<boolean>((resolve) => void setTimeout(() => resolve(false), READY_MS).unref());
+    const answers = Holdfast.coreOf(hf)
+      .store.dueSchedules(0)
+      .then(
+        () => true,
+        () => false,
+      );
+    // Anybody may ask, so that no more is told.
+    if (await Promise.race([answers, late])) return answered({ status: "ready" }, 200);
+    throw new ApiError(503, "NOT_READY", "the store does not answer");
   }
 
   /** Every route goes through here: what is thrown is answered, and nothing is thrown. */
@@ -247,6 +262,9 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   on("GET", `${BASE}/openapi.json`, async () => answered(document, 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
     await permitted(req.raw, { role: "viewer" });
+    // To the routing HEAD is GET without a body; a viewer that reads nothing would stay for long.
+    if (req.method === "HEAD")
+      return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
     return new Response(feed.open(), {
       headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
     });
@@ -268,6 +286,18 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       await operations.close();
     },
   };
+}
+
+/** What an application's function says; a mistake in it is the application's, and not the caller's. */
+async function named(
+  auth: (request: Request) => Identity | null | Promise<Identity | null>,
+  request: Request,
+): Promise<Identity | null> {
+  try {
+    return readIdentity(await auth(request));
+  } catch (error) {
+    throw new Error("the function auth failed", { cause: error });
+  }
 }
 
 /** The version of the API's description. */
@@ -306,11 +336,4 @@ function cookie(request: Request, value: string, maxAgeS: number): string {
 function addressOf(env: unknown): string {
   const { incoming } = (env ?? {}) as { incoming?: { socket?: { remoteAddress?: string } } };
   return incoming?.socket?.remoteAddress ?? "anybody";
-}
-
-function targetIn(value: object): string | object | null {
-  const { id, name, queue, filter, ids } = value as Record<string, unknown>;
-  const single = id ?? name ?? queue;
-  if (typeof single === "string") return single;
-  return filter ?? ids ?? null;
 }

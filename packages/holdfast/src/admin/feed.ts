@@ -33,6 +33,8 @@ const MOST_VIEWERS = 200;
 // A viewer that reads so slowly is let go: it may come again.
 const MOST_WAITING = 2_000;
 const MOST_PER_TICK = 500;
+// A stream ends after this long, and the viewer comes again with a token that still counts.
+const STREAM_MS = 300_000;
 
 interface Viewer {
   send(text: string): void;
@@ -51,6 +53,7 @@ export class Feed {
   #seen = new Map<string, string>();
   #sent = 0;
   #ticking = false;
+  #hasLooked = false;
 
   constructor(hf: Holdfast) {
     this.#hf = hf;
@@ -63,6 +66,7 @@ export class Feed {
     }
     const encoder = new TextEncoder();
     let leave: () => void = () => {};
+    let ending: NodeJS.Timeout | undefined;
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -75,6 +79,7 @@ export class Feed {
           };
           leave = () => {
             if (!this.#viewers.delete(viewer)) return;
+            clearTimeout(ending);
             if (this.#viewers.size === 0) this.#rest();
             try {
               controller.close();
@@ -84,6 +89,8 @@ export class Feed {
           };
           this.#viewers.add(viewer);
           viewer.send(`retry: 2000\n\n`);
+          ending = setTimeout(() => leave(), STREAM_MS);
+          ending.unref();
           if (this.#viewers.size === 1) this.#begin();
         },
         cancel: () => leave(),
@@ -109,6 +116,7 @@ export class Feed {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
     this.#seen = new Map();
+    this.#hasLooked = false;
   }
 
   async #tick(): Promise<void> {
@@ -128,7 +136,8 @@ export class Feed {
 
   async #look(): Promise<void> {
     const { jobs } = await this.#hf.list({ limit: NEWEST });
-    const isFirst = this.#seen.size === 0;
+    const isFirst = !this.#hasLooked;
+    this.#hasLooked = true;
     const seen = new Map<string, string>();
     for (const job of jobs.toReversed()) {
       const mark = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;

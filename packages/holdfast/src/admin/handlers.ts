@@ -21,7 +21,7 @@ export interface CallContext {
   operations: Operations;
   redact: Redactor;
   /** Writes down how an operation ended. */
-  ended(answer: OperationAnswer, target: unknown): void;
+  ended: (answer: OperationAnswer, target: unknown) => Promise<void>;
 }
 
 type Handler<Name extends RouteName> = (
@@ -66,6 +66,8 @@ async function passOver(context: CallContext, conditions: JobConditions, offset:
   return cursor;
 }
 const LONGEST_PAGE = 1_000;
+// Jobs that are changed between two looks at whether to go on.
+const CHUNK = 100;
 
 async function found(context: CallContext, id: string): Promise<Job> {
   const job = await jobsOf(context).get(id);
@@ -127,9 +129,13 @@ function changing(action: OperationAnswer["action"], bulk: Bulk) {
       total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
       async run(options) {
         if ("filter" in target) return byFilter(target.filter, options);
-        const answers = await byIds(target.ids);
-        const changed = answers.filter((answer) => counted.includes(answer)).length;
-        options.onProgress({ looked: answers.length, changed });
+        let changed = 0;
+        for (let from = 0; from < target.ids.length; from += CHUNK) {
+          options.signal.throwIfAborted();
+          const answers = await byIds(target.ids.slice(from, from + CHUNK));
+          changed += answers.filter((answer) => counted.includes(answer)).length;
+          options.onProgress({ looked: from + answers.length, changed });
+        }
         return changed;
       },
       ended: (answer) => context.ended(answer, target),
@@ -189,7 +195,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
       action: "purge",
       actor: identity.name,
       total: null,
-      run: () => hf.purge({ state, olderThan }),
+      run: (options) => hf.purge({ state, olderThan }, options),
       ended: (answer) => context.ended(answer, { state, olderThan }),
     });
   },

@@ -1,3 +1,6 @@
+import { LIMITS } from "../defaults.js";
+import { InvalidOption } from "../errors.js";
+import { readName, show } from "../options.js";
 import { ROLES, type Role, type RouteLine } from "./routes.js";
 
 /** Who asks, as far as the API is concerned. */
@@ -8,6 +11,25 @@ export interface Identity {
   role: Role | "user";
   /** The user whose jobs it is bound to; null: to nobody's. */
   user: string | null;
+}
+
+/**
+ * Whom an application's own function names. Checked before anything is done: a role that is half of one thing and half of
+ * another would let somebody see what is not theirs.
+ */
+export function readIdentity(given: Identity | null | undefined): Identity | null {
+  if (given === null || given === undefined) return null;
+  const { role } = given;
+  // In plain JavaScript it may be left out.
+  const user = (given.user as string | null | undefined) ?? null;
+  const name = readName(given.name, "auth.name", LIMITS.actorLength);
+  if (role !== "user" && !ROLES.includes(role)) {
+    throw new InvalidOption("auth.role", `${show(role)} is none of user, ${ROLES.join(", ")}`);
+  }
+  if ((role === "user") !== (user !== null)) {
+    throw new InvalidOption("auth.user", "goes with the role user, and only with that");
+  }
+  return { name, role, user: user === null ? null : readName(user, "auth.user", LIMITS.userLength) };
 }
 
 /** Whether somebody may call a route. Null: nobody in particular. */

@@ -15,7 +15,7 @@ export interface NewOperation {
   /** Does it, and says how many jobs it changed. */
   run: (options: Required<BulkOptions>) => Promise<number>;
   /** Called when it has ended, in whatever way. */
-  ended: (answer: OperationAnswer) => void;
+  ended: (answer: OperationAnswer) => Promise<void>;
 }
 
 /** Changes of many jobs, which take longer than a request may: they go on in the background, and tell how far they are. */
@@ -58,17 +58,16 @@ export class Operations {
       onProgress: (progress: { looked: number; changed: number }) => void Object.assign(answer, progress),
     };
     const end = run(options)
-      .then((changed) => {
-        answer.changed = changed;
-        answer.state = "done";
+      .then((changed): Partial<OperationAnswer> => ({ changed, state: "done" }))
+      .catch((error: unknown): Partial<OperationAnswer> => {
+        if (stop.signal.aborted) return { state: "stopped" };
+        return { state: "failed", error: error instanceof Error ? error.message : String(error) };
       })
-      .catch((error: unknown) => {
-        answer.state = stop.signal.aborted ? "stopped" : "failed";
-        if (!stop.signal.aborted) answer.error = error instanceof Error ? error.message : String(error);
-      })
-      .then(() => {
-        answer.endedAt = this.#time();
-        ended({ ...answer });
+      .then(async (how) => {
+        const last = { ...how, endedAt: this.#time() };
+        // Who sees that it has ended finds it in the audit log.
+        await ended({ ...answer, ...last });
+        Object.assign(answer, last);
       });
     this.#known.set(answer.id, { answer, stop, end });
     return { ...answer };

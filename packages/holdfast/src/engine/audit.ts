@@ -107,7 +107,7 @@ function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
   const { target = null, count = 1, detail = null } = deed;
   return {
     id: deed.id === undefined ? newId(now) : readId(deed.id),
-    actor: readName(deed.actor, "actor", LIMITS.actorLength),
+    actor: cut(deed.actor, LIMITS.actorLength),
     action: readName(deed.action, "action", LIMITS.actionLength),
     target: target === null ? null : cut(typeof target === "string" ? target : jsonOf(target)),
     count: readCount(count, "count", 0, Number.MAX_SAFE_INTEGER),
@@ -116,10 +116,10 @@ function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
   };
 }
 
-function cut(text: string): string {
+function cut(text: string, longest: number = LIMITS.targetLength): string {
   // PostgreSQL has no text for the character 0.
   const whole = text.replaceAll("\0", "\u{fffd}").toWellFormed();
-  return whole.length <= LIMITS.targetLength ? whole : `${whole.slice(0, LIMITS.targetLength - 1).toWellFormed()}…`;
+  return whole.length <= longest ? whole : `${whole.slice(0, longest - 1).toWellFormed()}…`;
 }
 
 function detailText(json: string): string {

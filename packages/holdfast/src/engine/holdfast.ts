@@ -499,7 +499,7 @@ export class Holdfast {
     return this.#maintenance.expireWaiting();
   }
   /** Deletes finished jobs: by the retention rules, or all of a state that ended longer ago than `olderThan`. */
-  async purge(options?: { state: FinishedState; olderThan: Duration }): Promise<number> {
+  async purge(options?: { state: FinishedState; olderThan: Duration }, bulk?: BulkOptions): Promise<number> {
     const { clock } = this.#open();
     if (options === undefined) return this.#maintenance.purge();
     refuseUnknown(options, PURGE_FIELDS, "purge");
@@ -507,7 +507,7 @@ export class Holdfast {
       throw new InvalidOption("state", `${show(options.state)} is none of completed, dead, cancelled`);
     }
     const before = clock.now() - durationMs(options.olderThan, "olderThan");
-    return this.#maintenance.purgeState(options.state, { before, keep: null });
+    return this.#maintenance.purgeState(options.state, { before, keep: null }, bulk);
   }
 
   /**

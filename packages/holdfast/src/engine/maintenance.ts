@@ -7,6 +7,7 @@ import type { FinishedState } from "../state.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { LaidDown } from "../store.js";
 import { announceLaidDown } from "./announce.js";
+import type { BulkOptions } from "./changes.js";
 import type { Core } from "./core.js";
 import type { ErrorEvent } from "./events.js";
 
@@ -166,12 +167,18 @@ export class Maintenance {
     while ((await store.purgeAudit({ before, limit })) >= limit);
   }
 
-  async purgeState(state: FinishedState, bound: { before: number | null; keep: number | null }): Promise<number> {
+  async purgeState(
+    state: FinishedState,
+    bound: { before: number | null; keep: number | null },
+    { signal, onProgress }: BulkOptions = {},
+  ): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
+      signal?.throwIfAborted();
       const deleted = await this.#core.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
+      onProgress?.({ looked: total, changed: total });
       if (deleted < chunk) break;
     }
     if (total > 0) this.#core.events.emit("purged", { state, count: total });

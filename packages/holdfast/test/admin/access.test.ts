@@ -1,4 +1,4 @@
-import { ROUTES, type RouteName } from "holdfast/admin";
+import { ROUTES, type Identity, type RouteName } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { Attempts, Sessions } from "#src/admin/sessions.js";
 import type { TokenRole } from "#src/roles.js";
@@ -195,6 +195,7 @@ describe("pages of other sites", () => {
     [{ "sec-fetch-site": "same-site" }, 403],
     [{ "sec-fetch-site": "same-origin" }, 200],
     [{ "sec-fetch-site": "none" }, 200],
+    [{ "sec-fetch-site": "same-origin", origin: "https://public.example" }, 200],
     [{ origin: "https://evil.example" }, 403],
     [{ origin: "null" }, 403],
     [{}, 200],
@@ -253,6 +254,28 @@ describe("other ways to know who asks", () => {
       403,
     );
     expect((await send("/api/admin/session", json({ token: "x" }))).status).toBe(404);
+  });
+
+  it.each([
+    [{ name: "ada", role: "user", user: null }],
+    [{ name: "ada", role: "operator", user: "ada" }],
+    [{ name: "ada", role: "root", user: null }],
+    [{ name: "", role: "admin", user: null }],
+    [{ name: "x\u0000", role: "admin", user: null }],
+  ])("an application's that says %j lets nobody in, and nothing is done", async (identity) => {
+    const errors: unknown[] = [];
+    const { hf, send } = await adminScene("sqlite::memory:", {
+      auth: () => identity as Identity,
+      onError: (error) => void errors.push(error),
+    });
+    expect((await send("/api/admin/queues/a/pause", { method: "POST" })).status).toBe(500);
+    expect(await hf.queues()).toEqual([]);
+    expect(errors).toMatchObject([{ message: "the function auth failed", cause: { code: "INVALID_OPTION" } }]);
+  });
+
+  it("an application's that says nothing is nobody", async () => {
+    const { send } = await adminScene("sqlite::memory:", { auth: (() => undefined) as never });
+    expect((await send("/api/admin/jobs")).status).toBe(401);
   });
 
   it("nobody's: all is open, but only by the name of this machine", async () => {

@@ -74,6 +74,15 @@ describe.each(STORES)("events on %s", (_name, store) => {
   });
 });
 
+it("a HEAD, whose answer nobody reads, is no viewer", async () => {
+  const { send, token } = await adminScene("sqlite::memory:");
+  const viewer = await token("viewer");
+  for (let nth = 0; nth < 210; nth++)
+    expect((await send("/api/admin/events", { method: "HEAD", token: viewer })).status).toBe(200);
+  const told = await view(send, viewer);
+  await until("the counts", () => told.some(({ event }) => event === "stats"));
+});
+
 it("what another process does is seen in the store within a second or two", async () => {
   const file = `sqlite:${(await import("node:os")).tmpdir()}/holdfast-events-${process.pid}-${Date.now()}.db`;
   const { send, token } = await adminScene(file);

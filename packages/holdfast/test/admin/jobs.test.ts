@@ -266,7 +266,11 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("B-18 keeps every change in the audit log: who, what, when, how many", async () => {
     const { as } = await adminScene(store(), {}, { redact: ["**.secret"] });
     const [operator, admin] = [await as("operator"), await as("admin")];
-    const { id } = await operator.jobs.enqueue({ type: "mail", input: { to: "ada", secret: "hush" } });
+    const { id } = await operator.jobs.enqueue({
+      type: "mail",
+      queue: "default",
+      input: { to: "ada", secret: "hush" },
+    });
     await operator.jobs.cancel({ id });
     await operator.queues.pause({ queue: "default" });
     await ended(admin, await admin.jobs.removeMany({ filter: { state: ["cancelled"] } }));

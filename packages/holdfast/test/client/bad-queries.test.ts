@@ -37,7 +37,7 @@ describe.each(["cancel", "retry", "remove"] as const)("%s refuses by name, and t
   it.each<[string, unknown, string, RegExp]>([
     ["an id that is no UUID", "7", "id", /is not a UUID/],
     ["nothing", undefined, "a filter", /undefined is not an object/],
-    ["a list of ids", ["018f4d2e-7b3a-7c11-8a55-0123456789ab"], "a filter", /a list is not an object/],
+    ["a list with what is no id", ["nonsense"], "id", /nonsense/],
     ["a filter without any condition", {}, "filter", /names no condition/],
     ["a misspelt condition", { typ: "double" }, "typ", /known: state, type/],
     ["the limit of a list", { limit: 5 }, "limit", /not an option of a filter/],
