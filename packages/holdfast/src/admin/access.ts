@@ -55,10 +55,16 @@ function crossSite(): ApiError {
   );
 }
 
+/** A proxy says localhost itself, whoever it asks for. */
+const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"] as const;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
 
 /** Where no token is asked for, a name that was made to point here must not let a page in. */
 export function refuseOtherHosts(request: Request): void {
+  const proxied = FORWARDED.find((name) => request.headers.has(name));
+  if (proxied !== undefined) {
+    throw new ApiError(403, "PROXIED", `without tokens this server answers nobody by way of a proxy (${proxied})`);
+  }
   const host = request.headers.get("host") ?? new URL(request.url).host;
   if (LOOPBACK.test(host)) return;
   throw new ApiError(

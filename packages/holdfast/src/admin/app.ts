@@ -199,11 +199,10 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
         headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
       });
     }
+    // Counted before it is known, so that guesses at the same time are counted too.
+    attempts.failed(from, now);
     const found = await hf.tokens.check(token);
-    if (found === null) {
-      attempts.failed(from, now);
-      throw new ApiError(401, "NOT_KNOWN", "this token is not valid");
-    }
+    if (found === null) throw new ApiError(401, "NOT_KNOWN", "this token is not valid");
     attempts.succeeded(from);
     const expiresAt = now + sessions.lengthMs;
     const value = sessions.sign({ tokenId: found.id, expiresAt });

@@ -52,7 +52,7 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
   for (const name of ROUTE_NAMES) {
     const [group = "", method = ""] = name.split(".");
     groups[group] ??= {};
-    groups[group][method] = (input) => send(options, requestOf(name, { ...input }, options));
+    groups[group][method] = async (input) => send(options, requestOf(name, { ...input }, options));
   }
   const summary = (): Promise<unknown> =>
     send(options, new Request(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
@@ -75,7 +75,7 @@ function requestOf(name: RouteName, input: Record<string, unknown>, options: Adm
   const { method, path } = ROUTES[name];
   let filled: string = path;
   for (const part of pathParts(path)) {
-    filled = filled.replace(`:${part}`, encodeURIComponent(String(input[part])));
+    filled = filled.replace(`:${part}`, () => inPath(part, String(input[part])));
     delete input[part];
   }
   const target = address(options, `${BASE}${filled}`);
@@ -88,6 +88,13 @@ function requestOf(name: RouteName, input: Record<string, unknown>, options: Adm
     headers: { ...headers, "content-type": "application/json" },
     body: JSON.stringify(input),
   });
+}
+
+/** A name as an address can carry it. Dots alone it cannot: they mean a step in the path, however they are written. */
+function inPath(part: string, value: string): string {
+  if (value !== "." && value !== "..") return encodeURIComponent(value);
+  const message = `${part}: ${JSON.stringify(value)} cannot stand in an address; use the client of the store itself`;
+  throw new AdminError(400, { code: "INVALID_REQUEST", message, issues: [{ path: part, message }] });
 }
 
 function withQuery(target: string, input: Record<string, unknown>): string {

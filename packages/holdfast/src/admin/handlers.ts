@@ -8,7 +8,7 @@ import type { Redactor } from "../redact.js";
 import type { State } from "../state.js";
 import { jobDetail, jobSummary, scheduleAnswer, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
-import type { Calls, JobConditions, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
+import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
 import type { NewOperation, Operations } from "./operations.js";
 import type { RouteName } from "./routes.js";
@@ -50,7 +50,20 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   const from = offset === 0 ? cursor : await passOver(context, conditions, offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
   const page = await jobsOf(context).list({ ...conditions, limit, cursor: from });
-  return { jobs: page.jobs.map(jobSummary), cursor: page.cursor };
+  const jobs = page.jobs.map(jobSummary);
+  return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
+}
+
+/** Which machines there are, and what the code looks like inside, is nobody's business who only has jobs here. */
+function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
+  return { ...job, worker: null };
+}
+function forUser(job: JobDetail): JobDetail {
+  const attempts = job.attempts.map((attempt) => ({
+    ...withoutWorker(attempt),
+    error: { ...attempt.error, stack: null },
+  }));
+  return { ...withoutWorker(job), attempts };
 }
 
 /** Where the page after so many jobs begins; null: there is none. */
@@ -164,7 +177,10 @@ async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
 export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.list": list,
   "jobs.stats": ({ hf }) => hf.stats(),
-  "jobs.get": async (context, { id }) => jobDetail(await found(context, id), context.redact),
+  "jobs.get": async (context, { id }) => {
+    const job = jobDetail(await found(context, id), context.redact);
+    return context.identity.role === "user" ? forUser(job) : job;
+  },
   "jobs.enqueue": ({ hf }, { type, input, ...options }) => hf.enqueueNamed(type, input, options),
   "jobs.retry": async (context, { id }) => {
     const answer = await jobsOf(context).retry(id);

@@ -5,7 +5,10 @@ import { pathParts, ROUTES, type RouteName } from "./routes.js";
 import { SHAPES } from "./shapes.js";
 
 // Inputs are 256 KB at most; written with escapes they may be several times as long.
-export const MOST_BODY_BYTES = 2_097_152;
+const MOST_BODY_BYTES = 2_097_152;
+// What anybody may send, who need not be known.
+const MOST_OPEN_BYTES = 4_096;
+const LONGEST_MESSAGE = 300;
 
 /** A schema as JSON Schema tells it: as much of it as is needed here. */
 export interface JsonSchema {
@@ -31,8 +34,9 @@ export async function readInput<Name extends RouteName>(
   request: Request,
   path: Readonly<Record<string, string>>,
 ): Promise<Calls[Name]["input"]> {
-  const { method } = ROUTES[name];
-  const given = method === "GET" ? readQuery(name, new URL(request.url).searchParams) : await readBody(request);
+  const { method, role } = ROUTES[name];
+  const most = role === null ? MOST_OPEN_BYTES : MOST_BODY_BYTES;
+  const given = method === "GET" ? readQuery(name, new URL(request.url).searchParams) : await readBody(request, most);
   const parts = pathParts(ROUTES[name].path);
   const twice = parts.find((part) => Object.hasOwn(given, part));
   if (twice !== undefined) throw refused([{ path: twice, message: "stands in the path already" }]);
@@ -40,8 +44,11 @@ export async function readInput<Name extends RouteName>(
   if (read.success) return read.data;
   throw refused(
     read.error.issues.slice(0, 20).map((issue) => ({
-      path: issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : issue.path.join("."),
-      message: issue.message,
+      path: (issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : issue.path.join(".")).slice(
+        0,
+        LONGEST_MESSAGE,
+      ),
+      message: issue.message.slice(0, LONGEST_MESSAGE),
     })),
   );
 }
@@ -78,8 +85,8 @@ function fromText(text: string, schema: JsonSchema | undefined): unknown {
   return text;
 }
 
-async function readBody(request: Request): Promise<Record<string, unknown>> {
-  const text = await readText(request);
+async function readBody(request: Request, mostBytes: number): Promise<Record<string, unknown>> {
+  const text = await readText(request, mostBytes);
   if (text === "") return {};
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json") {
@@ -101,16 +108,15 @@ function parse(text: string): unknown {
 }
 
 /** Never reads more than the limit, whatever the headers say. */
-async function readText(request: Request): Promise<string> {
-  const tooLong = (): ApiError =>
-    new ApiError(413, "BODY_TOO_LARGE", `the body is longer than ${MOST_BODY_BYTES} bytes`);
-  if (Number(request.headers.get("content-length") ?? 0) > MOST_BODY_BYTES) throw tooLong();
+async function readText(request: Request, mostBytes: number): Promise<string> {
+  const tooLong = (): ApiError => new ApiError(413, "BODY_TOO_LARGE", `the body is longer than ${mostBytes} bytes`);
+  if (Number(request.headers.get("content-length") ?? 0) > mostBytes) throw tooLong();
   if (request.body === null) return "";
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
     bytes += chunk.byteLength;
-    if (bytes > MOST_BODY_BYTES) throw tooLong();
+    if (bytes > mostBytes) throw tooLong();
     chunks.push(chunk);
   }
   try {

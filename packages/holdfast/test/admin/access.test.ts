@@ -88,6 +88,12 @@ describe.each(STORES)("who may do what on %s", (_name, store) => {
       await expect(call({ id: other.id })).rejects.toMatchObject({ status: 404 });
     }
     await hf.drain();
+    // Its error is told, but neither the machine nor the code.
+    expect(await client.jobs.get({ id: mine.id })).toMatchObject({
+      worker: null,
+      error: { message: "no such address" },
+      attempts: [{ worker: null, error: { message: "no such address", stack: null } }],
+    });
     expect(await client.jobs.retry({ id: mine.id })).toEqual({ status: "retried" });
     expect(await client.jobs.cancel({ id: mine.id })).toEqual({ status: "cancelled" });
     expect(await hf.get(other.id)).toMatchObject({ state: "dead" });
@@ -173,6 +179,17 @@ describe("sessions", () => {
     const refused = await send("/api/admin/session", json({ token: good }));
     expect(refused.status).toBe(429);
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+
+  it("are not given to those who guess at the same time either, nor do long guesses cost much", async () => {
+    const { send } = await adminScene("sqlite::memory:", { loginAttempts: 3 });
+    const wrong = `hf_${"0".repeat(16)}_${"0".repeat(43)}`;
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => send("/api/admin/session", json({ token: wrong }))),
+    );
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(3);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(7);
+    expect((await send("/api/admin/session", json({ token: "x".repeat(5_000) }))).status).toBe(413);
   });
 
   it("count guesses by address, for a minute, and forget them after a success", () => {
@@ -283,6 +300,8 @@ describe("other ways to know who asks", () => {
     const from = (host: string): Promise<Response> =>
       api.fetch(new Request("http://127.0.0.1/api/admin/jobs", { headers: { host } }));
     for (const host of ["localhost:7700", "127.0.0.1:7700", "[::1]:7700"]) expect((await from(host)).status).toBe(200);
+    const proxied = { host: "127.0.0.1", "x-forwarded-for": "6.6.6.6" };
+    expect((await api.fetch(new Request("http://127.0.0.1/api/admin/jobs", { headers: proxied }))).status).toBe(403);
     for (const host of ["rebound.example:7700", "127.0.0.1.example", "10.0.0.1"])
       expect((await from(host)).status).toBe(403);
   });

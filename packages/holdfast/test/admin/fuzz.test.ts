@@ -103,6 +103,11 @@ function fitting(schema: Schema, document: Document): fc.Arbitrary<unknown> {
 const mostly = (likely: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 5, arbitrary: likely }, { weight: 1, arbitrary: odd });
 
+/** Dots alone, and nothing, no address can carry: they lead to another route. */
+function asSegment(value: string): string {
+  return /^\.{0,2}$/.test(value) ? "%20" : encodeURIComponent(value);
+}
+
 interface Sent {
   path: string;
   init: RequestInit;
@@ -127,7 +132,7 @@ function calls(path: string, method: string, operation: Operation, document: Doc
     for (const { name, in: where } of parameters) {
       const value = (values as Record<string, unknown>)[name];
       if (value === undefined) continue;
-      if (where === "path") filled = filled.replace(`{${name}}`, encodeURIComponent(text(value)) || "%20");
+      if (where === "path") filled = filled.replace(`{${name}}`, asSegment(text(value)));
       else for (const each of Array.isArray(value) ? value : [value]) query.append(name, text(each));
     }
     return {
@@ -176,9 +181,9 @@ describe.each(STORES)("whatever is sent to the API on %s", (name, store) => {
   });
 });
 
-function seeded(): { seed?: number } {
-  const seed = process.env["HOLDFAST_SEED"];
-  return seed === undefined ? {} : { seed: Number(seed) };
+/** The same each time, so that a failure is one of the change at hand; `HOLDFAST_SEED` looks elsewhere. */
+function seeded(): { seed: number } {
+  return { seed: Number(process.env["HOLDFAST_SEED"] ?? 20_261_115) };
 }
 
 describe("what is sent to break it", () => {

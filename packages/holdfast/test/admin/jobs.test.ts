@@ -240,6 +240,10 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(described("schedules.list", await client.schedules.list()).schedules.map((each) => each.name)).toEqual([
       name,
     ]);
+    expect(await refusal(client.schedules.get({ name: ".." }))).toMatchObject({
+      status: 400,
+      issues: [{ path: "name" }],
+    });
     expect(await client.schedules.remove({ name })).toEqual({ status: "removed" });
     expect(await refusal(client.schedules.get({ name }))).toMatchObject({ status: 404 });
   });
