@@ -12,9 +12,9 @@ const COLOURS: Readonly<Record<State, Colour>> = {
   cancelled: "gray",
 };
 
-/** A state in its colour. */
-export function stateOf(state: State): Part {
-  return paint(state, COLOURS[state]);
+/** A state, or what is said of it, in the state's colour. */
+export function stateOf(state: State, text: string = state): Part {
+  return paint(text, COLOURS[state]);
 }
 
 /** A number as people read it. */

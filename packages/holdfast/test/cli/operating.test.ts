@@ -175,6 +175,9 @@ describe.each(STORES)("the command on %s", (_name, address) => {
       [["jobs", "list", "--limit", "1000"], /--limit/],
       [["jobs", "retry"], /no job is named/],
       [["jobs", "purge", "--before", "soon", "--yes"], /--before/],
+      [["jobs", "list", "--after", "yesterday"], /--after is no time/],
+      [["enqueue", "mail", "{}", "--at", "in 5"], /--at is no time/],
+      [["stats", "--watch", "--interval", "often"], /--interval/],
     ] as const) {
       const { code, stderr, stdout } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
@@ -285,6 +288,40 @@ describe.each(STORES)("the command on %s", (_name, address) => {
     expect((await run("migrate", "--check")).code).toBe(0);
   });
 });
+
+it(
+  "import makes jobs of an old table: a dry run first, then for good, and says what is wrong with its file",
+  SLOW,
+  async () => {
+    const { cwd, run, json, hf } = await place(() => addressOf(server.url(), ownSchema(server)));
+    const old = ownSchema(server);
+    await server.query(`CREATE SCHEMA ${old}`);
+    await server.query(`CREATE TABLE ${old}.mails (id uuid, status text, recipient text)`);
+    await server.query(
+      `INSERT INTO ${old}.mails SELECT gen_random_uuid(), 'pending', 'ada' FROM generate_series(1, 3)`,
+    );
+    const options = {
+      table: `${old}.mails`,
+      type: "mail",
+      map: { id: "id", status: "status", input: { to: "recipient" } },
+    };
+    writeFileSync(join(cwd, "import.json"), JSON.stringify(options));
+    expect(await json("import", "import.json")).toMatchObject({ imported: 3, dryRun: true });
+    expect((await hf.stats()).states.pending).toBe(0);
+    expect(await json("import", "import.json", "--yes")).toMatchObject({ imported: 3, dryRun: false });
+    expect((await hf.list({ type: "mail" })).jobs.map(({ input }) => input)).toEqual(Array(3).fill({ to: "ada" }));
+    writeFileSync(join(cwd, "bad.json"), JSON.stringify({ ...options, tabel: 1 }));
+    for (const [file, message] of [
+      ["bad.json", /tabel/],
+      ["none.json", /cannot be read/],
+      ["jobs.ts", /is not JSON/],
+    ] as const) {
+      const refused = await run("import", file);
+      expect(refused).toMatchObject({ code: 1, stdout: "" });
+      expect(refused.stderr).toMatch(message);
+    }
+  },
+);
 
 it("serve is for this machine alone while there is no token", SLOW, async () => {
   const { run, start, hf } = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);

@@ -3,6 +3,7 @@ import { modulePath } from "../../config/index.js";
 import type { JobType } from "../../job.js";
 import { command, type Command, type Context } from "../command.js";
 import { BadUsage } from "../failure.js";
+import { readInstant } from "../instant.js";
 import { jobsModule } from "../jobs-module.js";
 import { REACH, reach, serverOf } from "../reach.js";
 
@@ -36,7 +37,7 @@ export const enqueueCommand: Command = command({
     const text = args.input === "-" ? await context.readInput(MOST_INPUT_BYTES) : args.input;
     const input = text === undefined ? undefined : parse(text);
     const { queue, priority, delay, at, unique, user, tag: tags, attempts: maxAttempts, id } = flags;
-    if (at !== undefined && Number.isNaN(Date.parse(at))) throw new BadUsage(`--at: ${JSON.stringify(at)} is no time`);
+    const runAt = at === undefined ? undefined : readInstant(at, "--at");
     const jobs = await knownJobs(context, flags.url);
     await reach(context, { ...flags, jobs }, async (client) => {
       const made = await client.jobs.enqueue({
@@ -45,7 +46,7 @@ export const enqueueCommand: Command = command({
         ...(queue !== undefined && { queue }),
         ...(priority !== undefined && { priority }),
         ...(delay !== undefined && { delay }),
-        ...(at !== undefined && { runAt: new Date(at).toISOString() }),
+        ...(runAt !== undefined && { runAt }),
         ...(unique !== undefined && { unique }),
         ...(user !== undefined && { user }),
         ...(tags.length > 0 && { tags }),

@@ -4,6 +4,7 @@ import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../.
 import { STATE_NAMES, type State } from "../../state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
+import { readPast } from "../instant.js";
 import type { Output, Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
@@ -48,32 +49,9 @@ function conditionsOf({ state, type, queue, user, tag, schedule, after, before }
     ...(user !== undefined && { user }),
     ...(tag !== undefined && { tag }),
     ...(schedule !== undefined && { schedule }),
-    ...(after !== undefined && { createdAfter: instant(after, "--after") }),
-    ...(before !== undefined && { createdBefore: instant(before, "--before") }),
+    ...(after !== undefined && { createdAfter: readPast(after, "--after") }),
+    ...(before !== undefined && { createdBefore: readPast(before, "--before") }),
   };
-}
-
-const LENGTH = /^(\d{1,9})(ms|s|m|h|d|w)$/;
-const UNITS: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-};
-
-/** `2h` is two hours ago. */
-function instant(text: string, flag: string): string {
-  const [, count, unit = ""] = LENGTH.exec(text) ?? [];
-  const ms = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNITS[unit] ?? 0);
-  if (Number.isNaN(ms) || Math.abs(ms) > 8.64e15) {
-    throw new BadUsage(
-      `${flag}: ${JSON.stringify(text)} is no time`,
-      "write 2026-01-31T08:00:00Z, or how long ago: 2h",
-    );
-  }
-  return new Date(ms).toISOString();
 }
 
 const list = command({
@@ -90,11 +68,12 @@ const list = command({
     { line: "jobs list --state dead --type email.welcome", says: "Jobs of a type that were given up." },
     { line: "jobs list --after 1h --json", says: "Jobs of the last hour, for a script." },
   ],
-  run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
+  run(context, { flags }) {
+    const conditions = conditionsOf(flags);
+    return reach(context, flags, async (client) => {
       const { limit, offset, cursor } = flags;
       const page = await client.jobs.list({
-        ...conditionsOf(flags),
+        ...conditions,
         limit,
         ...(offset !== undefined && { offset }),
         ...(cursor !== undefined && { cursor }),
@@ -122,7 +101,8 @@ const list = command({
         );
       });
       if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
-    }),
+    });
+  },
 });
 
 function attemptOf({ attempt, maxAttempts }: JobSummary): string {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StatsAnswer } from "../../admin/calls.js";
+import { durationMs } from "../../duration.js";
 import { STATE_NAMES } from "../../state.js";
 import { command, type Command } from "../command.js";
 import type { Page } from "../output.js";
@@ -26,15 +27,10 @@ export const statsCommand: Command = command({
       while (!stop.aborted) {
         const stats = await client.jobs.stats();
         output.event(stats, (page) => showStats(page, stats));
-        await sleep(intervalMs(flags.interval), null, { signal: stop }).catch(() => {});
+        await sleep(durationMs(flags.interval, "interval"), null, { signal: stop }).catch(() => {});
       }
     }),
 });
-
-function intervalMs(text: string): number {
-  const [, count = "2", unit = "s"] = /^(\d+)\s*(ms|s|m|h)$/.exec(text) ?? [];
-  return Number(count) * ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }[unit] ?? 1_000);
-}
 
 function showStats(page: Page, stats: StatsAnswer): void {
   page.table(
@@ -44,7 +40,7 @@ function showStats(page: Page, stats: StatsAnswer): void {
         queue,
         ...STATE_NAMES.map((state) => countOf(counts[state])),
       ]),
-      [paint("all", "bold"), ...STATE_NAMES.map((state) => paint(countOf(stats.states[state]), colourOf(state)))],
+      [paint("all", "bold"), ...STATE_NAMES.map((state) => stateOf(state, countOf(stats.states[state])))],
     ],
   );
   page.line("");
@@ -56,11 +52,4 @@ function showStats(page: Page, stats: StatsAnswer): void {
       `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,
     ],
   ]);
-}
-
-function colourOf(
-  state: (typeof STATE_NAMES)[number],
-): "bold" | "red" | "green" | "yellow" | "blue" | "cyan" | "magenta" | "gray" {
-  const part = stateOf(state);
-  return typeof part === "string" ? "bold" : part.colour;
 }

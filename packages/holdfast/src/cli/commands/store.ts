@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { toHoldfastOptions } from "../../config/index.js";
 import type { Store } from "../../store.js";
 import type { DynamoStore } from "../../stores/dynamodb/index.js";
-import type { PostgresStore } from "../../stores/postgres/index.js";
+import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
 import { command, keyFlag, YES, type Command, type Context } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
 import { reach } from "../reach.js";
@@ -83,9 +83,8 @@ export const importCommand: Command = command({
       const answer = await (store as PostgresStore).importLegacy({
         ...options,
         dryRun: !flags.yes,
-        onProgress: (told: { rows?: number; done?: number; total?: number }) =>
-          progress.update(told.done ?? told.rows ?? 0, told.total),
-      } as Parameters<PostgresStore["importLegacy"]>[0]);
+        onProgress: ({ done, total }) => progress.update(done, total),
+      });
       progress.hide();
       context.output.answer(answer, (page) => page.block(JSON.stringify(answer, null, 2)));
       if (!flags.yes) context.output.note("This was a dry run; --yes does it.");
@@ -93,10 +92,11 @@ export const importCommand: Command = command({
   },
 });
 
-function parse(text: string, file: string): object {
+/** What it holds is checked by the import itself. */
+function parse(text: string, file: string): LegacyImportOptions {
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as LegacyImportOptions;
   } catch (error) {
     throw new Failure(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
   }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolve } from "node:path";
-import { modulePath } from "../../config/index.js";
+import { hideSecret, modulePath } from "../../config/index.js";
 import { durationMs } from "../../duration.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
@@ -99,9 +99,9 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
   try {
     const serving = await serveClient(context, hf);
     const worker = hf.work(options);
-    const { store } = context.config.values;
+    const store = hideSecret(context.config.values.store);
     context.output.event({ url: serving.url, worker: worker.id }, (page) =>
-      page.line(`Running on ${store.replace(/\/\/[^/]*@/, "//…@")}; ${serving.url}/api/admin`),
+      page.line(`Running on ${store}; ${serving.url}/api/admin`),
     );
     await Promise.race([untilStopped(context.signal), parentGone()]);
     await worker.stop();
