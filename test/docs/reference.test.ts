@@ -94,6 +94,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     Worker: ["start", "once"],
     Schedules: ["define"],
     AuditLog: ["record"],
+    Tokens: ["current"],
   };
   for (const [name, file] of Object.entries(declaredIn)) {
     it(`${name}`, () => {

@@ -1,5 +1,5 @@
-import type { Holdfast } from "../engine/holdfast.js";
-import { Holdfast as Client } from "../engine/holdfast.js";
+import { Holdfast } from "../engine/holdfast.js";
+import type { TokenIdentity } from "../engine/tokens.js";
 import { ApiError } from "./api-error.js";
 import type { Identity } from "./identity.js";
 import { cookieIn, type Sessions } from "./sessions.js";
@@ -20,15 +20,13 @@ export async function callerOf(request: Request, hf: Holdfast, sessions: Session
   }
   const cookie = cookieIn(request.headers.get("cookie"));
   if (cookie === null) return null;
-  const { store, clock } = Client.coreOf(hf);
-  const session = sessions.read(cookie, clock.now());
-  if (session === null) return null;
-  const token = await store.token(session.tokenId);
-  if (token === null || (token.expiresAt !== null && token.expiresAt <= clock.now())) return null;
-  return { identity: identityOf(token), sessionEndsAt: session.expiresAt };
+  const session = sessions.read(cookie, Holdfast.coreOf(hf).clock.now());
+  const found = session === null ? null : await hf.tokens.current(session.tokenId);
+  return session === null || found === null ? null : { identity: identityOf(found), sessionEndsAt: session.expiresAt };
 }
 
-export function identityOf({ name, role, user }: Pick<Identity, "role" | "user"> & { name: string }): Identity {
+/** A token in the API. */
+export function identityOf({ name, role, user }: TokenIdentity): Identity {
   return { name: `token:${name}`, role, user };
 }
 

@@ -12,9 +12,9 @@ import { Feed } from "./feed.js";
 import { HANDLERS, type CallContext } from "./handlers.js";
 import { mayCall, readIdentity, type Identity } from "./identity.js";
 import { readInput } from "./input.js";
-import { BASE, openApi, statusOf, SUMMARY_PATH } from "./openapi.js";
+import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
-import { pathParts, ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 import { Attempts, Sessions, setCookie } from "./sessions.js";
 
 export interface AdminOptions {
@@ -324,11 +324,8 @@ function sessionAnswer({ identity: { name, role, user }, sessionEndsAt }: Caller
 }
 
 function cookie(request: Request, value: string, maxAgeS: number): string {
-  const { protocol, pathname } = new URL(request.url);
-  const forwarded = request.headers.get("x-forwarded-proto");
-  // What stands before our own path is where somebody has mounted us.
-  const path = `${pathname.slice(0, Math.max(0, pathname.indexOf(BASE)))}${BASE}`;
-  return setCookie(value, { path, secure: protocol === "https:" || forwarded === "https", maxAgeS });
+  const isSecure = new URL(request.url).protocol === "https:" || request.headers.get("x-forwarded-proto") === "https";
+  return setCookie(value, { path: BASE, secure: isSecure, maxAgeS });
 }
 
 /** Who a server says is at the other end; all are one where none says so. */

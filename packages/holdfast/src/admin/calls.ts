@@ -1,5 +1,5 @@
 import type { State, FinishedState } from "../state.js";
-import type { Role } from "./routes.js";
+import type { TokenRole } from "../roles.js";
 
 /** A time as the API writes it: ISO 8601 in UTC. */
 type Time = string;
@@ -214,7 +214,7 @@ export interface AuditAnswer {
 export interface TokenAnswer {
   id: string;
   name: string;
-  role: Role | "user";
+  role: TokenRole;
   user: string | null;
   createdAt: Time;
   expiresAt: Time | null;
@@ -222,7 +222,7 @@ export interface TokenAnswer {
 
 export interface SessionAnswer {
   name: string;
-  role: Role | "user";
+  role: TokenRole;
   user: string | null;
   /** When the session ends; null where a token was sent, or none is asked for. */
   expiresAt: Time | null;
@@ -289,7 +289,7 @@ export interface Calls {
   };
   "tokens.list": { input: None; answer: { tokens: TokenAnswer[] } };
   "tokens.create": {
-    input: { name: string; role: Role | "user"; user?: string; expiresIn?: string | number };
+    input: { name: string; role: TokenRole; user?: string; expiresIn?: string | number };
     answer: TokenAnswer & { token: string };
   };
   "tokens.revoke": { input: ById; answer: { status: "revoked" } };

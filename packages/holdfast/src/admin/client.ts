@@ -1,5 +1,5 @@
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
-import { pathParts, ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
   /** Where the server is: `https://jobs.example.com`. Left out: where the page comes from. */
@@ -58,9 +58,6 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
     send(options, new Request(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
   return { ...groups, summary } as unknown as AdminClient;
 }
-
-const BASE = "/api/admin";
-const SUMMARY_PATH = "/api/v1/admin/jobs";
 
 function address({ url }: AdminClientOptions, path: string): string {
   const { location } = globalThis as { location?: { origin: string } };

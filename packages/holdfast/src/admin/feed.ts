@@ -50,10 +50,10 @@ export class Feed {
   readonly #viewers = new Set<Viewer>();
   #off: (() => void)[] = [];
   #timer: NodeJS.Timeout | null = null;
-  #seen = new Map<string, string>();
+  /** How the newest jobs were at the last look; null before the first. */
+  #seen: ReadonlyMap<string, string> | null = null;
   #sent = 0;
   #ticking = false;
-  #hasLooked = false;
 
   constructor(hf: Holdfast) {
     this.#hf = hf;
@@ -115,8 +115,7 @@ export class Feed {
     this.#off = [];
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
-    this.#seen = new Map();
-    this.#hasLooked = false;
+    this.#seen = null;
   }
 
   async #tick(): Promise<void> {
@@ -136,13 +135,11 @@ export class Feed {
 
   async #look(): Promise<void> {
     const { jobs } = await this.#hf.list({ limit: NEWEST });
-    const isFirst = !this.#hasLooked;
-    this.#hasLooked = true;
     const seen = new Map<string, string>();
     for (const job of jobs.toReversed()) {
       const mark = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
       seen.set(job.id, mark);
-      if (!isFirst && this.#seen.get(job.id) !== mark) this.#tell("job", jobSummary(job));
+      if (this.#seen !== null && this.#seen.get(job.id) !== mark) this.#tell("job", jobSummary(job));
     }
     this.#seen = seen;
   }

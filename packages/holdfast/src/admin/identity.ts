@@ -1,14 +1,15 @@
 import { LIMITS } from "../defaults.js";
 import { InvalidOption } from "../errors.js";
 import { readName, show } from "../options.js";
-import { ROLES, type Role, type RouteLine } from "./routes.js";
+import { isTokenRole, ROLES, TOKEN_ROLES, type TokenRole } from "../roles.js";
+import type { RouteLine } from "./routes.js";
 
 /** Who asks, as far as the API is concerned. */
 export interface Identity {
   /** For the audit log: `token:ci`, `cli:ada@laptop`. */
   name: string;
   /** `user`: sees and touches the jobs of one user alone. */
-  role: Role | "user";
+  role: TokenRole;
   /** The user whose jobs it is bound to; null: to nobody's. */
   user: string | null;
 }
@@ -23,8 +24,8 @@ export function readIdentity(given: Identity | null | undefined): Identity | nul
   // In plain JavaScript it may be left out.
   const user = (given.user as string | null | undefined) ?? null;
   const name = readName(given.name, "auth.name", LIMITS.actorLength);
-  if (role !== "user" && !ROLES.includes(role)) {
-    throw new InvalidOption("auth.role", `${show(role)} is none of user, ${ROLES.join(", ")}`);
+  if (!isTokenRole(role)) {
+    throw new InvalidOption("auth.role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
   }
   if ((role === "user") !== (user !== null)) {
     throw new InvalidOption("auth.user", "goes with the role user, and only with that");

@@ -26,5 +26,7 @@ export type {
   WorkerAnswer,
 } from "./calls.js";
 export type { Identity } from "./identity.js";
-export { ROLES, ROUTES } from "./routes.js";
-export type { Role, RouteLine, RouteName } from "./routes.js";
+export { ROUTES } from "./routes.js";
+export type { RouteLine, RouteName } from "./routes.js";
+export { ROLES } from "../roles.js";
+export type { Role } from "../roles.js";

@@ -1,11 +1,7 @@
 import { z } from "zod";
 import { INPUTS, type JsonSchema } from "./input.js";
-import { pathParts, ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 import { ERROR, SHAPES, SUMMARY } from "./shapes.js";
-
-/** Where the API stands. */
-export const BASE = "/api/admin";
-export const SUMMARY_PATH = "/api/v1/admin/jobs";
 
 /** The statuses that any call may be refused with. */
 const REFUSALS: Readonly<Record<string, string>> = {

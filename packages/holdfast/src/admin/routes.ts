@@ -1,8 +1,9 @@
+import type { Role } from "../roles.js";
 import type { Calls } from "./calls.js";
 
-/** What a token may do. Each may do what those before it may. */
-export const ROLES = ["viewer", "operator", "admin"] as const;
-export type Role = (typeof ROLES)[number];
+/** Where the API stands. */
+export const BASE = "/api/admin";
+export const SUMMARY_PATH = "/api/v1/admin/jobs";
 
 /** One route of the API. What goes in and comes out is in `Calls`; schemas that check it are in `shapes.ts`. */
 export interface RouteLine {

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { LIMITS } from "../defaults.js";
+import { TOKEN_ROLES } from "../roles.js";
 import { STATE_NAMES, type FinishedState } from "../state.js";
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
-import { ROLES, type RouteName } from "./routes.js";
+import type { RouteName } from "./routes.js";
 
 /** Absent and undefined are the same to a schema. */
 type Loose<Value> = Value extends object
@@ -26,7 +27,7 @@ const time = z.string().meta({ format: "date-time" });
 const length = z.union([z.string().max(40), z.number().min(0).max(LIMITS.durationMs)]);
 const state = z.enum(STATE_NAMES);
 const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedState[]);
-const role = z.enum([...ROLES, "user"]);
+const role = z.enum(TOKEN_ROLES);
 const count = (least: number, most: number): z.ZodInt => z.int().min(least).max(most);
 const limit = count(1, PAGE.most).optional();
 const cursor = text(300).optional();

@@ -1,4 +1,5 @@
 import { LIMITS } from "../defaults.js";
+import type { RunningJob } from "../job.js";
 import { jsonBytes } from "../json.js";
 import type { ScheduleSlot } from "../store.js";
 import type { Logger } from "./logger.js";
@@ -50,17 +51,7 @@ export interface EnqueueEnd {
 
 /** An attempt whose handler is about to run. */
 export interface TracedRun {
-  job: {
-    readonly id: string;
-    readonly type: string;
-    readonly queue: string;
-    readonly priority: number;
-    readonly user: string | null;
-    readonly attempt: number;
-    readonly maxAttempts: number;
-    readonly tags: readonly string[];
-    readonly schedule: ScheduleSlot | null;
-  };
+  job: Omit<RunningJob, "schedule" | "runAt" | "createdAt"> & { readonly schedule: ScheduleSlot | null };
   worker: string;
   /** The trace context of the enqueue; null if there was none. */
   carrier: TraceCarrier | null;

@@ -90,6 +90,15 @@ export class Tokens {
     return { id, name, role, user };
   }
 
+  /** @internal Who a token stands for that was checked before; null if it was revoked or has expired since. */
+  async current(id: string): Promise<TokenIdentity | null> {
+    const { store, clock } = this.#open();
+    const record = await store.token(id);
+    if (record === null || hasExpired(record, clock.now())) return null;
+    const { name, role, user } = record;
+    return { id, name, role, user };
+  }
+
   /** All of them, oldest first, those that have expired included. */
   async list(): Promise<ListedToken[]> {
     return (await this.#open().store.tokens()).map(({ id, name, role, user, createdAt, expiresAt }) => ({
