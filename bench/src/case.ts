@@ -46,6 +46,8 @@ export interface Scale {
   /** Schedules that fall due together, and those that rest. */
   schedules: number;
   idleSchedules: number;
+  /** Jobs among which some are listed. */
+  listed: number;
 }
 
 export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]): Scale {
@@ -72,6 +74,7 @@ export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]):
     watchedMs: within(2_000, jobs / 5, 20_000),
     schedules: Math.round(jobs / 10),
     idleSchedules: jobs,
+    listed: jobs * 10,
   };
 }
 

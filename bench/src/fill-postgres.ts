@@ -1,5 +1,6 @@
 import pg from "pg";
 import type { Filling } from "./bed.js";
+import { listedColumns } from "./listed.js";
 import { NOOP, OTHER, payload } from "./jobs.js";
 import { schedulesOf } from "./schedules.js";
 
@@ -12,7 +13,8 @@ export async function fillPostgres(url: string, fillings: readonly Filling[]): P
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   for (const [nth, filling] of fillings.entries()) {
-    if (filling.kind.endsWith("schedules")) await fillSchedules(client, filling);
+    if (filling.kind === "listed") await fillListed(client, filling);
+    else if (filling.kind.endsWith("schedules")) await fillSchedules(client, filling);
     else await fillJobs(client, filling, nth);
   }
   await client.query("VACUUM ANALYZE");
@@ -64,6 +66,29 @@ async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling,
     "INSERT INTO holdfast.counts (queue, type, state, n) VALUES ('default', $1, $2, $3) ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n",
     [type, state, count],
   );
+}
+
+/** With all that the store keeps beside jobs to find them. */
+async function fillListed(client: pg.Client, { count }: Filling): Promise<void> {
+  const of = listedColumns(count, Date.now());
+  await client.query(`CREATE TEMP TABLE listed AS SELECT i, ${of.type} AS type, ${of.queue} AS queue, ${of.state} AS state,
+      ${of.user} AS user_id, ${of.schedule} AS schedule, ${of.tag} AS tag, ${of.createdAt} AS created_at, ${of.dueAt} AS due_at,
+      (lpad(to_hex(i), 8, '0') || '00007000' || lpad(to_hex(i), 16, '0'))::uuid AS id
+    FROM generate_series(1::bigint, ${count}) AS i`);
+  const columns =
+    "id, seq, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, fence, run_at, created_at, updated_at, tags, schedule, slot";
+  const values =
+    "id, i, type, queue, 0, state, user_id, '{}', 2, 1, 4, 0, 0, 1, created_at, created_at, created_at, ARRAY[tag], schedule, i";
+  await client.query(`
+    INSERT INTO holdfast.live (${columns}, due_at) SELECT ${values}, due_at FROM listed WHERE due_at IS NOT NULL;
+    INSERT INTO holdfast.archive (${columns}, finished_at) SELECT ${values}, created_at FROM listed WHERE due_at IS NULL;
+    INSERT INTO holdfast.tags (tag, seq, job) SELECT tag, i, id FROM listed;
+    INSERT INTO holdfast.lanes (queue, priority, used_at) SELECT DISTINCT queue, 0, ${Date.now()} FROM listed;
+    INSERT INTO holdfast.counts (queue, type, state, n) SELECT queue, type, state, count(*) FROM listed GROUP BY 1, 2, 3;
+    INSERT INTO holdfast.ages (block, type, oldest, newest)
+    SELECT i / 8192, type, min(created_at), max(created_at) FROM listed GROUP BY 1, 2;
+    SELECT setval('holdfast.job_seq', ${count});
+    DROP TABLE listed`);
 }
 
 async function fillSchedules(client: pg.Client, filling: Filling): Promise<void> {

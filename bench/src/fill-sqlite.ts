@@ -1,5 +1,6 @@
 import Database from "better-sqlite3";
 import type { Filling } from "./bed.js";
+import { listedColumns } from "./listed.js";
 import { NOOP, orderedId, OTHER, payload } from "./jobs.js";
 import { schedulesOf } from "./schedules.js";
 
@@ -67,8 +68,28 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
     for (const each of schedulesOf(filling, now)) insertSchedule.run({ ...each, input, now });
   }
 
+  /** With all that the store keeps beside jobs to find them. */
+  function fillListed({ count: jobs }: Filling): void {
+    const now = Date.now();
+    const of = listedColumns(jobs, now);
+    db.exec(`
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${jobs})
+      INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases, fence,
+        run_at, due_at, created_at, updated_at, finished_at, tags, schedule, slot)
+      SELECT printf('%08x-0000-7000-8000-%012x', i, i), ${of.type}, ${of.queue}, 0, ${of.state}, ${of.user}, '{}', 1, 4, 0, 0, 1,
+        ${of.createdAt}, ${of.dueAt}, ${of.createdAt}, ${of.createdAt},
+        CASE WHEN (${of.dueAt}) IS NULL THEN ${of.createdAt} END, json_array(${of.tag}), ${of.schedule}, i
+      FROM n;
+      INSERT INTO holdfast_tags (tag, job) SELECT value, seq FROM holdfast_jobs, json_each(tags);
+      INSERT INTO holdfast_lanes (queue, priority, paused) SELECT DISTINCT queue, 0, 0 FROM holdfast_jobs;
+      INSERT INTO holdfast_counts (queue, type, state, n) SELECT queue, type, state, count(*) FROM holdfast_jobs GROUP BY 1, 2, 3;
+      INSERT INTO holdfast_ages (block, type, oldest, newest)
+      SELECT seq / 8192, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2`);
+  }
+
   for (const filling of fillings) {
-    db.transaction(filling.kind.endsWith("schedules") ? fillSchedules : fill)(filling);
+    const { kind } = filling;
+    db.transaction(kind === "listed" ? fillListed : kind.endsWith("schedules") ? fillSchedules : fill)(filling);
   }
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();

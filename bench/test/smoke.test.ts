@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { listedFilters } from "#src/listed.js";
 import type { Report } from "#src/report.js";
 
 const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
@@ -44,6 +45,7 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   "schedules-due": ["all", "p50", "p99"],
   "schedules-idle": ["rate"],
   startup: ["new", "existing"],
+  list: ["stats", ...Object.keys(listedFilters(10_000, 0)), "all jobs, from the middle"],
   memory: ["peakRss", "rate"],
 };
 const OVER_A_WIRE: Readonly<Record<string, readonly string[]>> = { "after-commit": ["p50", "p99"], idle: ["queries"] };

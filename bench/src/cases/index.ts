@@ -16,6 +16,7 @@ import { eventLoop } from "./event-loop.js";
 import { idle } from "./idle.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
+import { list } from "./list.js";
 import { memory } from "./memory.js";
 import { idleUnits } from "./idle-units.js";
 import { requests } from "./requests.js";
@@ -46,6 +47,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "schedules-due": schedulesDue,
   "schedules-idle": schedulesIdle,
   startup,
+  list,
   memory,
   requests,
   units,

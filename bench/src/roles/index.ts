@@ -4,6 +4,7 @@ import { drain } from "./drain.js";
 import { enqueue } from "./enqueue.js";
 import { idle } from "./idle.js";
 import { latency, listen } from "./latency.js";
+import { list } from "./list.js";
 import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
 import { fireSchedules, lookForDue } from "./schedules.js";
 import { startup } from "./startup.js";
@@ -17,6 +18,7 @@ export const roles: Roles = {
   listen,
   startup,
   claimTypes,
+  list,
   idle,
   afterCommit,
   fireSchedules,
@@ -36,6 +38,7 @@ export interface Roles {
   listen: typeof listen;
   startup: typeof startup;
   claimTypes: typeof claimTypes;
+  list: typeof list;
   idle: typeof idle;
   afterCommit: typeof afterCommit;
   fireSchedules: typeof fireSchedules;

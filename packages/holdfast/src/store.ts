@@ -51,8 +51,11 @@ export interface Store {
 
   /** The whole record, history and log included. With `user` set, another user's job is as good as missing. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
-  /** Newest first. Records come without history and log. */
-  list(filter: JobFilter, page: { limit: number; cursor: string | null }): Promise<JobPage>;
+  /**
+   * Newest first. Records come without history and log. A page may be short, even empty, while there is a cursor: a store
+   * looks at a bounded number of jobs in one call, and goes on from there in the next.
+   */
+  list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
   cancel(ids: readonly string[], scope?: Scope): Promise<CancelAnswer[]>;
   /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
@@ -362,9 +365,17 @@ export interface JobFilter {
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
 }
+export interface PageRequest {
+  /** At most so many. */
+  limit: number;
+  /** Where the page before ended. */
+  cursor: string | null;
+  /** False: jobs come with the input `null` and no output, and what is large is not even read. Default true. */
+  payloads?: boolean | undefined;
+}
 export interface JobPage {
   jobs: StoredJob[];
-  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null: there is none. */
+  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null: there is none. Only this tells the end. */
   cursor: string | null;
 }
 

@@ -100,7 +100,7 @@ export class Changes {
   async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
     let cursor: string | null = null;
     do {
-      const page: JobPage = await this.#open().store.list(filter, { limit: CHUNK, cursor });
+      const page: JobPage = await this.#open().store.list(filter, { limit: CHUNK, cursor, payloads: false });
       if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
       cursor = page.cursor;
     } while (cursor !== null);

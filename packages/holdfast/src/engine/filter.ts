@@ -4,7 +4,7 @@ import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { isState, STATE_NAMES, type State } from "../state.js";
-import type { JobFilter } from "../store.js";
+import type { JobFilter, PageRequest } from "../store.js";
 
 /** Which jobs: every condition given must hold; a list means any of them. */
 export interface Filter {
@@ -24,6 +24,8 @@ export interface ListOptions extends Filter {
   limit?: number;
   /** Where the page before ended: its `cursor`. */
   cursor?: string | null;
+  /** False: without inputs and outputs, which are then `null` and not even read. Default true. */
+  payloads?: boolean;
 }
 
 const FILTER_FIELDS: readonly string[] = [
@@ -37,7 +39,7 @@ const FILTER_FIELDS: readonly string[] = [
   "createdBefore",
 ];
 const FILTER_SET: ReadonlySet<string> = new Set(FILTER_FIELDS);
-const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "cursor"]);
+const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "cursor", "payloads"]);
 
 export function readFilter(filter: Filter): JobFilter {
   refuseUnknown(filter, FILTER_SET, "a filter");
@@ -51,13 +53,15 @@ export function readFilter(filter: Filter): JobFilter {
   return readConditions(filter);
 }
 
-export function readListOptions(options: ListOptions): { filter: JobFilter; limit: number; cursor: string | null } {
+export function readListOptions(options: ListOptions): { filter: JobFilter; page: PageRequest } {
   refuseUnknown(options, LIST_SET, "list");
-  const { limit = 50, cursor = null } = options;
+  const { limit = 50, cursor = null, payloads = true } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,200}$/.test(cursor))) {
     throw new InvalidOption("cursor", "is not a cursor that list gave");
   }
-  return { filter: readConditions(options), limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor };
+  if (typeof payloads !== "boolean") throw new InvalidOption("payloads", `${show(payloads)} is neither true nor false`);
+  const page = { limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor, payloads };
+  return { filter: readConditions(options), page };
 }
 
 function readConditions(filter: Filter): JobFilter {

@@ -263,11 +263,14 @@ export class Holdfast {
     return stored === null ? null : readJob(stored);
   }
 
-  /** Jobs that match, newest first, a page at a time. */
+  /**
+   * Jobs that match, newest first, a page at a time. Where few match among very many, a page may be short, even empty,
+   * while there is a `cursor`: only `cursor: null` is the end.
+   */
   async list(options: ListOptions = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
-    const { filter, limit, cursor } = readListOptions(options);
-    const page = await this.#open().store.list(filter, { limit, cursor });
-    return { jobs: page.jobs.map(readJob), cursor: page.cursor };
+    const { filter, page } = readListOptions(options);
+    const { jobs, cursor } = await this.#open().store.list(filter, page);
+    return { jobs: jobs.map(readJob), cursor };
   }
 
   /**

@@ -11,6 +11,7 @@ describe("list refuses by name", () => {
     ["a limit of 0", { limit: 0 }, "limit", /0 is not a whole number from 1 to 1000/],
     ["a limit of 1001", { limit: 1_001 }, "limit", /1 to 1000/],
     ["a limit as text", { limit: "50" }, "limit", /1 to 1000/],
+    ["payloads that are neither there nor not", { payloads: "no" }, "payloads", /"no" is neither true nor false/],
     ["a cursor that list never gave", { cursor: "'; DROP TABLE" }, "cursor", /is not a cursor that list gave/],
     ["a cursor that is a number", { cursor: 5 }, "cursor", /is not a cursor/],
     ["an empty type", { type: "" }, "type", /not empty/],

@@ -29,6 +29,17 @@ describe("get", () => {
 });
 
 describe("list", () => {
+  it("leaves inputs and outputs out where they are not wanted", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(double, { n: 1 });
+    await hf.drain();
+    expect((await hf.list({ payloads: false })).jobs).toMatchObject([
+      { id, state: "completed", input: null, output: null },
+    ]);
+    expect((await hf.list({ payloads: true })).jobs).toMatchObject([{ id, input: { n: 1 }, output: 2 }]);
+    expect((await hf.forUser("ada").list({ payloads: false })).jobs).toEqual([]);
+  });
+
   /** Jobs 0 to 7, a minute apart, of different kinds, some of them ended. */
   async function eight(): Promise<Holdfast> {
     const { hf, clock } = await open();

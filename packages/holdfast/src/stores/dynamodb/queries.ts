@@ -1,5 +1,5 @@
 import { isFinished, isLeased, type State } from "../../state.js";
-import type { JobFilter, JobPage, Scope, StoredJob } from "../../store.js";
+import type { JobFilter, JobPage, PageRequest, Scope, StoredJob } from "../../store.js";
 import { InvalidOption } from "../../errors.js";
 import { textOf, type Item } from "./attributes.js";
 import { inputsOf, wholeJob } from "./beside.js";
@@ -33,11 +33,7 @@ export class Queries {
     return storedJob(found.job, found);
   }
 
-  async list(
-    filter: JobFilter,
-    { limit, cursor }: { limit: number; cursor: string | null },
-    now: number,
-  ): Promise<JobPage> {
+  async list(filter: JobFilter, { limit, cursor, payloads = true }: PageRequest, now: number): Promise<JobPage> {
     const window = windowOf(filter, cursor);
     const config = await this.#config.read();
     const jobs: Item[] = [];
@@ -55,10 +51,11 @@ export class Queries {
       if (jobs.length > limit) break;
     }
     const shown = jobs.slice(0, limit);
-    const inputs = await inputsOf(this.#table, shown);
+    const inputs = payloads ? await inputsOf(this.#table, shown) : new Map<string, string>();
+    const bare = payloads ? {} : { input: "null", output: null };
     const last = shown.at(-1);
     return {
-      jobs: shown.map((item) => storedJob(item, { inputs })),
+      jobs: shown.map((item) => ({ ...storedJob(item, { inputs }), ...bare })),
       cursor: jobs.length > limit && last !== undefined ? cursorOf(textOf(last, LISTED.range) ?? "") : null,
     };
   }

@@ -7,7 +7,7 @@ import { part, type Step } from "./steps.js";
 const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log", "schedules", "slots"] as const;
 
 /** All that workers, the scheduler and maintenance change; lanes have their own line. */
-const WORKED_ON = [...GUARDED, "deltas", "counts", "workers", "turns"];
+const WORKED_ON = [...GUARDED, "deltas", "counts", "ages", "workers", "turns"];
 
 /** What `replace` rewrites of a job that waits. Whoever may not write a fence or a worker cannot claim. */
 const REWRITTEN = `type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, run_at,

@@ -75,6 +75,7 @@ const FULL_MS = 50;
 // A connection whose other end is gone without a word would otherwise be waited on for a quarter of an hour.
 const ANSWER_MS = 30_000;
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
 /** Runs statements on a pool. Holds one connection for one statement or transaction, and never waits for a second. */
 export class Db implements Runner {
@@ -127,6 +128,13 @@ export class Db implements Runner {
     return this.#retrying((mode) => this.#lending.using((client) => this.#transact(client, mode, work)));
   }
 
+  /** Reads that all see the same. */
+  async snapshot<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer> {
+    return this.#retrying((mode) =>
+      this.#lending.using((client) => this.#transact(client, mode, work, BEGIN_SNAPSHOT)),
+    );
+  }
+
   async end(): Promise<void> {
     if (this.#owned) await this.#pool.end();
   }
@@ -140,10 +148,11 @@ export class Db implements Runner {
     client: PgClient,
     mode: Mode,
     work: (runner: Transaction) => Promise<Answer>,
+    begin = BEGIN,
   ): Promise<Answer> {
     const say = async (text: string): Promise<void> =>
       void (await client.query({ text, query_timeout: this.#answerMs }));
-    await say(BEGIN);
+    await say(begin);
     try {
       const answer = await work({
         run: (statement, values) => this.#query(client, mode, statement, values),

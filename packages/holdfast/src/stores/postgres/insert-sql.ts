@@ -82,8 +82,8 @@ export function insertTexts(sql: Sql): InsertTexts {
   ), tagged AS (
     INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
   ), counted AS (
-    INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-    SELECT t.now, queue, type, 'pending', count(*), false FROM inserted, t GROUP BY t.now, queue, type
+    INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
+    SELECT t.now, queue, type, 'pending', count(*), false, min(seq), max(seq) FROM inserted, t GROUP BY t.now, queue, type
   )`;
   // By their ids, and not joined: a plan made while the tables are small would read all of them when they no longer are.
   // Both tables, in one snapshot: a job that ends this moment is still in the one or already in the other. The conflict on
@@ -107,9 +107,10 @@ export function insertTexts(sql: Sql): InsertTexts {
          fence, run_at, due_at, expires_at, created_at, updated_at, trace)
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
          0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text
-       FROM t, impatient RETURNING id
+       FROM t, impatient RETURNING id, seq
      ), counted AS (
-       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended) SELECT now, $4::text, $3::text, 'pending', 1, false FROM t
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
+       SELECT now, $4::text, $3::text, 'pending', 1, false, seq, seq FROM t, inserted
      )
      SELECT NULL AS fresh, ${checked}`,
     // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.

@@ -89,14 +89,15 @@ export function insertOperations(sql: Sql): InsertOperations {
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END,
          error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
-       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags
+       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)
        SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
      ), counted AS (
-       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, $21::text, $22::text, $23::text, -1, false FROM t UNION ALL SELECT now, queue, type, 'pending', 1, false FROM given
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
+       SELECT now, $21::text, $22::text, $23::text, -1, false, NULL, NULL, NULL, NULL FROM t
+       UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
      )
      SELECT 1 FROM rewritten`,
   );

@@ -1,6 +1,25 @@
-import { isFinished, STATE_NAMES } from "../../state.js";
+import { isFinished, type State } from "../../state.js";
 import type { JobFilter } from "../../store.js";
-import { Conditions, ofUser, type Sql } from "./sql.js";
+import {
+  answeredLater,
+  END,
+  findPage,
+  stretchesFrom,
+  BLOCK,
+  type Bounds,
+  type Found,
+  type Kind,
+  type LaterAnswers,
+  type Source,
+  type Stretch,
+} from "../paging.js";
+import type { Runner } from "./db.js";
+import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
+
+// A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
+const BOUNDS: Bounds = { looks: 10_000, few: 1_000, sorts: 0 };
+// Of many kinds each has a few in every stride.
+const LEAST_OF_EACH = 20;
 
 /**
  * The newest first. By the order of the index on all jobs the planner would walk those until enough fit, which may be never;
@@ -9,61 +28,196 @@ import { Conditions, ofUser, type Sql } from "./sql.js";
 const OF_ALL = "j.seq DESC";
 const OF_SOME = "j.seq DESC NULLS LAST";
 
-interface Wanted {
-  filter: JobFilter;
-  /** The place of the value that limits it. */
-  limit: string;
-  cursor: string | null;
+export interface PageFinder {
+  (runner: Runner, filter: JobFilter, limit: number, cursor: number | null, now: number | null): Promise<Found>;
+}
+
+/** Finds the jobs of a page: see paging.ts. Only column names from here and bound values from the caller. */
+export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
+  const { s } = sql;
+  const kindsOf = (types: string): string => `SELECT k.queue, y.type, k.state FROM ${types}, LATERAL (
+      WITH RECURSIVE known AS (
+        (SELECT a.state, a.queue FROM ${s}.archive a WHERE a.type = y.type ORDER BY a.state, a.queue LIMIT 1)
+        UNION ALL SELECT n.state, n.queue FROM known, LATERAL (
+          SELECT a.state, a.queue FROM ${s}.archive a WHERE a.type = y.type AND (a.state, a.queue) > (known.state, known.queue)
+          ORDER BY a.state, a.queue LIMIT 1) n
+      ) SELECT state, queue FROM known LIMIT $1::bigint) k LIMIT $1::bigint`;
+  const kindsOfAll = sql.statement("kinds", kindsOf(`(${knownTypes(sql)}) AS y`));
+  const kindsOfSome = sql.statement("kinds_of_types", kindsOf("unnest($2::text[]) AS y (type)"));
+  // What is not folded yet counts as well. A job of each block has its type and time told there.
+  const blocks = sql.statement(
+    "blocks",
+    `SELECT block::float8, bool_or(($1::text[] IS NULL OR type = ANY ($1::text[])) AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
+       SELECT block, type, oldest, newest FROM ${s}.ages
+       UNION ALL SELECT generate_series(first_seq / ${BLOCK}, last_seq / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
+       FROM ${s}.deltas WHERE first_seq IS NOT NULL) b GROUP BY block`,
+  );
+  const ends = sql.statement(
+    "ends",
+    `SELECT least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive))::float8,
+       greatest((SELECT max(seq) FROM ${s}.live), (SELECT max(seq) FROM ${s}.archive))::float8`,
+  );
+  const liveCounts = sql.statement(
+    "live_counts",
+    `SELECT queue, type, state, sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+     GROUP BY queue, type, state HAVING sum(n) > 0`,
+  );
+  const around = (than: string, order: string): string =>
+    `(SELECT j.seq, j.type, j.state FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at ${than} (SELECT now FROM t)
+      ORDER BY j.due_at ${order}, j.seq ${order} LIMIT $3::bigint / (2 * (SELECT count(*) FROM lanes)) + 1)`;
+  const dueAround = sql.statement(
+    "due_around",
+    `WITH ${NOW}, lanes AS MATERIALIZED (SELECT queue, priority FROM ${s}.lanes WHERE $2::text[] IS NULL OR queue = ANY ($2::text[]))
+     SELECT n.seq::float8, n.type, n.state FROM lanes l, LATERAL (${around(">", "ASC")} UNION ALL ${around("<=", "DESC")}) n`,
+  );
+
+  const answers = (runner: Runner, now: number | null): LaterAnswers => ({
+    async kinds({ types, states, queues }, most) {
+      const rows =
+        types === undefined
+          ? await runner.run(kindsOfAll, [most + 1])
+          : await runner.run(kindsOfSome, [most + 1, types]);
+      if (rows.length > most) return null;
+      return rows
+        .map(([queue, type, state]) => ({ queue, type, state }) as Kind)
+        .filter((kind) => (states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true));
+    },
+    async stretches({ types = null, createdAfter = -END, createdBefore = END }) {
+      const [[first, last] = []] = await runner.run(ends, []);
+      if (typeof first !== "number" || typeof last !== "number") return [];
+      const told = await runner.run(blocks, [types, createdAfter, createdBefore]);
+      const known = told.map(([block, may]) => ({ block: block as number, may: may as boolean }));
+      return stretchesFrom(known, first, last);
+    },
+    async length(source, stretch, most) {
+      const values: unknown[] = [most];
+      const parts = walksOf(sql, source, stretch, values).map(
+        ({ each, from, order }) =>
+          `(SELECT 1 FROM ${each}LATERAL (SELECT 1 FROM ${from} ORDER BY ${order} LIMIT $1::bigint) n LIMIT $1::bigint)`,
+      );
+      const text = `SELECT count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const [row] = await runner.run(sql.statement("list_length", text), values);
+      return Math.min(most, row?.[0] as number);
+    },
+    async floor(source, stretch, nth) {
+      const ofEach = source.by === "kinds" ? Math.max(LEAST_OF_EACH, Math.ceil(nth / source.kinds.length)) : nth;
+      const values: unknown[] = [ofEach - 1];
+      const parts = walksOf(sql, source, stretch, values).map(
+        ({ each, from, order }) =>
+          `(SELECT n.seq FROM ${each}LATERAL (SELECT j.seq FROM ${from} ORDER BY ${order} LIMIT 1 OFFSET $1::bigint) n)`,
+      );
+      const text = `SELECT max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const [row] = await runner.run(sql.statement("list_floor", text), values);
+      return (row?.[0] as number | null | undefined) ?? null;
+    },
+    async newest(source, stretch, filter, limit) {
+      const values: unknown[] = [limit];
+      const walks = walksOf(sql, source, stretch, values);
+      const rest = residue(sql, source, filter, values);
+      const text = walks.map((walk) => newestOf(sql, walk, rest)).join(" UNION ALL ");
+      return (await runner.run(sql.statement("list_newest", text), values)).map(([seq]) => seq as number);
+    },
+    async liveCounts({ states, types, queues }) {
+      let [whole, matching] = [0, 0];
+      for (const [queue, type, state, n] of (await runner.run(liveCounts, [])) as [string, string, State, number][]) {
+        if (isFinished(state) || !(queues?.includes(queue) ?? true)) continue;
+        whole += n;
+        if ((states?.includes(state) ?? true) && (types?.includes(type) ?? true)) matching += n;
+      }
+      return { all: whole, matching };
+    },
+    async dueAround({ states, types, queues = null }, most) {
+      return ((await runner.run(dueAround, [now, queues, most])) as unknown as [number, string, State][])
+        .filter(([, type, state]) => (states?.includes(state) ?? true) && (types?.includes(type) ?? true))
+        .map(([seq]) => seq);
+    },
+  });
+
+  return (runner, filter, limit, cursor, now) =>
+    answeredLater(findPage(filter, limit, cursor, bounds), answers(runner, now));
+}
+
+/** One walk along an index of one table. */
+interface Walk {
+  table: "live" | "archive" | "tags";
+  /** What it is done for each of, with a comma, or nothing. */
+  each: string;
+  /** Table and conditions. */
+  from: string;
+  order: string;
+  /** In the order of numbers. */
+  ordered: boolean;
+}
+
+function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unknown[]): Walk[] {
+  const { s } = sql;
+  const bounds = `j.seq >= $${values.push(from)}::bigint AND j.seq < $${values.push(below)}::bigint`;
+  const walk = (table: Walk["table"], order: string, term = "", each = ""): Walk => ({
+    table,
+    each,
+    from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
+    order,
+    ordered: true,
+  });
+  const both = (order: string, term?: string): Walk[] => [walk("live", order, term), walk("archive", order, term)];
+  switch (source.by) {
+    case "all":
+      return both(OF_ALL);
+    case "live":
+      return [walk("live", OF_ALL)];
+    case "user":
+      return both(OF_SOME, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
+    case "schedule":
+      return both(OF_SOME, `j.schedule = $${values.push(source.schedule)}`);
+    case "tag":
+      return [walk("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
+    case "kinds": {
+      const column = (name: keyof Kind): string => `$${values.push(source.kinds.map((kind) => kind[name]))}::text[]`;
+      const each = `unnest(${column("queue")}, ${column("type")}, ${column("state")}) AS k (queue, type, state), `;
+      return [walk("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
+    }
+    case "queues": {
+      if (source.queues === null) return [walk("live", OF_ALL)];
+      const each = `unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
+      return [{ ...walk("live", "j.priority, j.due_at", "j.queue = k.queue", each), ordered: false }];
+    }
+    case "seqs":
+      return [walk("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
+  }
 }
 
 /**
- * The newest jobs that fit a filter, of either table that may have some: parts of one statement, which add to its values.
- * Only column names from here and bound values from the caller.
+ * The newest of a walk that fit. What the walk does not see to is looked at only behind it (`OFFSET 0` keeps it there), or
+ * the planner might find another way that is quick for some and endless for others.
  */
-export function listParts(sql: Sql, columns: (live: boolean) => string, wanted: Wanted, values: unknown[]): string[] {
-  const { filter, limit } = wanted;
-  const states = filter.states ?? STATE_NAMES;
-  const finished = states.filter(isFinished);
-  const parts: string[] = [];
-  if (finished.length < states.length) {
-    const terms = conditions(sql, wanted, values);
-    terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);
-    terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
-    const order = hasOwner(filter) ? OF_SOME : OF_ALL;
-    parts.push(`(SELECT ${columns(true)} FROM ${sql.s}.live j ${terms.where} ORDER BY ${order} LIMIT ${limit})`);
+function newestOf({ s }: Sql, { table, each, from, order, ordered }: Walk, rest: string): string {
+  const limit = "LIMIT $1::bigint";
+  if (table === "tags") {
+    const job = (of: string): string => `SELECT 1 FROM ${s}.${of} j WHERE j.seq = g.seq AND ${rest}`;
+    const fits = rest === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
+    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${from} ORDER BY ${order} OFFSET 0) g${fits} ${limit})`;
   }
-  if (finished.length > 0) parts.push(archivePart(sql, columns(false), wanted, values, finished));
-  return parts;
+  const walked = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j WHERE ${rest}`;
+  const found = rest === "true" ? `${from} ORDER BY ${order}` : walked;
+  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${found} ${ordered ? limit : ""}) n`;
+  return `(${newest} ORDER BY n.seq DESC ${limit})`;
 }
 
-function archivePart(
-  sql: Sql,
-  columns: string,
-  wanted: Wanted,
-  values: unknown[],
-  finished: readonly string[],
-): string {
-  const { filter, limit } = wanted;
-  const terms = conditions(sql, wanted, values);
-  const found = (order: string): string =>
-    `(SELECT ${columns} FROM ${sql.s}.archive j ${terms.where} ORDER BY ${order} LIMIT ${limit})`;
-  if (hasOwner(filter) || filter.tag !== undefined || (filter.types === undefined && filter.states === undefined)) {
+/** What of a filter a source does not see to by itself. */
+function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
+  const terms = new Conditions(values);
+  if (source.by !== "kinds") {
     terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);
     terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
-    return found(hasOwner(filter) ? OF_SOME : OF_ALL);
+    terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
   }
-  // Looked up for each type and state by itself: an index gives the newest of a pair at once, while for several at a time
-  // it would have to be read whole, or the archive be walked for what may be rare in it.
-  terms.always("j.type = y.type AND j.state = z.state");
-  const each = (names: readonly string[], as: string): string =>
-    `unnest($${values.push([...new Set(names)])}::text[]) AS ${as}`;
-  const types = filter.types === undefined ? `(${knownTypes(sql)}) AS y` : each(filter.types, "y (type)");
-  return `(SELECT n.* FROM ${types}, ${each(finished, "z (state)")}, LATERAL ${found(OF_SOME)} AS n)`;
-}
-
-/** Users and schedules have indexes of their own, on both tables. */
-function hasOwner({ user, schedule }: JobFilter): boolean {
-  return user !== undefined || schedule !== undefined;
+  if (source.by !== "user") terms.add((v) => ofUser(sql, "j.user_id", v), filter.user);
+  if (source.by !== "schedule") terms.add((v) => `j.schedule = ${v}`, filter.schedule);
+  if (source.by !== "tag")
+    terms.add((v) => `EXISTS (SELECT 1 FROM ${sql.s}.tags g WHERE g.tag = ${v} AND g.seq = j.seq)`, filter.tag);
+  terms.add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
+  terms.add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
+  return terms.where === "" ? "true" : terms.where.replace(/^WHERE /, "");
 }
 
 /** The types in the archive, each found by one look at an index. */
@@ -72,17 +226,4 @@ function knownTypes({ s }: Sql): string {
       (SELECT a.type FROM ${s}.archive a ORDER BY a.type LIMIT 1)
       UNION ALL SELECT (SELECT a.type FROM ${s}.archive a WHERE a.type > k.type ORDER BY a.type LIMIT 1) FROM known k WHERE k.type IS NOT NULL
     ) SELECT known.type FROM known WHERE known.type IS NOT NULL`;
-}
-
-/** All but states and types. */
-function conditions(sql: Sql, { filter, cursor }: Wanted, values: unknown[]): Conditions {
-  const terms = new Conditions(values);
-  terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
-  terms.add((v) => ofUser(sql, "j.user_id", v), filter.user);
-  terms.add((v) => `j.seq IN (SELECT g.seq FROM ${sql.s}.tags g WHERE g.tag = ${v})`, filter.tag);
-  terms.add((v) => `j.schedule = ${v}`, filter.schedule);
-  terms.add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
-  terms.add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
-  terms.add((v) => `j.seq < ${v}::bigint`, cursor);
-  return terms;
 }

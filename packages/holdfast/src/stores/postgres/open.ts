@@ -336,7 +336,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
           throw new InvalidOption("cursor", "is not a cursor that list gave");
         }
-        return queries.list(db, filter, page);
+        return db.snapshot((runner) => queries.list(runner, filter, page, time()));
       }),
     cancel: (ids, scope) =>
       under(async () => {

@@ -4,6 +4,7 @@ import type {
   AttemptRecord,
   JobFilter,
   JobPage,
+  PageRequest,
   QueueRecord,
   Scope,
   SeenWorker,
@@ -11,13 +12,14 @@ import type {
   StoreStats,
   WorkerRecord,
 } from "../../store.js";
-import type { Row, Runner } from "./db.js";
-import { listParts } from "./listing.js";
+import type { Row, Runner, Statement } from "./db.js";
+import { pageFinder } from "./listing.js";
 import { NOW, WAITING, type Sql } from "./sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
-  list(runner: Runner, filter: JobFilter, page: { limit: number; cursor: string | null }): Promise<JobPage>;
+  /** Several statements, of one snapshot. */
+  list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
   setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
   queues(runner: Runner): Promise<QueueRecord[]>;
@@ -31,9 +33,12 @@ const WORKERS_KEPT_MS = 3_600_000;
 
 export function queryOperations(sql: Sql): QueryOperations {
   const { s } = sql;
-  const columns = (live: boolean): string => `j.id::text, j.type, j.queue, j.state, j.priority, j.user_id::text,
-    CASE WHEN j.input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = j.id) ELSE j.input::text END,
-    ${live ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
+  const input = `CASE WHEN j.input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = j.id) ELSE j.input::text END`;
+  const columns = (
+    live: boolean,
+    payloads = true,
+  ): string => `j.id::text, j.type, j.queue, j.state, j.priority, j.user_id::text,
+    ${payloads ? input : "'null'"}, ${live || !payloads ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
     j.run_at::float8, ${live ? "j.due_at::float8" : "NULL::float8"}, j.expires_at::float8, j.created_at::float8, j.updated_at::float8,
     j.claimed_at::float8, j.started_at::float8, ${live ? "NULL::float8" : "j.finished_at::float8"}, j.cancel_at::float8,
     ${live ? "j.worker" : "NULL"}, j.key, array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
@@ -42,6 +47,15 @@ export function queryOperations(sql: Sql): QueryOperations {
     `SELECT ${columns(true)} FROM ${s}.live j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)
      UNION ALL SELECT ${columns(false)} FROM ${s}.archive j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)`,
   );
+  const bySeq = (name: string, payloads: boolean): Statement =>
+    sql.statement(
+      name,
+      `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE seq = ANY ($1::bigint[])
+       UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE seq = ANY ($1::bigint[]) ORDER BY ${SEQ + 1} DESC`,
+    );
+  const whole = bySeq("list", true);
+  const bare = bySeq("list_bare", false);
+  const findPage = pageFinder(sql);
   const attempts = sql.statement(
     "attempts",
     `SELECT record::text FROM (SELECT n, record FROM ${s}.attempts WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.attempts}) a ORDER BY n`,
@@ -99,16 +113,13 @@ export function queryOperations(sql: Sql): QueryOperations {
       const lines = (await runner.run(log, [id])).map(([at, line]) => ({ at: at as number, line: line as string }));
       return readRecord(row, { attempts: history, log: lines });
     },
-    async list(runner, filter, { limit, cursor }) {
-      // A value and not part of the text: every text is another statement that connections keep prepared.
-      const values: unknown[] = [limit + 1];
-      const most = "$1::bigint";
-      const parts = listParts(sql, columns, { filter, limit: most, cursor }, values);
-      if (parts.length === 0) return { jobs: [], cursor: null };
-      const text = `SELECT * FROM (${parts.join(" UNION ALL ")}) AS j ORDER BY ${SEQ + 1} DESC LIMIT ${most}`;
-      const rows = await runner.run(sql.statement("list", text), values);
-      const jobs = rows.slice(0, limit).map((row) => readRecord(row, { attempts: [], log: [] }));
-      return { jobs, cursor: rows.length > limit ? String(rows[limit - 1]?.[SEQ]) : null };
+    async list(runner, filter, { limit, cursor, payloads = true }, now) {
+      const { seqs, floor } = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
+      const shown = seqs.slice(0, limit);
+      const rows = shown.length === 0 ? [] : await runner.run(payloads ? whole : bare, [shown]);
+      const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
+      const next = seqs.length > limit ? (shown.at(-1) ?? null) : floor;
+      return { jobs, cursor: next === null ? null : String(next) };
     },
     async stats(runner, now) {
       const [due] = await runner.run(oldest, [now]);

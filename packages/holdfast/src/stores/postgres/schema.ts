@@ -146,6 +146,7 @@ export const TABLE_NAMES: readonly string[] = [
   "lanes",
   "deltas",
   "counts",
+  "ages",
   "workers",
   "turns",
   "schedules",
@@ -194,7 +195,7 @@ CREATE TABLE ${s}.archive (${common(settings)},
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.1);
 CREATE INDEX archive_seq ON ${s}.archive (seq);
 CREATE INDEX archive_ended ON ${s}.archive (state, finished_at);
-CREATE INDEX archive_type ON ${s}.archive (type, state, seq DESC NULLS LAST);
+CREATE INDEX archive_type ON ${s}.archive (type, state, queue, seq DESC NULLS LAST);
 CREATE INDEX archive_user ON ${s}.archive (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
 CREATE INDEX archive_schedule ON ${s}.archive (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
 
@@ -210,11 +211,15 @@ CREATE TABLE ${s}.lanes (
   queue text NOT NULL, priority smallint NOT NULL, paused boolean NOT NULL DEFAULT false, used_at bigint NOT NULL,
   PRIMARY KEY (queue, priority)
 );
--- What each write changed; maintenance folds it into counts.
-CREATE TABLE ${s}.deltas (at bigint NOT NULL, queue text NOT NULL, type text NOT NULL, state text NOT NULL, n integer NOT NULL, ended boolean NOT NULL)
+-- What each write changed; maintenance folds it into counts. New jobs also have their numbers told, and when they were
+-- created, if that was not just then; maintenance folds that into ages.
+CREATE TABLE ${s}.deltas (at bigint NOT NULL, queue text NOT NULL, type text NOT NULL, state text NOT NULL, n integer NOT NULL, ended boolean NOT NULL,
+  first_seq bigint, last_seq bigint, oldest bigint, newest bigint)
   WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX deltas_at ON ${s}.deltas (at);
 CREATE TABLE ${s}.counts (queue text NOT NULL, type text NOT NULL, state text NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, type, state));
+-- The types of the jobs in each block of numbers, and bounds of when they were created; see paging.ts.
+CREATE TABLE ${s}.ages (block bigint NOT NULL, type text NOT NULL, oldest bigint NOT NULL, newest bigint NOT NULL, PRIMARY KEY (block, type));
 CREATE TABLE ${s}.workers (id text PRIMARY KEY, record json NOT NULL, seen_at bigint NOT NULL, gone boolean NOT NULL);
 CREATE TABLE ${s}.turns (name text PRIMARY KEY, at bigint NOT NULL);
 

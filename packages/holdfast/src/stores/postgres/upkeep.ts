@@ -1,5 +1,6 @@
 import { EXPIRED_ERROR, type State } from "../../state.js";
 import type { LaidDown, PurgeRequest } from "../../store.js";
+import { BLOCK } from "../paging.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
 import { NOW, WAITING, type Sql } from "./sql.js";
@@ -73,8 +74,17 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
        ORDER BY queue, type, state
        ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n
+     ), aged AS (
+       INSERT INTO ${s}.ages (block, type, oldest, newest)
+       SELECT b.block, o.type, min(coalesce(o.oldest, o.at)), max(coalesce(o.newest, o.at))
+       FROM old o, generate_series(o.first_seq / ${BLOCK}, o.last_seq / ${BLOCK}) AS b (block) GROUP BY b.block, o.type ORDER BY b.block, o.type
+       ON CONFLICT (block, type) DO UPDATE SET oldest = least(ages.oldest, excluded.oldest), newest = greatest(ages.newest, excluded.newest)
      )
      SELECT count(*)::float8 FROM old`,
+  );
+  const forgetAges = sql.statement(
+    "forget_ages",
+    `DELETE FROM ${s}.ages WHERE block < least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive)) / ${BLOCK}`,
   );
   const forgetKeys = sql.statement(
     "forget_keys",
@@ -124,6 +134,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
         }
         left = unfinished;
       } while (left.length > 0 && performance.now() < deadline);
+      await runner.run(forgetAges, []);
       await runner.run(pruneLanes, [now]);
     },
   };

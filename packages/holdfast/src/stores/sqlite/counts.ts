@@ -1,17 +1,25 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, type State } from "../../state.js";
+import { BLOCK } from "../paging.js";
 
 /**
  * Counters by queue, type and state, kept by the writes themselves: counting a million rows takes too long for a
  * dashboard. Changes gather in memory during a transaction and are written once at its end.
+ *
+ * Beside them, of which types the jobs of each block of numbers are and when they were created, by which lists find them.
+ * Only to within ten seconds: so it is seldom that there is something to write.
  */
 export class Counts {
   readonly #tallies = new Map<string, Tally>();
   /** Jobs of one batch are mostly of one type: looking up the same tally twice is spared. */
   #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
+  /** The latest of each type, and those of them that are still to be written. */
+  readonly #latest = new Map<string, Created>();
+  readonly #created: Created[] = [];
   readonly #add;
   readonly #pace;
+  readonly #widen;
 
   constructor(db: Database) {
     this.#add = db.prepare(
@@ -21,6 +29,22 @@ export class Counts {
     this.#pace = db.prepare(
       `INSERT INTO holdfast_pace (second, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`,
     );
+    this.#widen = db.prepare(
+      `INSERT INTO holdfast_ages (block, type, oldest, newest) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+       SET oldest = min(oldest, excluded.oldest), newest = max(newest, excluded.newest)`,
+    );
+  }
+
+  /** A job of a type got this number and was created then. */
+  created(type: string, seq: number, at: number): void {
+    const block = Math.floor(seq / BLOCK);
+    const since = Math.floor(at / AGE_MS);
+    const last = this.#latest.get(type);
+    if (last?.block === block && last.since === since) return;
+    const created = { type, block, since };
+    this.#created.push(created);
+    if (this.#latest.size >= MOST_LATEST) this.#latest.clear();
+    this.#latest.set(type, created);
   }
 
   /** A job came to be in `to` (from nowhere: null), or left `from` (to nowhere: null). */
@@ -47,14 +71,33 @@ export class Counts {
       for (const [state, n] of Object.entries(changes)) if (n !== 0) this.#add.run(queue, type, state, n);
     }
     for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
-    this.discard();
+    for (const { block, type, since } of this.#created)
+      this.#widen.run(block, type, since * AGE_MS, (since + 1) * AGE_MS - 1);
+    this.#forget();
   }
 
+  /** Also what was written, where the transaction failed after all. */
   discard(): void {
+    if (this.#latest.size > 0) this.#latest.clear();
+    this.#forget();
+  }
+
+  #forget(): void {
+    this.#created.length = 0;
     this.#last = undefined;
     if (this.#tallies.size > 0) this.#tallies.clear();
     if (this.#finished.size > 0) this.#finished.clear();
   }
+}
+
+const AGE_MS = 10_000;
+const MOST_LATEST = 1_000;
+
+interface Created {
+  type: string;
+  block: number;
+  /** In units of `AGE_MS`. */
+  since: number;
 }
 
 interface Tally {

@@ -24,7 +24,9 @@ export function insertOperation(
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
   const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
-  const waitingRow = db.prepare("SELECT seq, state, fence, queue, type, tags FROM holdfast_jobs WHERE id = ?");
+  const waitingRow = db.prepare(
+    "SELECT seq, state, fence, queue, type, tags, created_at FROM holdfast_jobs WHERE id = ?",
+  );
   waitingRow.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
@@ -47,6 +49,7 @@ export function insertOperation(
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
     counts.move(job.queue, job.type, null, "pending");
+    counts.created(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
 
@@ -59,7 +62,15 @@ export function insertOperation(
   /** Rewrites a waiting holder under its own id. The fence goes on, so that no old lease can pass for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
     const row = waitingRow.get(holderId) as
-      | { seq: number; state: State; fence: number; queue: string; type: string; tags: string | null }
+      | {
+          seq: number;
+          state: State;
+          fence: number;
+          queue: string;
+          type: string;
+          tags: string | null;
+          created_at: number;
+        }
       | undefined;
     if (row === undefined || !isWaiting(row.state)) return false;
     rewriteRow.run(...asked(job, now), now, unique.scope, tagText(job.tags), row.seq);
@@ -70,6 +81,7 @@ export function insertOperation(
     keys.take(unique.key, holderId, hold(unique, row.fence, now));
     counts.move(row.queue, row.type, row.state, null);
     counts.move(job.queue, job.type, null, "pending");
+    counts.created(job.type, row.seq, row.created_at);
     return true;
   }
 

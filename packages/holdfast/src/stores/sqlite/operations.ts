@@ -25,7 +25,7 @@ export interface Operations {
   settle(now: number, outcomes: Columns): S.SettleAnswer[];
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
-  list(now: number, filter: S.JobFilter, page: { limit: number; cursor: string | null }): S.JobPage;
+  list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
   cancel(now: number, ids: readonly string[], scope: S.Scope): S.CancelAnswer[];
   retry(now: number, ids: readonly string[], scope: S.Scope): S.RetryAnswer[];
   remove(now: number, ids: readonly string[], scope: S.Scope): S.RemoveAnswer[];
@@ -158,7 +158,7 @@ export function operationsOn(db: Database): Room {
       settle: (now, outcomes) => leases.settle(unpackOutcomes(outcomes), now),
       note: (now, notes) => leases.note(notes, now),
       get: (_now, id, scope) => queries.get(id, scope),
-      list: (_now, filter, page) => queries.list(filter, page),
+      list: (now, filter, page) => queries.list(filter, page, now),
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
       remove: (_now, ids, scope) => changes.remove(ids, scope),

@@ -1,10 +1,19 @@
 import type { Database } from "better-sqlite3";
-import { isFinished, STATE_NAMES, type State } from "../../state.js";
-import type { FinishedState } from "../../state.js";
-import type { JobFilter, JobPage, Scope, SeenWorker, StoredJob, StoreStats, WorkerRecord } from "../../store.js";
+import type { FinishedState, State } from "../../state.js";
+import type {
+  JobFilter,
+  JobPage,
+  PageRequest,
+  Scope,
+  SeenWorker,
+  StoredJob,
+  StoreStats,
+  WorkerRecord,
+} from "../../store.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
+import { pageFinder } from "./listing.js";
 
 interface RecordRow {
   seq: number;
@@ -44,18 +53,19 @@ interface RecordRow {
 }
 
 const RECORD = `SELECT j.*, coalesce(j.input, i.input) AS input FROM holdfast_jobs j LEFT JOIN holdfast_inputs i ON i.job = j.seq`;
+const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' AS input, NULL AS output, error, error_code,
+  error_at, attempt, max_attempts, losses, releases, fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at,
+  started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, progress, progress_note FROM holdfast_jobs`;
 
 export interface QueryOperations {
   get(id: string, scope: Scope): StoredJob | null;
-  list(filter: JobFilter, page: { limit: number; cursor: string | null }): JobPage;
+  list(filter: JobFilter, page: PageRequest, now: number): JobPage;
   stats(now: number): StoreStats;
   beat(worker: WorkerRecord, now: number): void;
   leave(id: string, now: number): void;
   workers(now: number): SeenWorker[];
 }
 
-// More types and states than this are read in one go after all.
-const MOST_PARTS = 100;
 // Long enough to tell that a type was listed by someone in the last ten minutes.
 const WORKERS_KEPT_MS = 3_600_000;
 
@@ -73,17 +83,6 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const pace = db.prepare(
     "SELECT state, sum(n) AS n FROM holdfast_pace WHERE second > ? AND second <= ? GROUP BY state",
   );
-  // A step from type to type along the index: each costs one look, however many jobs there are of it.
-  const finishedTypes = db
-    .prepare(
-      `WITH RECURSIVE known (type) AS (
-         SELECT min(type) FROM holdfast_jobs WHERE due_at IS NULL
-         UNION ALL
-         SELECT (SELECT min(type) FROM holdfast_jobs WHERE due_at IS NULL AND type > known.type) FROM known
-         WHERE known.type IS NOT NULL
-       ) SELECT type FROM known WHERE type IS NOT NULL LIMIT ?`,
-    )
-    .pluck();
   const beat = db.prepare(
     `INSERT INTO holdfast_workers (id, record, seen_at, gone) VALUES (?, ?, ?, 0)
      ON CONFLICT DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = 0`,
@@ -92,18 +91,20 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const forgetWorkers = db.prepare("DELETE FROM holdfast_workers WHERE seen_at < ?");
   const workers = db.prepare("SELECT record, seen_at, gone FROM holdfast_workers WHERE seen_at >= ? ORDER BY id");
 
-  /**
-   * Finished jobs lie in an index by type and state, in order. Asked for one of each, a page is read off it; asked for
-   * all types at once, SQLite would sort every finished job for every page. Users and tags have indexes of their own.
-   */
-  function pagesOf(filter: JobFilter): JobFilter[] {
-    const { states } = filter;
-    if (states === undefined || !states.every((state) => isFinished(state))) return [filter];
-    if (filter.user !== undefined || filter.tag !== undefined) return [filter];
-    const types = filter.types ?? (finishedTypes.all(MOST_PARTS + 1) as string[]);
-    if (types.length * states.length > MOST_PARTS) return [filter];
-    return states.flatMap((state) => types.map((type) => ({ ...filter, states: [state], types: [type] })));
-  }
+  const bySeq = db.prepare(`${RECORD} WHERE j.seq = ?`);
+  const bareBySeq = db.prepare(`${BARE_RECORD} WHERE seq = ?`);
+  const findPage = pageFinder(db, lanes);
+
+  // In one snapshot: what another process writes between two statements must not hide a job.
+  const list = db.transaction((filter: JobFilter, page: PageRequest, now: number): JobPage => {
+    const { limit, cursor, payloads = true } = page;
+    const { seqs, floor } = findPage(filter, limit, cursor === null ? null : Number(cursor), now);
+    const shown = seqs.slice(0, limit);
+    const record = payloads ? bySeq : bareBySeq;
+    const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
+    const next = seqs.length > limit ? (shown.at(-1) ?? null) : floor;
+    return { jobs, cursor: next === null ? null : String(next) };
+  });
 
   return {
     get(id, scope) {
@@ -111,19 +112,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
       if (row === undefined || (scope.user !== undefined && row.user !== scope.user)) return null;
       return readRecord(row, { attempts: history.attempts(row.seq), log: history.log(row.seq) });
     },
-    list(filter, page) {
-      const rows = pagesOf(filter)
-        .flatMap((part) => {
-          const { where, values } = conditions(part, page.cursor);
-          return db
-            .prepare(`${RECORD} ${where} ORDER BY j.seq DESC LIMIT ?`)
-            .all(...values, page.limit + 1) as RecordRow[];
-        })
-        .toSorted((a, b) => b.seq - a.seq)
-        .slice(0, page.limit + 1);
-      const jobs = rows.slice(0, page.limit).map((row) => readRecord(row, { attempts: [], log: [] }));
-      return { jobs, cursor: rows.length > page.limit ? String(rows[page.limit - 1]?.seq) : null };
-    },
+    list: (filter, page, now) => list(filter, page, now),
     stats(now) {
       const dues = lanes
         .open(null)
@@ -152,36 +141,6 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
         return { ...record, schedules, seenAt: row.seen_at, left: row.gone === 1 };
       }),
   };
-}
-
-/** The filter as SQL: only column names from here and bound values from the caller. */
-function conditions(filter: JobFilter, cursor: string | null): { where: string; values: (string | number)[] } {
-  const terms: string[] = [];
-  const values: (string | number)[] = [];
-  const oneOf = (column: string, allowed: readonly string[] | undefined): void => {
-    if (allowed === undefined) return;
-    terms.push(`j.${column} IN (${allowed.map(() => "?").join(", ")})`);
-    values.push(...allowed);
-  };
-  oneOf("state", filter.states);
-  oneOf("type", filter.types);
-  oneOf("queue", filter.queues);
-  // Says which of the partial indexes may serve the query.
-  const states = filter.states ?? STATE_NAMES;
-  if (states.every((state) => isFinished(state))) terms.push("j.due_at IS NULL");
-  if (states.every((state) => !isFinished(state))) terms.push("j.due_at IS NOT NULL");
-  const compare = (term: string, value: string | number | undefined | null): void => {
-    if (value === undefined || value === null) return;
-    terms.push(term);
-    values.push(value);
-  };
-  compare("j.user = ?", filter.user);
-  compare("j.seq IN (SELECT job FROM holdfast_tags WHERE tag = ?)", filter.tag);
-  compare("j.schedule = ?", filter.schedule);
-  compare("j.created_at >= ?", filter.createdAfter);
-  compare("j.created_at < ?", filter.createdBefore);
-  compare("j.seq < ?", cursor === null ? null : Number(cursor));
-  return { where: terms.length === 0 ? "" : `WHERE ${terms.join(" AND ")}`, values };
 }
 
 function readRecord(row: RecordRow, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {

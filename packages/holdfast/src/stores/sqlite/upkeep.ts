@@ -1,6 +1,7 @@
 import type { Database } from "better-sqlite3";
 import { attemptsUsed, EXPIRED_ERROR, STALE_ERROR, type State } from "../../state.js";
 import type { LaidDown, PurgeRequest } from "../../store.js";
+import { BLOCK } from "../paging.js";
 import { JOB_ROW_COLUMNS, type ChangeOperations, type JobRow } from "./changes.js";
 import { lostAttempt } from "./claim.js";
 import type { Counts } from "./counts.js";
@@ -90,6 +91,9 @@ export function upkeepOperations(
      WHERE updated_at > @now + ${CLOCK_WRONG_MS}`,
   );
   const forgetPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
+  const forgetAges = db.prepare(
+    `DELETE FROM holdfast_ages WHERE block < (SELECT min(seq) FROM holdfast_jobs) / ${BLOCK}`,
+  );
 
   /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
   function layDownStale(row: StaleRow, now: number): LaidDown {
@@ -170,6 +174,7 @@ export function upkeepOperations(
       keys.forgetPast(now, 1_000);
       lanes.prune();
       forgetPace.run(Math.floor(now / 1000) - 120);
+      forgetAges.run();
     },
   };
 }

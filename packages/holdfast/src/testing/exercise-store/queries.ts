@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { STATE_NAMES } from "../../state.js";
-import type { JobFilter, Store, StoredJob } from "../../store.js";
+import type { JobFilter, JobPage, Store, StoredJob } from "../../store.js";
 import {
   add,
   addAll,
@@ -140,9 +140,24 @@ export function queryCases(test: DefineCase): void {
     const first = await store.list({}, { limit: 3, cursor: null });
     await add(store);
     await finish(store, await claimOne(store));
-    const second = await store.list({}, { limit: 10, cursor: first.cursor });
-    assert.deepEqual(ids([...first.jobs, ...second.jobs]), made);
-    assert.equal(second.cursor, null);
+    const rest = first.cursor === null ? [] : (await pagesOf(store, {}, 10, first.cursor)).flat();
+    assert.deepEqual(ids([...first.jobs, ...rest]), made);
+  });
+
+  test("without payloads a list has null for inputs and outputs, large or small, and all the rest", async ({
+    store,
+  }) => {
+    const large = JSON.stringify("x".repeat(20_000));
+    await addAll(store, [newJob({ input: large, tags: ["a"], user: "u" }), newJob({ input: '{"small":1}' })]);
+    await finish(store, await claimOne(store), "completed");
+    const whole = (await pagesOf(store, {}, 10)).flat();
+    assert.ok(whole.some(({ input }) => input === large) && whole.some(({ input }) => input === '{"small":1}'));
+    assert.ok(whole.some(({ output }) => output !== null));
+    const bare = (await pagesOf(store, {}, 10, null, false)).flat();
+    assert.deepEqual(
+      bare,
+      whole.map((job) => ({ ...job, input: "null", output: null })),
+    );
   });
 
   test("E-01 stats count jobs by queue, type and state, and leave out what is not there", async ({ store, clock }) => {
@@ -266,14 +281,21 @@ function place(state: string): { queue: string } {
 }
 
 async function list(store: Store, filter: JobFilter): Promise<StoredJob[]> {
-  return (await store.list(filter, { limit: 1_000, cursor: null })).jobs;
+  return (await pagesOf(store, filter, 1_000)).flat();
 }
 
-async function pagesOf(store: Store, filter: JobFilter, limit: number): Promise<StoredJob[][]> {
+/** By the cursor and not by how full they are: a page may be short while there are more. */
+async function pagesOf(
+  store: Store,
+  filter: JobFilter,
+  limit: number,
+  from: string | null = null,
+  payloads = true,
+): Promise<StoredJob[][]> {
   const pages: StoredJob[][] = [];
-  let cursor: string | null = null;
+  let cursor = from;
   do {
-    const page = await store.list(filter, { limit, cursor });
+    const page: JobPage = await store.list(filter, { limit, cursor, payloads });
     if (page.cursor !== null) assert.match(page.cursor, /^[\w-]{1,200}$/, "a cursor that an address can carry");
     pages.push(page.jobs);
     cursor = page.cursor;

@@ -119,7 +119,7 @@ export function moveRows({ s }: Sql): string {
 /** Counts the staged rows in, by queue and state. They did not end just now, so the pace of the last minute stays. */
 export function countRows({ s }: Sql): string {
   return `WITH counted AS (
-      INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-      SELECT $1::bigint, queue, type, state, count(*), false FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
+      INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
+      SELECT $1::bigint, queue, type, state, count(*), false, min(seq), max(seq), min(created_at), max(created_at) FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
     ) SELECT state, sum(n)::integer FROM counted GROUP BY state`;
 }

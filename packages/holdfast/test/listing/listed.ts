@@ -1,0 +1,118 @@
+import fc from "fast-check";
+import { STATE_NAMES, type State } from "#src/state.js";
+import type { JobFilter, NewJob, Store } from "#src/store.js";
+import type { Bounds } from "#src/stores/paging.js";
+import type { FakeClock } from "#src/testing/clock.js";
+import { addAll, claim, finish, MINUTE, newJob } from "#src/testing/exercise-store/builders.js";
+
+export const START: number = Date.UTC(2026, 0, 1);
+
+/** So tight that a few hundred jobs come to every way of finding them, and as the store has them. */
+export const BOUNDS: readonly Bounds[] = [
+  { looks: 7, few: 0, sorts: 0 },
+  { looks: 25, few: 5, sorts: 60 },
+  { looks: 60, few: 0, sorts: 1_000 },
+  { looks: 10_000, few: 1_000, sorts: 10_000 },
+];
+
+/** A job as the filter sees it. */
+export interface Listed {
+  seq: number;
+  type: string;
+  queue: string;
+  state: State;
+  user: string | null;
+  tags: readonly string[];
+  schedule: string | null;
+  createdAt: number;
+}
+
+const TYPES = ["t0", "t1", "t2", "rare"] as const;
+const QUEUES = ["default", "slow", "rare"] as const;
+const rarely = <Name>(index: number, usual: Name, rare: Name): Name => (index % 37 === 5 ? rare : usual);
+
+/** Jobs in batches, in every state; between two batches `gap` leaves numbers out, and the clock goes on or is set back. */
+export async function fill(store: Store, clock: FakeClock, gap: () => Promise<void>): Promise<void> {
+  for (let batch = 0; batch < 6; batch++) {
+    const jobs = Array.from({ length: 40 }, (_, nth): NewJob => {
+      const index = 40 * batch + nth;
+      return newJob({
+        type: rarely(index, TYPES[(index + batch) % 3] as string, "rare"),
+        queue: rarely(index + 3, QUEUES[index % 7 === 0 ? 1 : 0], "rare"),
+        user: index % 3 === 0 ? null : rarely(index + 9, "ada", "bob"),
+        tags: index % 4 === 0 ? [] : rarely(index + 1, ["common"], ["common", "odd"]),
+        schedule: index % 5 === 0 ? { name: rarely(index + 7, "digest", "yearly"), slot: index } : null,
+        priority: index % 2,
+        delayMs: index % 6 === 0 ? 60 * MINUTE : 0,
+      });
+    });
+    await addAll(store, jobs);
+    const ends = ["completed", "completed", "dead", "cancelled", "failed"] as const;
+    for (const [nth, job] of (await claim(store, { limit: 24 })).entries()) {
+      const to = ends[nth % 8];
+      if (to !== undefined) await finish(store, job, to);
+      else if (nth % 2 === 0) await store.start([{ ...job, startedAt: clock.now() }]);
+    }
+    await gap();
+    // Back once: jobs with higher numbers are then older.
+    if (batch === 3) clock.setWall(START + 30 * MINUTE);
+    else await clock.advance(20 * MINUTE);
+  }
+}
+
+const some = <Name extends string>(names: readonly Name[]): fc.Arbitrary<Name[] | undefined> =>
+  fc.option(fc.subarray([...names]), { nil: undefined, freq: 2 });
+const one = (...names: string[]): fc.Arbitrary<string | undefined> =>
+  fc.option(fc.constantFrom(...names), { nil: undefined, freq: 2 });
+const instant = fc.option(
+  fc.integer({ min: -5, max: 130 }).map((minutes) => START + minutes * MINUTE),
+  { nil: undefined, freq: 2 },
+);
+
+export const anyFilter: fc.Arbitrary<JobFilter> = fc.record({
+  states: some(STATE_NAMES),
+  types: some([...TYPES, "nobody's"]),
+  queues: some([...QUEUES, "nowhere"]),
+  user: one("ada", "bob", "nobody"),
+  tag: one("common", "odd", "none"),
+  schedule: one("digest", "yearly", "never"),
+  createdAfter: instant,
+  createdBefore: instant,
+});
+
+/** The straightforward way. */
+export function matching(jobs: readonly Listed[], filter: JobFilter): number[] {
+  const { states, types, queues, user, tag, schedule, createdAfter, createdBefore } = filter;
+  return jobs
+    .filter(
+      (job) =>
+        (states?.includes(job.state) ?? true) &&
+        (types?.includes(job.type) ?? true) &&
+        (queues?.includes(job.queue) ?? true) &&
+        (user === undefined || job.user === user) &&
+        (tag === undefined || job.tags.includes(tag)) &&
+        (schedule === undefined || job.schedule === schedule) &&
+        (createdAfter === undefined || job.createdAt >= createdAfter) &&
+        (createdBefore === undefined || job.createdAt < createdBefore),
+    )
+    .map(({ seq }) => seq)
+    .toSorted((a, b) => b - a);
+}
+
+/** All pages of a finder, by the cursor alone. */
+export async function throughout(
+  find: (limit: number, cursor: number | null) => unknown,
+  limit: number,
+): Promise<number[]> {
+  const all: number[] = [];
+  let cursor: number | null = null;
+  for (let pages = 0; pages < 1_000; pages++) {
+    const { seqs, floor } = (await find(limit, cursor)) as { seqs: number[]; floor: number | null };
+    all.push(...seqs.slice(0, limit));
+    const next: number | null = seqs.length > limit ? (seqs[limit - 1] ?? null) : floor;
+    if (next === null) return all;
+    if (cursor !== null && next >= cursor) throw new Error(`the cursor does not go on: ${cursor}, then ${next}`);
+    cursor = next;
+  }
+  throw new Error("paging comes to no end");
+}

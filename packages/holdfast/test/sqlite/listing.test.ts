@@ -1,0 +1,68 @@
+import Database from "better-sqlite3";
+import fc from "fast-check";
+import { fakeClock } from "holdfast/testing";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { State } from "#src/state.js";
+import { laneStatements } from "#src/stores/sqlite/lanes.js";
+import { pageFinder } from "#src/stores/sqlite/listing.js";
+import { openSqlite } from "#src/stores/sqlite/open.js";
+import { BLOCK } from "#src/stores/paging.js";
+import { newJob } from "#src/testing/exercise-store/builders.js";
+import { anyFilter, BOUNDS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+let db: Database.Database;
+let jobs: Listed[];
+let now: number;
+
+beforeAll(async () => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-listing-"));
+  const file = join(folder, "jobs.db");
+  const clock = fakeClock(START);
+  const store = openSqlite(file, { clock, durability: "normal" });
+  await store.migrate();
+  db = new Database(file);
+  const fillers: string[] = [];
+  await fill(store, clock, async () => {
+    // The next job has a number in another block.
+    const filler = newJob({ type: "filler", queue: "filler", runAt: Number.MAX_SAFE_INTEGER });
+    await store.insert([filler]);
+    db.prepare("UPDATE holdfast_jobs SET seq = (seq / ? + 1) * ? + 100 WHERE id = ?").run(BLOCK, BLOCK, filler.id);
+    fillers.push(filler.id);
+  });
+  await store.remove(fillers);
+  now = clock.now();
+  await store.close();
+  const rows = db.prepare("SELECT *, created_at AS createdAt FROM holdfast_jobs").all() as (Listed & {
+    tags: string | null;
+  })[];
+  jobs = rows.map((row) => ({ ...row, tags: JSON.parse((row.tags as string | null) ?? "[]") as string[] }));
+  return () => {
+    db.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+});
+
+describe("on SQLite", () => {
+  it("the jobs that are listed are in every state, in several blocks", () => {
+    expect(jobs).toHaveLength(240);
+    expect(new Set(jobs.map(({ state }): State => state)).size).toBeGreaterThanOrEqual(7);
+    expect(new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK))).size).toBe(6);
+  });
+
+  it.each(BOUNDS)(
+    "whatever is asked for, all pages together have each job that fits, once and in order, by %j",
+    async (bounds) => {
+      const find = pageFinder(db, laneStatements(db), bounds);
+      await fc.assert(
+        fc.asyncProperty(anyFilter, fc.constantFrom(1, 4, 50, 1_000), async (filter, limit) => {
+          const found = await throughout((most, cursor) => find(filter, most, cursor, now), limit);
+          expect(found).toEqual(matching(jobs, filter));
+        }),
+        { numRuns: 400 },
+      );
+    },
+  );
+});
