@@ -87,6 +87,8 @@ const EVERYWHERE: Stretch = { from: 0, below: END };
 const MOST_KINDS = 1_000;
 // Live jobs that do not fit, passed over where the newest are taken without a look.
 const MOST_PASSED = 1_000;
+// From stretch to stretch, in one call.
+const MOST_STEPS = 50;
 const NOTHING: Found = { seqs: [], floor: null };
 
 function* ask<Name extends keyof Answers>(
@@ -117,12 +119,14 @@ export function* findPage(given: JobFilter, limit: number, cursor: number | null
     below = stretch.below;
     while (below > stretch.from && left > 0) {
       const here = { from: stretch.from, below };
-      const floor = yield* floorOf(parts, here, Math.min(stride, left));
-      left -= floor === null ? yield* lengthOf(parts, here, stride) : stride;
-      stride *= 9;
+      const length = yield* lengthOf(parts, here, stride);
+      const floor = length < stride ? null : yield* floorOf(parts, here, stride);
       below = floor ?? stretch.from;
       seqs.push(...(yield* newestOf(parts, { from: below, below: here.below }, limit + 1 - seqs.length)));
       if (seqs.length > limit) return { seqs, floor: null };
+      // To go from stretch to stretch takes its time as well.
+      left -= Math.max(length, Math.ceil(bounds.looks / MOST_STEPS));
+      stride = Math.max(1, Math.min(9 * stride, left));
     }
     if (left <= 0) break;
   }

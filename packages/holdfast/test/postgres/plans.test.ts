@@ -4,6 +4,7 @@ import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newId } from "#src/id.js";
 import type { PgPool } from "#src/stores/postgres/db.js";
+import { BLOCK } from "#src/stores/paging.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 import { postgresServer } from "./server.js";
 
@@ -48,7 +49,16 @@ beforeAll(async () => {
     fill("live", LIVE, { state: "CASE WHEN i % 50 = 0 THEN 'failed' ELSE 'pending' END", due_at: due }),
   );
   await client.query("INSERT INTO lanes SELECT 'default', p, false, 0 FROM generate_series(-1, 1) AS p");
-  await client.query("VACUUM ANALYZE archive, live, lanes");
+  const jobs =
+    "(SELECT seq, id, type, queue, state, created_at FROM live UNION ALL SELECT seq, id, type, queue, state, created_at FROM archive) j";
+  await client.query(`INSERT INTO counts SELECT queue, type, state, count(*) FROM ${jobs} GROUP BY 1, 2, 3`);
+  await client.query(
+    `INSERT INTO ages SELECT seq / ${BLOCK}, type, min(created_at), max(created_at) FROM ${jobs} GROUP BY 1, 2`,
+  );
+  await client.query(
+    `INSERT INTO tags SELECT CASE WHEN seq % 20000 = 0 THEN 'rare' ELSE 'common' END, seq, id FROM archive WHERE seq % 5 = 0`,
+  );
+  await client.query("VACUUM ANALYZE archive, live, lanes, tags, counts, ages");
 }, 180_000);
 afterAll(async () => {
   await store.close();
@@ -113,16 +123,30 @@ function reads(node: Node): string[] {
 }
 
 const both = (reads: string[]): object => ({ custom: reads, generic: reads });
-const ours = ({ custom, generic }: { custom: string[]; generic: string[] }): object => {
-  const jobs = (names: string[]): string[] => names.filter((name) => /live|archive/.test(name));
+interface Reads {
+  custom: string[];
+  generic: string[];
+}
+const ours = ({ custom, generic }: Reads): Reads => {
+  const jobs = (names: string[]): string[] => names.filter((name) => /live|archive|tags/.test(name));
   return { custom: jobs(custom), generic: jobs(generic) };
 };
 
-async function listing(filter: JobFilter): Promise<object> {
-  const { jobs } = await store.list(filter, { limit: 50, cursor: null });
-  expect(jobs).toHaveLength(50);
-  return ours(await readsOf(ran[0]!));
+/** What the jobs of a page are found by, over all statements of the call; and which plan reads a table from end to end. */
+async function listing(filter: JobFilter, page = { limit: 50, cursor: null as string | null }): Promise<Reads> {
+  ran.length = 0;
+  const { jobs } = await store.list(filter, page);
+  expect(jobs.length).toBeGreaterThan(0);
+  const told = { custom: new Set<string>(), generic: new Set<string>() };
+  for (const statement of ran.filter(({ text }) => /^(SELECT|WITH|\()/.test(text) && !isFetch(text))) {
+    const { custom, generic } = ours(await readsOf(statement));
+    for (const each of custom) told.custom.add(each);
+    for (const each of generic) told.generic.add(each);
+  }
+  return { custom: [...told.custom].toSorted(), generic: [...told.generic].toSorted() };
 }
+/** The records of jobs that were found, by their numbers; and the ends of the tables. */
+const isFetch = (text: string): boolean => /WHERE seq = ANY|SELECT least\(/.test(text);
 
 describe("A-02 with a million finished jobs and a hundred thousand live ones, an index serves", () => {
   it("A-02 a claim", async () => {
@@ -152,6 +176,47 @@ describe("A-02 with a million finished jobs and a hundred thousand live ones, an
 
   it("A-02 the list of all jobs", async () => {
     expect(await listing({})).toEqual(both(["archive_seq", "live_seq"]));
+  });
+});
+
+describe("with as many jobs, a page is found by an index, and nothing is read from end to end, of", () => {
+  it.each<[string, JobFilter, string[]]>([
+    ["live jobs of a state", { states: ["failed"] }, ["live_due", "live_seq"]],
+    ["a type, live or not", { types: ["t3"] }, ["archive_type", "live_seq"]],
+    ["a rare type, live", { types: ["rare"], states: ["pending", "failed"] }, ["live_seq"]],
+    ["a queue", { queues: ["default"] }, ["archive_type", "live_due", "live_seq"]],
+    ["a tag", { tag: "rare" }, ["tags_pkey"]],
+    ["a tag and a type", { tag: "rare", types: ["rare"] }, ["archive_seq", "live_seq", "tags_pkey"]],
+    ["a user and a state", { user: SOMEONE, states: ["dead"] }, ["archive_user", "live_user"]],
+    ["a common tag and a user", { user: SOMEONE, tag: "rare" }, ["archive_user", "live_user", "tags_pkey"]],
+    ["a time", { createdBefore: 5_000 }, ["archive_seq", "live_seq"]],
+    ["a time and a state", { createdBefore: 5_000, states: ["dead"] }, ["archive_type"]],
+    ["a late time", { createdAfter: ARCHIVED - 100 }, ["archive_seq", "live_seq"]],
+  ])("%s", async (_, filter, indexes) => {
+    const { custom, generic } = await listing(filter);
+    expect(generic).toEqual(indexes);
+    // Where there are few numbers to look through, any order of them will do.
+    expect([...indexes, "archive_seq", "live_seq"]).toEqual(expect.arrayContaining(custom));
+  });
+
+  it("the middle of the list", async () => {
+    expect(await listing({ states: ["dead"] }, { limit: 50, cursor: String(ARCHIVED / 2) })).toEqual(
+      both(["archive_type"]),
+    );
+    expect(await listing({}, { limit: 50, cursor: String(ARCHIVED / 2) })).toEqual(both(["archive_seq", "live_seq"]));
+  });
+
+  it("what is not there is known at once", async () => {
+    for (const filter of [
+      { types: ["nothing"] },
+      { queues: ["nowhere"] },
+      { states: ["running"] as const },
+      { createdAfter: 1e15 },
+    ]) {
+      ran.length = 0;
+      expect(await store.list(filter, { limit: 50, cursor: null })).toEqual({ jobs: [], cursor: null });
+      expect(ran.length).toBeLessThan(8);
+    }
   });
 });
 

@@ -1,5 +1,8 @@
 import type Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
+import type { JobFilter } from "#src/store.js";
+import { operationsOn } from "#src/stores/sqlite/operations.js";
+import { BLOCK } from "#src/stores/paging.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 import { preparedOn } from "./prepared.js";
 
@@ -60,17 +63,68 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
-  it("finished jobs are listed off an index, in its order, without a sort", () => {
-    for (const states of [["completed"], ["dead", "completed"]] as const) {
-      prepared.clear();
-      const page = room().operations.list(NOW, { states }, { limit: 5, cursor: null });
-      expect(page.jobs).toHaveLength(5);
-      expect(prepared.size).toBeGreaterThan(0);
-      for (const sql of prepared) {
-        expect(planOf(sql)).toMatch(/USING INDEX holdfast_jobs_finished_type/);
-        expect(planOf(sql)).not.toMatch(/TEMP B-TREE/);
-      }
-    }
+  /** What a page of a list is found by: each step of each statement, each once. */
+  function stepsOf(filter: JobFilter): string[] {
+    // One that has nothing of it prepared yet.
+    const { operations } = operationsOn(db);
+    prepared.clear();
+    operations.list(NOW, filter, { limit: 5, cursor: null });
+    const steps = [...prepared].flatMap((sql) => planOf(sql).split("; "));
+    return [...new Set(steps)].filter((step) => /^(SEARCH|SCAN) (j|g)\b|TEMP B-TREE/.test(step)).toSorted();
+  }
+  const BOUNDS = "rowid>? AND rowid<?";
+  const ALL = `SEARCH j USING INTEGER PRIMARY KEY (${BOUNDS})`;
+  const KIND = `SEARCH j USING COVERING INDEX holdfast_jobs_finished_type (type=? AND state=? AND queue=? AND due_at=? AND ${BOUNDS})`;
+  const LOOK = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)";
+  const TAG_LOOK = "SEARCH g EXISTS USING PRIMARY KEY (tag=? AND job=?)";
+
+  it.each<[string, JobFilter, string[]]>([
+    ["all jobs", {}, [ALL]],
+    ["finished jobs of a state", { states: ["completed"] }, [KIND]],
+    [
+      "finished jobs of several states, types and queues",
+      { states: ["dead", "completed"], types: ["wanted", "other"], queues: ["default"] },
+      [KIND],
+    ],
+    ["jobs of a user", { user: "ada" }, [`SEARCH j USING COVERING INDEX holdfast_jobs_user (user=? AND ${BOUNDS})`]],
+    [
+      "a schedule",
+      { schedule: "digest" },
+      [`SEARCH j USING COVERING INDEX holdfast_jobs_schedule (schedule=? AND ${BOUNDS})`],
+    ],
+    ["jobs with a tag", { tag: "odd" }, ["SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)", LOOK]],
+    ["jobs of a time", { createdBefore: 5 }, [ALL]],
+  ])("%s are read off an index, in its order, without a sort", (_, filter, steps) => {
+    expect(stepsOf(filter)).toEqual(steps);
+  });
+
+  it("what a user, a schedule or a tag has is walked, and looked at for the rest", () => {
+    const user = `SEARCH j USING COVERING INDEX holdfast_jobs_user (user=? AND ${BOUNDS})`;
+    const looked = user.replace("COVERING ", "");
+    expect(stepsOf({ user: "ada", states: ["dead"] })).toEqual([user, looked]);
+    expect(stepsOf({ user: "ada", tag: "odd" })).toEqual([TAG_LOOK, user]);
+    expect(stepsOf({ tag: "odd", types: ["wanted"], createdBefore: 5 })).toEqual([
+      "SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)",
+      LOOK,
+    ]);
+  });
+
+  it("live jobs of a state or a type are told by the counters, or sorted by the index of due jobs alone", () => {
+    const live = "SCAN j USING COVERING INDEX holdfast_jobs_due";
+    const queue = "SEARCH j USING COVERING INDEX holdfast_jobs_due (queue=?)";
+    expect(stepsOf({ states: ["running"] })).toEqual([live]);
+    expect(stepsOf({ states: ["pending"] })).toEqual([live, LOOK, "USE TEMP B-TREE FOR ORDER BY"]);
+    expect(stepsOf({ states: ["pending"], queues: ["default"] })).toEqual([
+      queue,
+      LOOK,
+      "USE TEMP B-TREE FOR ORDER BY",
+    ]);
+    expect(stepsOf({ states: ["pending"], queues: ["nowhere"] })).toEqual([queue]);
+  });
+
+  it("a type or a queue that does not exist is known at once", () => {
+    expect(stepsOf({ types: ["nothing"] })).toEqual([]);
+    expect(stepsOf({ states: ["completed"], queues: ["nowhere"] })).toEqual([]);
   });
 
   it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
@@ -104,5 +158,7 @@ function fill(db: Database.Database): void {
       CASE WHEN i > ${MANY} AND i <= ${2 * MANY} THEN i ELSE NULL END
     FROM n;
     INSERT INTO holdfast_lanes VALUES ('default', 10, 0), ('default', 0, 0);
+    INSERT INTO holdfast_counts SELECT queue, type, state, count(*) FROM holdfast_jobs GROUP BY 1, 2, 3;
+    INSERT INTO holdfast_ages SELECT seq / ${BLOCK}, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2;
   `);
 }

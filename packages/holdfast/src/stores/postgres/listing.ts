@@ -17,7 +17,7 @@ import type { Runner } from "./db.js";
 import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
 
 // A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
-const BOUNDS: Bounds = { looks: 10_000, few: 1_000, sorts: 0 };
+const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
 // Of many kinds each has a few in every stride.
 const LEAST_OF_EACH = 20;
 
@@ -92,8 +92,8 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
     async length(source, stretch, most) {
       const values: unknown[] = [most];
       const parts = walksOf(sql, source, stretch, values).map(
-        ({ each, from, order }) =>
-          `(SELECT 1 FROM ${each}LATERAL (SELECT 1 FROM ${from} ORDER BY ${order} LIMIT $1::bigint) n LIMIT $1::bigint)`,
+        (walk) =>
+          `(SELECT 1 FROM ${walk.each}LATERAL (SELECT 1 FROM ${entriesOf(walk)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
       );
       const text = `SELECT count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_length", text), values);
@@ -103,8 +103,8 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       const ofEach = source.by === "kinds" ? Math.max(LEAST_OF_EACH, Math.ceil(nth / source.kinds.length)) : nth;
       const values: unknown[] = [ofEach - 1];
       const parts = walksOf(sql, source, stretch, values).map(
-        ({ each, from, order }) =>
-          `(SELECT n.seq FROM ${each}LATERAL (SELECT j.seq FROM ${from} ORDER BY ${order} LIMIT 1 OFFSET $1::bigint) n)`,
+        (walk) =>
+          `(SELECT n.seq FROM ${walk.each}LATERAL (SELECT j.seq FROM ${entriesOf(walk)} LIMIT 1 OFFSET $1::bigint) n)`,
       );
       const text = `SELECT max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_floor", text), values);
@@ -145,8 +145,9 @@ interface Walk {
   /** Table and conditions. */
   from: string;
   order: string;
-  /** In the order of numbers. */
+  /** In the order of numbers; otherwise what of its numbers is asked for is to be seen to behind it. */
   ordered: boolean;
+  bounds: string;
 }
 
 function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unknown[]): Walk[] {
@@ -158,6 +159,7 @@ function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unk
     from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
     order,
     ordered: true,
+    bounds,
   });
   const both = (order: string, term?: string): Walk[] => [walk("live", order, term), walk("archive", order, term)];
   switch (source.by) {
@@ -179,7 +181,8 @@ function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unk
     case "queues": {
       if (source.queues === null) return [walk("live", OF_ALL)];
       const each = `unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
-      return [{ ...walk("live", "j.priority, j.due_at", "j.queue = k.queue", each), ordered: false }];
+      const queue = { ...walk("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
+      return [{ ...queue, ordered: false }];
     }
     case "seqs":
       return [walk("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
@@ -187,19 +190,25 @@ function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unk
 }
 
 /**
- * The newest of a walk that fit. What the walk does not see to is looked at only behind it (`OFFSET 0` keeps it there), or
- * the planner might find another way that is quick for some and endless for others.
+ * What a walk comes by, the newest first. What it does not see to by itself is looked at only behind it (`OFFSET 0` keeps it
+ * there), or the planner might find another way that is quick for some and endless for others.
  */
-function newestOf({ s }: Sql, { table, each, from, order, ordered }: Walk, rest: string): string {
+function entriesOf({ from, order, ordered, bounds }: Walk, rest = "true"): string {
+  if (ordered && rest === "true") return `${from} ORDER BY ${order}`;
+  const walked = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j`;
+  return ordered ? `${walked} WHERE ${rest}` : `${walked} WHERE ${bounds} AND ${rest} ORDER BY j.seq DESC`;
+}
+
+/** The newest of a walk that fit. */
+function newestOf({ s }: Sql, walk: Walk, rest: string): string {
+  const { table, each } = walk;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
     const job = (of: string): string => `SELECT 1 FROM ${s}.${of} j WHERE j.seq = g.seq AND ${rest}`;
     const fits = rest === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
-    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${from} ORDER BY ${order} OFFSET 0) g${fits} ${limit})`;
+    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(walk)} OFFSET 0) g${fits} ${limit})`;
   }
-  const walked = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j WHERE ${rest}`;
-  const found = rest === "true" ? `${from} ORDER BY ${order}` : walked;
-  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${found} ${ordered ? limit : ""}) n`;
+  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(walk, rest)} ${limit}) n`;
   return `(${newest} ORDER BY n.seq DESC ${limit})`;
 }
 
