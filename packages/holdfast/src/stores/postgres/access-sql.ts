@@ -50,7 +50,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT EXECUTE ON FUNCTION ${functions.enqueue} TO ${programs}`,
     `GRANT INSERT, UPDATE (used_at) ON ${s}.lanes TO ${programs}`,
 
-    `GRANT INSERT, SELECT (id, seq, queue, type, state, tags), UPDATE (${REWRITTEN}) ON ${s}.live TO ${enqueue}`,
+    `GRANT INSERT, SELECT (id, seq, queue, type, state, tags, created_at), UPDATE (${REWRITTEN}) ON ${s}.live TO ${enqueue}`,
     `GRANT SELECT (id) ON ${s}.archive TO ${enqueue}`,
     `GRANT INSERT, SELECT (job), UPDATE (input), DELETE ON ${s}.inputs TO ${enqueue}`,
     `GRANT INSERT, SELECT (job), DELETE ON ${s}.tags TO ${enqueue}`,

@@ -17,6 +17,7 @@ export class Counts {
   /** The latest of each type, and those of them that are still to be written. */
   readonly #latest = new Map<string, Created>();
   readonly #created: Created[] = [];
+  #near: Created = NOWHERE;
   readonly #add;
   readonly #pace;
   readonly #widen;
@@ -37,14 +38,17 @@ export class Counts {
 
   /** A job of a type got this number and was created then. */
   created(type: string, seq: number, at: number): void {
-    const block = Math.floor(seq / BLOCK);
-    const since = Math.floor(at / AGE_MS);
+    // Mostly it is as with the job before, and that is all there is to do.
+    const near = this.#near;
+    if (near.type === type && seq >= near.first && seq < near.below && at >= near.since && at < near.until) return;
+    const first = seq - (seq % BLOCK);
+    const since = at - (at % AGE_MS);
+    this.#near = { type, first, below: first + BLOCK, since, until: since + AGE_MS };
     const last = this.#latest.get(type);
-    if (last?.block === block && last.since === since) return;
-    const created = { type, block, since };
-    this.#created.push(created);
+    if (last?.first === first && last.since === since) return;
+    this.#created.push(this.#near);
     if (this.#latest.size >= MOST_LATEST) this.#latest.clear();
-    this.#latest.set(type, created);
+    this.#latest.set(type, this.#near);
   }
 
   /** A job came to be in `to` (from nowhere: null), or left `from` (to nowhere: null). */
@@ -71,14 +75,14 @@ export class Counts {
       for (const [state, n] of Object.entries(changes)) if (n !== 0) this.#add.run(queue, type, state, n);
     }
     for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
-    for (const { block, type, since } of this.#created)
-      this.#widen.run(block, type, since * AGE_MS, (since + 1) * AGE_MS - 1);
+    for (const { type, first, since, until } of this.#created) this.#widen.run(first / BLOCK, type, since, until - 1);
     this.#forget();
   }
 
   /** Also what was written, where the transaction failed after all. */
   discard(): void {
     if (this.#latest.size > 0) this.#latest.clear();
+    this.#near = NOWHERE;
     this.#forget();
   }
 
@@ -93,12 +97,15 @@ export class Counts {
 const AGE_MS = 10_000;
 const MOST_LATEST = 1_000;
 
+/** Jobs of a type with numbers from `first` on, created from `since` on: those of one block, and of ten seconds. */
 interface Created {
   type: string;
-  block: number;
-  /** In units of `AGE_MS`. */
+  first: number;
+  below: number;
   since: number;
+  until: number;
 }
+const NOWHERE: Created = { type: "", first: 0, below: 0, since: 0, until: 0 };
 
 interface Tally {
   queue: string;
