@@ -49,7 +49,12 @@ describe("on SQLite", () => {
   it("the jobs that are listed are in every state, in several blocks", () => {
     expect(jobs).toHaveLength(240);
     expect(new Set(jobs.map(({ state }): State => state)).size).toBeGreaterThanOrEqual(7);
-    expect(new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK))).size).toBe(6);
+    const blocks = new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK)));
+    expect(blocks.size).toBe(6);
+    // Each of them is known, with every type that it has.
+    const known = db.prepare("SELECT block, type FROM holdfast_ages WHERE type <> 'filler'").all();
+    const types = new Set(jobs.map(({ seq, type }) => `${Math.floor(seq / BLOCK)} ${type}`));
+    expect(known).toHaveLength(types.size);
   });
 
   it.each(BOUNDS)(
