@@ -37,7 +37,7 @@ beforeAll(async () => {
       `SELECT setval('${schema}.job_seq', (nextval('${schema}.job_seq') / ${BLOCK} + 1) * ${BLOCK} + 100)`,
     );
     // Some of what is known of the blocks is folded, some is not.
-    if (++batch === 3) await store.upkeep();
+    if (++batch < 3) await store.upkeep();
   });
   now = clock.now();
   await store.close();
@@ -60,7 +60,7 @@ describe("on PostgreSQL", () => {
   it("the jobs that are listed are in every state, in several blocks, folded and not", async () => {
     expect(jobs).toHaveLength(240);
     expect(new Set(jobs.map(({ state }) => state)).size).toBe(7);
-    expect(new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK))).size).toBe(6);
+    expect(new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK))).size).toBe(3);
     const { rows } = await client.query(`SELECT count(DISTINCT block)::integer AS n FROM ${schema}.ages`);
     expect((rows[0] as { n: number }).n).toBe(2);
   });
