@@ -55,7 +55,8 @@ interface RecordRow {
 const RECORD = `SELECT j.*, coalesce(j.input, i.input) AS input FROM holdfast_jobs j LEFT JOIN holdfast_inputs i ON i.job = j.seq`;
 const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' AS input, NULL AS output, error, error_code,
   error_at, attempt, max_attempts, losses, releases, fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at,
-  started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, progress, progress_note FROM holdfast_jobs`;
+  started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, trace, progress, progress_note
+  FROM holdfast_jobs`;
 
 export interface QueryOperations {
   get(id: string, scope: Scope): StoredJob | null;
