@@ -22,7 +22,7 @@ export function conforms(name: string, shards: number): void {
     { describe, it },
     {
       name,
-      many: 1_000,
+      many: 400,
       createUnmigrated: onTable,
       async create(clock) {
         const under = await onTable(clock);

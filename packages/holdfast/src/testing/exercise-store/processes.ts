@@ -67,7 +67,8 @@ export function processCases(test: DefineCase): void {
 }
 
 async function threeSchedulers(scene: LiveScene): Promise<void> {
-  const { store } = scene;
+  const { store, many } = scene;
+  const added = Math.min(FIRED, many / 10);
   const seed = Date.now() % 1_000_000;
   const random = randomFrom(seed);
   const schedulers: Worker[] = [];
@@ -81,7 +82,7 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
     return scheduler;
   };
   const addMore = async (): Promise<void> => {
-    const more = Array.from({ length: FIRED }, (_, n) => `s${names.length + n}`);
+    const more = Array.from({ length: added }, (_, n) => `s${names.length + n}`);
     const startAt = Date.now() - SLOTS * MINUTE;
     await addSchedules(store, more, { nextRunAt: startAt, startAt, endAt: startAt + SLOTS * MINUTE });
     names.push(...more);
@@ -89,7 +90,7 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
   /** There is always more to do, so that each is killed in the middle of it. */
   const untilWithMore = (what: string, condition: () => boolean): Promise<unknown> =>
     until(what, async () => {
-      if ((await store.dueSchedules(FIRED)).schedules.length < FIRED) await addMore();
+      if ((await store.dueSchedules(added)).schedules.length < added) await addMore();
       return condition();
     });
   const madeBy = ({ reports }: Worker): string[] =>
