@@ -214,7 +214,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 
   async function summary(request: Request): Promise<Response> {
     await permitted(request, { role: "viewer" });
-    const [stats, failures] = await Promise.all([hf.stats(), hf.list({ state: ["failed", "dead"], limit: FAILURES })]);
+    const failed = { state: ["failed", "dead"], limit: FAILURES, payloads: false } as const;
+    const [stats, failures] = await Promise.all([hf.stats(), hf.list(failed)]);
     const answer: SummaryAnswer = {
       stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
       recentFailures: failures.jobs.map(jobSummary),

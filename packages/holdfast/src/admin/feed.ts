@@ -1,5 +1,7 @@
 import type { Holdfast } from "../engine/holdfast.js";
 import type { EventName } from "../engine/events.js";
+import type { ListOptions } from "../engine/filter.js";
+import type { Job } from "../job.js";
 import { ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
 
@@ -27,8 +29,14 @@ const TOLD: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
-// What other processes do is seen by looking at the newest jobs, once a tick.
+// What other processes do is seen by looking, once a tick: at the newest jobs, and where those are a backlog that nobody
+// has come to yet, at the newest that somebody has.
 const NEWEST = 100;
+const LOOKS: readonly ListOptions[] = [
+  {},
+  { state: "running" },
+  { state: ["completed", "failed", "dead", "cancelled"] },
+];
 const MOST_VIEWERS = 200;
 // A viewer that reads so slowly is let go: it may come again.
 const MOST_WAITING = 2_000;
@@ -134,9 +142,15 @@ export class Feed {
   }
 
   async #look(): Promise<void> {
-    const { jobs } = await this.#hf.list({ limit: NEWEST });
     const seen = new Map<string, string>();
-    for (const job of jobs.toReversed()) {
+    const found: Job[] = [];
+    // One after the other: viewers take no more than one connection from the jobs.
+    for (const look of LOOKS) {
+      const { jobs } = await this.#hf.list({ ...look, limit: NEWEST, payloads: false });
+      found.push(...jobs.toReversed());
+    }
+    for (const job of found) {
+      if (seen.has(job.id)) continue;
       const mark = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
       seen.set(job.id, mark);
       if (this.#seen !== null && this.#seen.get(job.id) !== mark) this.#tell("job", jobSummary(job));

@@ -1,5 +1,6 @@
 import { AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
+import { Holdfast } from "#src/engine/holdfast.js";
 import { SHAPES } from "#src/admin/shapes.js";
 import type { RouteName } from "#src/admin/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -64,6 +65,25 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const later = await client.jobs.list({ type: ["mail"], limit: 2, offset: 4 });
     expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
     expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null });
+  });
+
+  it("fills a page from the short ones that a store may give, and reads no payloads for it", async () => {
+    const { hf, as } = await adminScene(store());
+    const ids: string[] = [];
+    for (let nth = 0; nth < 7; nth++) ids.push((await hf.enqueue(mail, { to: `${nth}` })).id);
+    const newest = ids.toReversed();
+    const client = await as("viewer");
+    const { store: asked } = Holdfast.coreOf(hf);
+    const whole = asked.list.bind(asked);
+    asked.list = (filter, page) => {
+      expect(page).toMatchObject({ payloads: false });
+      return whole(filter, { ...page, limit: 1 });
+    };
+    expect((await client.jobs.list({ limit: 3 })).jobs.map(({ id }) => id)).toEqual(newest.slice(0, 3));
+    const later = await client.jobs.list({ limit: 2, offset: 4 });
+    expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
+    expect(await client.jobs.list({ offset: 7 })).toEqual({ jobs: [], cursor: null });
+    expect((await client.summary()).stats.pending).toBe(7);
   });
 
   it("C-17 gets a job whole, retries and cancels it, and says why not where that cannot be", async () => {

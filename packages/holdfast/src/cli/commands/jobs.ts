@@ -78,6 +78,12 @@ const list = command({
         ...(offset !== undefined && { offset }),
         ...(cursor !== undefined && { cursor }),
       });
+      // Where few match among very many, a page may be short and not the last.
+      while (page.cursor !== null && page.jobs.length < limit) {
+        const rest = await client.jobs.list({ ...conditions, limit: limit - page.jobs.length, cursor: page.cursor });
+        page.jobs.push(...rest.jobs);
+        page.cursor = rest.cursor;
+      }
       context.output.answer(page, (out) => {
         if (page.jobs.length === 0) return out.line("There are no such jobs.");
         const now = Date.now();
