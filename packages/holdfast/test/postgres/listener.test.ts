@@ -11,7 +11,8 @@ import { Notifier } from "#src/stores/postgres/notifier.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { startProxy } from "./proxy.js";
 import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
-import { freePort, postgresServer } from "./server.js";
+import { freePort } from "../free-port.js";
+import { postgresServer } from "./server.js";
 
 const CHECK_MS = 30_000;
 const ANSWER_MS = 5_000;
