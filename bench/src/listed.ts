@@ -1,3 +1,5 @@
+import type { JobConditions } from "holdfast/admin";
+
 /** Jobs as lists find them, as SQL that both databases read the same: `i` counts from 1, the last is the youngest. */
 export interface ListedColumns {
   id: string;
@@ -33,46 +35,47 @@ export function listedColumns(count: number, now: number): ListedColumns {
 }
 
 /** What is asked for, by what it is called in the report. */
-export function listedFilters(count: number, now: number): Record<string, object> {
-  const ago = (jobs: number): number => now - jobs * SECOND_MS;
+export function listedFilters(count: number, now: number): Record<string, JobConditions> {
+  const at = (ms: number): string => new Date(ms).toISOString();
+  const ago = (jobs: number): string => at(now - jobs * SECOND_MS);
   const [old, recent] = [ago(count - 100), ago(100)];
   return {
     "all jobs": {},
-    completed: { state: "completed" },
-    dead: { state: "dead" },
-    pending: { state: "pending" },
-    running: { state: "running" },
-    failed: { state: "failed" },
+    completed: { state: ["completed"] },
+    dead: { state: ["dead"] },
+    pending: { state: ["pending"] },
+    running: { state: ["running"] },
+    failed: { state: ["failed"] },
     "several states": { state: ["dead", "cancelled", "failed"], type: ["t1", "t3"] },
-    "a type": { type: "t7" },
-    "a type, pending": { type: "t10", state: "pending" },
-    "a rare type": { type: "rare" },
-    "a type of long ago": { type: "old" },
-    "a type of long ago, pending": { type: "old", state: "pending" },
-    "a type that is not there": { type: "nothing" },
-    "a queue": { queue: "slow" },
-    "a queue with five old jobs": { queue: "tiny" },
-    "a queue and a type": { queue: "slow", type: "t10" },
-    "a queue that is not there": { queue: "nowhere" },
+    "a type": { type: ["t7"] },
+    "a type, pending": { type: ["t10"], state: ["pending"] },
+    "a rare type": { type: ["rare"] },
+    "a type of long ago": { type: ["old"] },
+    "a type of long ago, pending": { type: ["old"], state: ["pending"] },
+    "a type that is not there": { type: ["nothing"] },
+    "a queue": { queue: ["slow"] },
+    "a queue with five old jobs": { queue: ["tiny"] },
+    "a queue and a type": { queue: ["slow"], type: ["t10"] },
+    "a queue that is not there": { queue: ["nowhere"] },
     "a user": { user: "u7" },
-    "a user, dead": { user: "u7", state: "dead" },
-    "a user of half the jobs, dead": { user: "big", state: "dead" },
-    "a user of half the jobs, a rare type": { user: "big", type: "rare" },
+    "a user, dead": { user: "u7", state: ["dead"] },
+    "a user of half the jobs, dead": { user: "big", state: ["dead"] },
+    "a user of half the jobs, a rare type": { user: "big", type: ["rare"] },
     "a user of half the jobs, long ago": { user: "big", createdBefore: old },
     "a tag": { tag: "common" },
     "a rare tag": { tag: "rare" },
     "a common tag and a user": { tag: "common", user: "u7" },
-    "a common tag and a user of half the jobs, dead": { tag: "common", user: "big", state: "dead" },
-    "a rare tag and a type": { tag: "rare", type: "t2" },
-    "a common tag and a rare type": { tag: "common", type: "rare" },
+    "a common tag and a user of half the jobs, dead": { tag: "common", user: "big", state: ["dead"] },
+    "a rare tag and a type": { tag: "rare", type: ["t2"] },
+    "a common tag and a rare type": { tag: "common", type: ["rare"] },
     "a schedule": { schedule: "digest" },
-    "a schedule, dead": { schedule: "digest", state: "dead" },
+    "a schedule, dead": { schedule: "digest", state: ["dead"] },
     "the last minutes": { createdAfter: recent },
-    "the last minutes of a type": { createdAfter: recent, type: "t7" },
-    "the future": { createdAfter: now + DAY_MS },
+    "the last minutes of a type": { createdAfter: recent, type: ["t7"] },
+    "the future": { createdAfter: at(now + DAY_MS) },
     "long ago": { createdBefore: old },
-    "long ago, completed": { createdBefore: old, state: "completed" },
-    "long ago, of a type": { createdBefore: old, type: "t7" },
-    "long ago, pending": { createdBefore: old, state: "pending" },
+    "long ago, completed": { createdBefore: old, state: ["completed"] },
+    "long ago, of a type": { createdBefore: old, type: ["t7"] },
+    "long ago, pending": { createdBefore: old, state: ["pending"] },
   };
 }

@@ -1,9 +1,10 @@
 import { holdfast } from "holdfast";
+import { admin, adminClient, type JobConditions } from "holdfast/admin";
 import type { Stage } from "./role.js";
 
 export interface ListOrder {
   url: string;
-  filters: Record<string, object>;
+  filters: Record<string, JobConditions>;
   /** How often each is asked. */
   times: number;
 }
@@ -12,14 +13,17 @@ const PAGE = 50;
 const STATS = "stats";
 const DEEP = "all jobs, from the middle";
 
-/** Asks for a page of each filter, and for the stats. Answers the milliseconds of every time. */
+/** Asks the admin API for a page of each filter, and for the stats. Answers the milliseconds of every time. */
 export async function list({ url, filters, times }: ListOrder, stage: Stage): Promise<Record<string, number[]>> {
   const hf = await holdfast({ store: url, logger: false });
-  const calls: Record<string, () => Promise<unknown>> = { [STATS]: () => hf.stats() };
-  for (const [name, filter] of Object.entries(filters)) calls[name] = () => hf.list({ ...filter, limit: PAGE });
+  const api = admin(hf, { auth: () => ({ name: "bench", role: "viewer", user: null }), metrics: false });
+  const client = adminClient({ url: "http://localhost", fetch: (request) => api.fetch(request) });
+  const calls: Record<string, () => Promise<unknown>> = { [STATS]: () => client.jobs.stats() };
+  for (const [name, filter] of Object.entries(filters))
+    calls[name] = () => client.jobs.list({ ...filter, limit: PAGE });
   // Cursors of these stores are the numbers of jobs.
-  const { cursor } = await hf.list({ limit: 1 });
-  calls[DEEP] = () => hf.list({ limit: PAGE, cursor: String(Math.floor(Number(cursor) / 2)) });
+  const { cursor } = await client.jobs.list({ limit: 1 });
+  calls[DEEP] = () => client.jobs.list({ limit: PAGE, cursor: String(Math.floor(Number(cursor) / 2)) });
   await stage.ready();
   const taken: Record<string, number[]> = {};
   for (const [name, call] of Object.entries(calls)) {
@@ -33,6 +37,7 @@ export async function list({ url, filters, times }: ListOrder, stage: Stage): Pr
     }
     stage.progress(Object.keys(taken).length / Object.keys(calls).length);
   }
+  await api.close();
   await hf.close();
   return taken;
 }
