@@ -4,6 +4,7 @@ import type { ListOptions } from "../engine/filter.js";
 import type { Job } from "../job.js";
 import { ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
+import { newViewer, type Viewer } from "./viewer.js";
 
 /** Events of the client's own process that viewers are told of as they come. */
 const TOLD: readonly EventName[] = [
@@ -38,16 +39,10 @@ const LOOKS: readonly ListOptions[] = [
   { state: ["completed", "failed", "dead", "cancelled"] },
 ];
 const MOST_VIEWERS = 200;
-// A viewer that reads so slowly is let go: it may come again.
-const MOST_WAITING = 2_000;
 const MOST_PER_TICK = 500;
 // A stream ends after this long, and the viewer comes again with a token that still counts.
 const STREAM_MS = 300_000;
-
-interface Viewer {
-  send(text: string): void;
-  end(): void;
-}
+const ENCODER = new TextEncoder();
 
 /**
  * What happens, as server-sent events: one feed for all viewers, so that they cost the store no more than one does. It rests
@@ -72,39 +67,17 @@ export class Feed {
     if (this.#viewers.size >= MOST_VIEWERS) {
       throw new ApiError(429, "TOO_MANY_VIEWERS", `${MOST_VIEWERS} viewers are connected already`);
     }
-    const encoder = new TextEncoder();
-    let leave: () => void = () => {};
-    let ending: NodeJS.Timeout | undefined;
-    return new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          const viewer: Viewer = {
-            send(text) {
-              if ((controller.desiredSize ?? 0) < -MOST_WAITING) return leave();
-              controller.enqueue(encoder.encode(text));
-            },
-            end: () => leave(),
-          };
-          leave = () => {
-            if (!this.#viewers.delete(viewer)) return;
-            clearTimeout(ending);
-            if (this.#viewers.size === 0) this.#rest();
-            try {
-              controller.close();
-            } catch {
-              // The viewer has left by itself.
-            }
-          };
-          this.#viewers.add(viewer);
-          viewer.send(`retry: 2000\n\n`);
-          ending = setTimeout(() => leave(), STREAM_MS);
-          ending.unref();
-          if (this.#viewers.size === 1) this.#begin();
-        },
-        cancel: () => leave(),
-      },
-      { highWaterMark: 1 },
-    );
+    const viewer = newViewer(() => {
+      clearTimeout(ending);
+      this.#viewers.delete(viewer);
+      if (this.#viewers.size === 0) this.#rest();
+    });
+    const ending = setTimeout(() => viewer.end(), STREAM_MS);
+    ending.unref();
+    this.#viewers.add(viewer);
+    viewer.send(ENCODER.encode("retry: 2000\n\n"));
+    if (this.#viewers.size === 1) this.#begin();
+    return viewer.body;
   }
 
   close(): void {
@@ -170,7 +143,8 @@ export class Feed {
     } catch {
       return;
     }
-    for (const viewer of this.#viewers) viewer.send(text);
+    const message = ENCODER.encode(text);
+    for (const viewer of this.#viewers) viewer.send(message);
   }
 }
 

@@ -1,5 +1,8 @@
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { newViewer } from "#src/admin/viewer.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, mail, STORES } from "./scene.js";
 
@@ -90,6 +93,59 @@ describe.each(STORES)("events on %s", (_name, store) => {
       told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "cancelled"),
     );
   });
+});
+
+describe.each(STORES)("slow viewers on %s", (_name, store) => {
+  it("are let go when a megabyte waits for them, and the others are told everything", async () => {
+    const { hf, send, token, url } = await adminScene(store());
+    const { events } = (await import("#src/engine/holdfast.js")).Holdfast.coreOf(hf);
+    const viewer = await token("viewer");
+    const told = await view(send, viewer);
+    // It is sent the headers, and reads nothing after them.
+    const slow = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { authorization: `Bearer ${viewer}` };
+      get(`${url}/api/admin/events`, { headers }, resolve).on("error", reject);
+    });
+    onTestFinished(() => void slow.destroy());
+    const queue = "x".repeat(100_000);
+    const paused = (): number => told.filter(({ event }) => event === "paused").length;
+    // Far more than the sockets between them take.
+    const most = 300;
+    for (let nth = 1; nth <= most; nth++) {
+      events.emit("paused", { queue });
+      await until("it to be read by the other", () => paused() === nth);
+    }
+    let bytes = 0;
+    slow.on("data", (chunk: Buffer) => (bytes += chunk.length));
+    // So that an EventSource comes again by itself.
+    await once(slow, "end");
+    expect(bytes).toBeGreaterThan(100_000);
+    expect(bytes).toBeLessThan(most * 100_000 * 0.75);
+    expect(paused()).toBe(most);
+  });
+});
+
+it("what waits for a viewer is bounded in bytes; a message longer than that is sent all the same", async () => {
+  let left = 0;
+  const viewer = newViewer(() => void left++);
+  const [small, large] = [new Uint8Array(600_000), new Uint8Array(3_000_000)];
+  viewer.send(large);
+  viewer.send(large);
+  expect(left).toBe(0);
+  const reader = viewer.body.getReader();
+  expect((await reader.read()).value).toBe(large);
+  expect((await reader.read()).value).toBe(large);
+  // One is on its way, one waits, and there is no room for a third.
+  viewer.send(small);
+  viewer.send(small);
+  expect(left).toBe(0);
+  viewer.send(small);
+  expect(left).toBe(1);
+  expect((await reader.read()).value).toBe(small);
+  expect((await reader.read()).done).toBe(true);
+  viewer.send(small);
+  viewer.end();
+  expect(left).toBe(1);
 });
 
 it("a HEAD, whose answer nobody reads, is no viewer", async () => {
