@@ -305,6 +305,8 @@ export interface Job<Input = unknown, Output = unknown> {
   tags: readonly string[];
   /** The schedule that made the job, and for which of its slots; null if none did. */
   schedule: JobSlot | null;
+  /** The trace context of its enqueue, as propagators write it (`traceparent`); null if nobody traced that. */
+  trace: Readonly<Record<string, string>> | null;
   progress: { fraction: number; note: string | null } | null;
   /** Attempts that failed, oldest first (the last 20). Empty in lists. */
   attempts: readonly JobAttempt[];

@@ -43,6 +43,7 @@ export function jobDetail(job: Job, redact: Redactor): JobDetail {
     ...jobSummary(job),
     input,
     output,
+    trace: job.trace,
     attempts: job.attempts.map((attempt) => ({
       ...attempt,
       claimedAt: textOrNull(attempt.claimedAt),

@@ -35,6 +35,8 @@ export interface JobSummary {
 export interface JobDetail extends JobSummary {
   input: unknown;
   output: unknown;
+  /** The trace context of its enqueue (`traceparent`); null if nobody traced that, and for the role user. */
+  trace: Readonly<Record<string, string>> | null;
   attempts: readonly {
     attempt: number;
     worker: string | null;

@@ -54,7 +54,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
 }
 
-/** Which machines there are, and what the code looks like inside, is nobody's business who only has jobs here. */
+/** Which machines there are, what the code looks like inside and whom it calls, is nobody's business who only has jobs here. */
 function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
   return { ...job, worker: null };
 }
@@ -63,7 +63,7 @@ function forUser(job: JobDetail): JobDetail {
     ...withoutWorker(attempt),
     error: { ...attempt.error, stack: null },
   }));
-  return { ...withoutWorker(job), attempts };
+  return { ...withoutWorker(job), trace: null, attempts };
 }
 
 interface Page {

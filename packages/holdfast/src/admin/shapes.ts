@@ -125,6 +125,7 @@ const detail = z
     ...summary.shape,
     input: z.unknown(),
     output: z.unknown(),
+    trace: z.record(z.string(), z.string()).nullable(),
     attempts: z.array(attempt),
     log: z.array(z.object({ at: time, line: z.string() })),
   })

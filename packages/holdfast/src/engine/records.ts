@@ -2,6 +2,7 @@ import type { Job, JobSlot } from "../job.js";
 import { fromJson } from "../json.js";
 import type { ScheduleSlot, SeenWorker, StoredJob } from "../store.js";
 import { givenKey } from "./new-job.js";
+import { readCarrier } from "./telemetry.js";
 
 const date = (ms: number): Date => new Date(ms);
 const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
@@ -48,6 +49,7 @@ export function readJob(stored: StoredJob): Job {
     key: stored.key === null ? null : givenKey(stored.key),
     tags: stored.tags,
     schedule: readSlot(stored.schedule),
+    trace: readCarrier(stored.trace),
     progress: stored.progress,
     attempts: stored.attempts.map((attempt) => ({
       ...attempt,

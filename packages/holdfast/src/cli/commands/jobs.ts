@@ -145,6 +145,7 @@ function showJob(page: Page, job: JobDetail): void {
       ? []
       : [["schedule", `${job.schedule.name}, slot ${clockOf(job.schedule.slot)}`] as const]),
     ...(job.worker === null ? [] : [["worker", job.worker] as const]),
+    ...(job.trace?.["traceparent"] === undefined ? [] : [["trace", job.trace["traceparent"]] as const]),
     ...(job.progress === null
       ? []
       : [
