@@ -32,13 +32,18 @@ type Segment = { name: string } | "*" | "**" | "end";
  * The redactor never changes what it is given, and is meant for values as `JSON.parse` makes them.
  */
 export function redactor(paths: readonly string[]): Redactor {
-  const program = readPaths(paths).flatMap((pattern): Segment[] => [...pattern, "end"]);
-  const start = new States(program).start;
+  const start = redactionOf(paths);
   return <Value>(value: Value): Value => hide(value, start, 0, { values: MOST_VALUES }) as Value;
 }
 
+/** Where the paths begin: what they hide is found by a step for each key. */
+export function redactionOf(paths: readonly string[]): State {
+  const program = readPaths(paths).flatMap((pattern): Segment[] => [...pattern, "end"]);
+  return new States(program).start;
+}
+
 /** Places in the paths, one after the other, that a value is at. */
-interface State {
+export interface State {
   readonly places: readonly number[];
   /** Some path ends here. */
   readonly hidden: boolean;

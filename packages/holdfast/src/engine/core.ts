@@ -5,6 +5,7 @@ import type { Emitter } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { LeasedJob } from "./outcome.js";
 import type { Redactor } from "../redact.js";
+import type { Restorer } from "../restore.js";
 import type { Reports } from "./reports.js";
 import type { RetryDefaults } from "./retry-defaults.js";
 import type { Settler } from "./settler.js";
@@ -25,6 +26,8 @@ export interface Core {
   /** Null: failures are kept with their jobs and logged, and that is all. */
   readonly reports: Reports | null;
   readonly redact: Redactor;
+  /** The other way: for payloads that come back as they were shown. */
+  readonly restore: Restorer;
   /** Schedules that this process's code defines. */
   readonly defined: Set<string>;
   /** Called when there is another. */

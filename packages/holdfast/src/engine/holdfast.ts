@@ -6,6 +6,7 @@ import { newId, readId } from "../id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
 import { readCount, readName, refuseUnknown, show } from "../options.js";
 import { redactor } from "../redact.js";
+import { restorer } from "../restore.js";
 import type { RetryOptions } from "../retry.js";
 import { isFinished, isState, type FinishedState } from "../state.js";
 import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../store.js";
@@ -119,6 +120,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     traces: telemetry === null ? null : new Traces(telemetry, logger),
     reports: reporter === null ? null : new Reports(reporter, logger, redact),
     redact,
+    restore: restorer(options.redact ?? []),
     defined: new Set(),
     defining: new Set(),
     toldQueues: new Set(),

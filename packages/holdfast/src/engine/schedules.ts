@@ -168,13 +168,18 @@ export class Schedules {
   }
 
   /** Changes what is given and leaves the rest. Deployed code will not change it back. */
-  async update(name: string, changes: ScheduleChanges): Promise<Schedule> {
+  update(name: string, changes: ScheduleChanges): Promise<Schedule> {
+    return this.updateBy(name, () => changes);
+  }
+
+  /** @internal Changes that depend on what the schedule is when they are made. */
+  async updateBy(name: string, decide: (schedule: Schedule) => ScheduleChanges): Promise<Schedule> {
     const core = this.#open();
     const known = readScheduleName(name);
     return this.#write(known, async (stored) => {
       if (stored === null) throw new ScheduleNotFound(known);
       const before = definitionOf(stored);
-      const set = await readChanges(changes, before, core, core.clock.now());
+      const set = await readChanges(decide(readSchedule(stored)), before, core, core.clock.now());
       const definition = { ...before, ...set };
       const code = codeOf(stored);
       const changed = code === null ? {} : differences(code, { ...changesOf(stored), ...set });

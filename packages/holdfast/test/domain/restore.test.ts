@@ -1,0 +1,96 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { redactor } from "holdfast";
+import { restorer } from "#src/restore.js";
+
+const MARK = "[redacted]";
+
+describe("putting back what was redacted", () => {
+  const restore = restorer(["a.secret", "list.*.secret", "keys.*", "**.deep", "whole"]);
+
+  it.each<[what: string, sent: unknown, stored: unknown, expected: unknown]>([
+    ["a value", { a: { secret: MARK } }, { a: { secret: "x" } }, { a: { secret: "x" } }],
+    [
+      "null and false too",
+      { a: { secret: MARK }, deep: MARK },
+      { a: { secret: null }, deep: false },
+      { a: { secret: null }, deep: false },
+    ],
+    ["an object", { whole: MARK }, { whole: { b: [1] } }, { whole: { b: [1] } }],
+    [
+      "nothing where another value was sent",
+      { a: { secret: "new" } },
+      { a: { secret: "x" } },
+      { a: { secret: "new" } },
+    ],
+    ["nothing where no path hides", { a: { other: MARK } }, { a: { other: "x" } }, { a: { other: MARK } }],
+    ["nothing inside of what is hidden", { whole: { b: MARK } }, { whole: { b: 1 } }, { whole: { b: MARK } }],
+    ["at any depth", { x: [{ deep: MARK }] }, { x: [{ deep: 1 }] }, { x: [{ deep: 1 }] }],
+    [
+      "in a list whose elements were edited",
+      { list: [{ secret: MARK, n: 9 }] },
+      { list: [{ secret: "x", n: 1 }] },
+      { list: [{ secret: "x", n: 9 }] },
+    ],
+    ["in a list that grew at its end", { keys: [MARK, MARK, "c"] }, { keys: ["a", "b"] }, { keys: ["a", "b", "c"] }],
+    ["in a list without marks that was cut", { keys: ["z"] }, { keys: ["a", "b"] }, { keys: ["z"] }],
+  ])("%s", (_what, sent, stored, expected) => expect(restore(sent, stored)).toEqual(expected));
+
+  it.each<[what: string, sent: unknown, stored: unknown, field: string]>([
+    ["where nothing is stored", { a: { secret: MARK } }, { a: {} }, "a.secret"],
+    ["where what is stored is no object", { a: { secret: MARK } }, { a: "text" }, "a.secret"],
+    ["where there is only what all objects have", { keys: { constructor: MARK } }, { keys: {} }, "keys.constructor"],
+    ["in a list that was cut", { keys: [MARK] }, { keys: ["a", "b"] }, "keys.0"],
+    ["in a list that grew in front", { keys: ["new", MARK, MARK] }, { keys: ["a", "b"] }, "keys.1"],
+    [
+      "in a list that was turned",
+      {
+        list: [
+          { secret: MARK, n: 2 },
+          { secret: MARK, n: 1 },
+        ],
+      },
+      {
+        list: [
+          { secret: "a", n: 1 },
+          { secret: "b", n: 2 },
+        ],
+      },
+      "list.0",
+    ],
+    ["past the end of a list", { keys: [MARK, MARK] }, { keys: ["a"] }, "keys.1"],
+  ])("is refused %s", (_what, sent, stored, field) =>
+    expect(() => restore(sent, stored)).toThrow(expect.objectContaining({ code: "INVALID_OPTION", field })),
+  );
+
+  it("leaves what is too deep or too long for a payload to whoever stores it", () => {
+    const deep = JSON.parse(`${"[".repeat(5_000)}1${"]".repeat(5_000)}`) as unknown;
+    const sent = { list: [{ secret: MARK, deep }] };
+    expect(restore(sent, {})).toBe(sent);
+    const long = { list: [{ secret: MARK, text: "x".repeat(300_000) }] };
+    expect(restore(long, {})).toBe(long);
+  });
+
+  it("gives what was redacted, whatever it is and whatever the paths are", () => {
+    const keys = fc.constantFrom("a", "b", "c", "0", "1");
+    const part = fc.oneof(keys, fc.constantFrom("*", "**"));
+    const paths = fc.array(
+      fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) => parts.join(".")),
+      { maxLength: 4 },
+    );
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.integer(),
+        fc.dictionary(keys, tie("value"), { noNullPrototype: true }),
+        fc.array(tie("value"), { maxLength: 3 }),
+      ),
+    }));
+    fc.assert(
+      fc.property(paths, value, (given, stored) => {
+        expect(restorer(given)(redactor(given)(stored), stored)).toEqual(stored);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
