@@ -21,7 +21,7 @@ export interface AuditRecord {
   target: string | null;
   /** How many it changed. */
   count: number;
-  /** What else there is to know. */
+  /** What else there is to know; `token` in it is the id of the token it was done with. */
   detail: unknown;
 }
 
@@ -49,8 +49,10 @@ export interface Deed {
   target?: string | object | null;
   /** How many it changed. Default 1. */
   count?: number;
-  /** Anything that JSON can carry. */
-  detail?: unknown;
+  /** Whatever JSON can carry. */
+  detail?: object;
+  /** The id of the token that it was done with, since several may have one name. Kept in the detail, however long that is. */
+  token?: string;
 }
 
 /** Who changed what by API or command, and when. Reached as `hf.audit`. */
@@ -104,14 +106,14 @@ function readListOptions(options: AuditListOptions): { filter: AuditFilter; limi
 
 /** What was done is done: whatever does not fit the log is cut, and is never a reason to leave it out. */
 function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
-  const { target = null, count = 1, detail = null } = deed;
+  const { target = null, count = 1, detail = {}, token } = deed;
   return {
     id: deed.id === undefined ? newId(now) : readId(deed.id),
     actor: cut(deed.actor, LIMITS.actorLength),
     action: readName(deed.action, "action", LIMITS.actionLength),
     target: target === null ? null : cut(typeof target === "string" ? target : jsonOf(target)),
     count: readCount(count, "count", 0, Number.MAX_SAFE_INTEGER),
-    detail: detail === null ? null : detailText(jsonOf(detail)),
+    detail: detailText(detail, token === undefined ? {} : { token }),
     keepMs,
   };
 }
@@ -122,22 +124,24 @@ function cut(text: string, longest: number = LIMITS.targetLength): string {
   return whole.length <= longest ? whole : `${whole.slice(0, longest - 1).toWellFormed()}…`;
 }
 
-function detailText(json: string): string {
+function detailText(detail: object, more: object): string | null {
+  if (Object.keys(detail).length + Object.keys(more).length === 0) return null;
+  const json = jsonOf({ ...detail, ...more }, more);
   const bytes = jsonBytes(json);
-  return bytes <= LIMITS.auditDetailBytes ? json : omitted(`${bytes} bytes of JSON`);
+  return bytes <= LIMITS.auditDetailBytes ? json : omitted(`${bytes} bytes of JSON`, more);
 }
 
-function jsonOf(value: unknown): string {
+function jsonOf(value: unknown, more: object = {}): string {
   try {
     return toJson(value);
   } catch (error) {
     if (!(error instanceof NotJson)) throw error;
-    return omitted(error.message);
+    return omitted(error.message, more);
   }
 }
 
-function omitted(what: string): string {
-  return JSON.stringify({ omitted: what });
+function omitted(what: string, more: object): string {
+  return JSON.stringify({ omitted: what, ...more });
 }
 
 function readEntry({ at, detail, ...entry }: StoredAuditEntry): AuditRecord {

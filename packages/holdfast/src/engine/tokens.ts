@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import type { Clock } from "../clock.js";
 import { LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { HoldfastError, InvalidOption, TooManyTokens } from "../errors.js";
@@ -8,7 +9,7 @@ import type { TokenRecord } from "../store.js";
 import type { Core } from "./core.js";
 
 export interface TokenOptions {
-  /** What it is for; the audit log names who used it by this. */
+  /** What it is for; the audit log names who used it by this, and by the token's id. */
   name: string;
   role: TokenRole;
   /** Whose jobs it sees and touches: with the role `user`, and only with that. */
@@ -82,12 +83,17 @@ export class Tokens {
   /** Who a token stands for; null if it is none, was revoked or has expired. */
   async check(token: string): Promise<TokenIdentity | null> {
     const { store, clock } = this.#open();
-    const [, id, secret] = (typeof token === "string" ? FORM.exec(token) : null) ?? [];
-    if (id === undefined || secret === undefined) return null;
-    const record = await store.token(id);
-    if (record === null || !isSame(record.hash, hashOf(secret)) || hasExpired(record, clock.now())) return null;
-    const { name, role, user } = record;
+    const parts = partsOf(token);
+    const record = parts === null ? null : await store.token(parts.id);
+    if (parts === null || record === null || !isRight(record, parts.secret, clock.now())) return null;
+    const { id, name, role, user } = record;
     return { id, name, role, user };
+  }
+
+  /** @internal Those that count now, to be asked again and again without asking the store. */
+  async known(): Promise<KnownTokens> {
+    const { store, clock } = this.#open();
+    return new KnownTokens(await store.tokens(), clock);
   }
 
   /** @internal Who a token stands for that was checked before; null if it was revoked or has expired since. */
@@ -132,6 +138,29 @@ export class Tokens {
   }
 }
 
+/** Tokens as they were when they were read. */
+export class KnownTokens {
+  readonly #records: ReadonlyMap<string, TokenRecord>;
+  readonly #clock: Clock;
+
+  constructor(records: readonly TokenRecord[], clock: Clock) {
+    this.#records = new Map(records.map((record) => [record.id, record]));
+    this.#clock = clock;
+  }
+
+  /** Whether any of them still counts. */
+  get any(): boolean {
+    return [...this.#records.values()].some((record) => !hasExpired(record, this.#clock.now()));
+  }
+
+  /** Whether this one was right. It may have been revoked since. */
+  has(token: string): boolean {
+    const parts = partsOf(token);
+    const record = parts === null ? undefined : this.#records.get(parts.id);
+    return parts !== null && record !== undefined && isRight(record, parts.secret, this.#clock.now());
+  }
+}
+
 interface ReadOptions {
   name: string;
   role: TokenRole;
@@ -151,6 +180,15 @@ function readOptions(options: TokenOptions): ReadOptions {
   const expiresInMs = expiresIn === undefined ? null : durationMs(expiresIn, "expiresIn");
   if (expiresInMs === 0) throw new InvalidOption("expiresIn", "must be longer than 0; leave it out for never");
   return { name, role, user, expiresInMs };
+}
+
+function partsOf(token: unknown): { id: string; secret: string } | null {
+  const [, id, secret] = (typeof token === "string" ? FORM.exec(token) : null) ?? [];
+  return id === undefined || secret === undefined ? null : { id, secret };
+}
+
+function isRight(record: TokenRecord, secret: string, now: number): boolean {
+  return isSame(record.hash, hashOf(secret)) && !hasExpired(record, now);
 }
 
 /** 256 random bits in letters and digits, so that a double click takes the whole token. */

@@ -77,7 +77,7 @@ describe("the audit log", () => {
     expect((await hf.audit.list({ limit: 100 })).entries).toHaveLength(LIMITS.auditEntries + 1);
   });
 
-  it.each<[string, { target?: string | object; detail?: unknown }, Partial<AuditRecord>]>([
+  it.each<[string, { target?: string | object; token?: string; detail?: object }, Partial<AuditRecord>]>([
     ["a target that is too long is cut", { target: "x".repeat(5_000) }, { target: `${"x".repeat(1_999)}…` }],
     [
       "a target is cut between characters",
@@ -92,10 +92,19 @@ describe("the audit log", () => {
     ],
     [
       "a detail that is too large is left out",
-      { detail: "x".repeat(16_383) },
+      { detail: { note: "x".repeat(16_374) } },
       { detail: { omitted: "16385 bytes of JSON" } },
     ],
-    ["a detail as large as may be is kept", { detail: "x".repeat(16_382) }, { detail: "x".repeat(16_382) }],
+    [
+      "a detail as large as may be is kept",
+      { detail: { note: "x".repeat(16_373) } },
+      { detail: { note: "x".repeat(16_373) } },
+    ],
+    [
+      "the token's id is kept, however large the detail is",
+      { detail: { note: "x".repeat(16_373) }, token: "0123456789abcdef" },
+      { detail: { omitted: "16411 bytes of JSON", token: "0123456789abcdef" } },
+    ],
     [
       "a detail that is no JSON is left out",
       { detail: { n: 1n } },
