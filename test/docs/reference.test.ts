@@ -92,9 +92,9 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     JobOptions: ["input", "run"],
     // For the engine; said below the table.
     Worker: ["start", "once"],
-    Schedules: ["define"],
+    Schedules: ["define", "updateBy"],
     AuditLog: ["record"],
-    Tokens: ["current"],
+    Tokens: ["current", "known"],
   };
   for (const [name, file] of Object.entries(declaredIn)) {
     it(`${name}`, () => {

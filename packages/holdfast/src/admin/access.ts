@@ -4,30 +4,32 @@ import { ApiError } from "./api-error.js";
 import type { Identity } from "./identity.js";
 import { cookieIn, type Sessions } from "./sessions.js";
 
-/** Who sent a request, and until when that holds, where it ends. */
+/** Who sent a request, with which token, and until when that holds, where it ends. */
 export interface Caller {
   identity: Identity;
+  tokenId: string | null;
   sessionEndsAt: number | null;
 }
 
 /** By a bearer token, or by the cookie of a session. Null: nobody that is known. */
 export async function callerOf(request: Request, hf: Holdfast, sessions: Sessions): Promise<Caller | null> {
-  const header = request.headers.get("authorization");
-  if (header !== null) {
+  const header = request.headers.get("authorization") ?? "";
+  // Other kinds are a proxy's, which has asked for a password of its own.
+  if (/^Bearer(?: |$)/i.test(header)) {
     const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
     const found = token === undefined ? null : await hf.tokens.check(token);
-    return found === null ? null : { identity: identityOf(found), sessionEndsAt: null };
+    return found === null ? null : callerBy(found, null);
   }
   const cookie = cookieIn(request.headers.get("cookie"));
   if (cookie === null) return null;
   const session = sessions.read(cookie, Holdfast.coreOf(hf).clock.now());
   const found = session === null ? null : await hf.tokens.current(session.tokenId);
-  return session === null || found === null ? null : { identity: identityOf(found), sessionEndsAt: session.expiresAt };
+  return session === null || found === null ? null : callerBy(found, session.expiresAt);
 }
 
-/** A token in the API. */
-export function identityOf({ name, role, user }: TokenIdentity): Identity {
-  return { name: `token:${name}`, role, user };
+/** Whoever came with a token, or with a session that was started with it. */
+export function callerBy({ id, name, role, user }: TokenIdentity, sessionEndsAt: number | null): Caller {
+  return { identity: { name: `token:${name}`, role, user }, tokenId: id, sessionEndsAt };
 }
 
 /**

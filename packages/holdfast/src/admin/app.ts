@@ -1,34 +1,46 @@
 import { Hono, type Context } from "hono";
+import { getPath } from "hono/utils/url";
 import { Holdfast } from "../engine/holdfast.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { Metrics } from "../observe/metrics.js";
-import { readCount, refuseUnknown } from "../options.js";
-import { callerOf, identityOf, refuseOtherHosts, refuseOtherSites, type Caller } from "./access.js";
+import { readCount, refuseUnknown, show } from "../options.js";
+import { refuseOtherSites, type Caller } from "./access.js";
 import { answerTo, ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
-import type { Calls, OperationAnswer, SessionAnswer, SummaryAnswer } from "./calls.js";
+import { Attempts } from "./attempts.js";
+import type { Calls, SessionAnswer, SummaryAnswer } from "./calls.js";
+import { deedOf, endOf, isDeed } from "./deeds.js";
+import { Door, socketAddress, type Auth, type ClientAddress } from "./door.js";
 import { Feed } from "./feed.js";
 import { HANDLERS, type CallContext } from "./handlers.js";
-import { mayCall, readIdentity, type Identity } from "./identity.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
-import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
-import { Attempts, Sessions, setCookie } from "./sessions.js";
+import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
+import { Sessions } from "./sessions.js";
 
 export interface AdminOptions {
   /**
    * Who may call. `tokens` (default): who has a token, see `hf.tokens`. A function: whom it names, for an application that knows
-   * its users itself; null turns a request away. `open`: anybody who reaches it as localhost; for development.
+   * its users itself; null turns a request away. `open`: anybody who reaches it as localhost, for development; and as soon as there
+   * is a token, who has one.
    */
-  auth?: "tokens" | "open" | ((request: Request) => Identity | null | Promise<Identity | null>);
+  auth?: Auth;
   /** Signs the cookies of sessions. Left out: they end with the process, and hold on one server only. */
   sessionSecret?: string;
   /** How long a session lasts. Default 12 h. */
   sessionLength?: Duration;
-  /** Failed logins that one address has a minute. Default 10. */
+  /** Failed logins that one address has a minute, before others from there are refused unless their token is right. Default 10. */
   loginAttempts?: number;
+  /**
+   * The address that a login comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
+   * of the connection, on Node's own server. Behind a proxy only the application knows which header to trust.
+   */
+  clientAddress?: ClientAddress;
+  /** The path that the API is reached below, `/ops`, for cookies and the OpenAPI document. Requests may still have it or not. */
+  basePath?: string;
   /** What `/metrics` tells. Left out: those of this client. `false`: there are none. */
   metrics?: Pick<Metrics, "text"> | false;
   /** Told of what went wrong inside. Default: the client's logger. */
@@ -37,7 +49,8 @@ export interface AdminOptions {
 
 /** The admin API of a client: a `Request` goes in, a `Response` comes out. */
 export interface Admin {
-  fetch(request: Request, env?: unknown): Promise<Response>;
+  /** `env`: what the server says of the connection, as Hono's and Node's do; see `clientAddress`. */
+  readonly fetch: (request: Request, env?: unknown) => Promise<Response>;
   /** The OpenAPI document. */
   openApi(): Record<string, unknown>;
   /** Ends streams and operations. The client stays open. */
@@ -49,6 +62,8 @@ const FIELDS: ReadonlySet<string> = new Set([
   "sessionSecret",
   "sessionLength",
   "loginAttempts",
+  "clientAddress",
+  "basePath",
   "metrics",
   "onError",
 ]);
@@ -63,9 +78,6 @@ const HEADERS: Readonly<Record<string, string>> = {
   "cache-control": "no-store",
 };
 
-/** The identity of everybody where no token is asked for. */
-const LOCAL: Identity = { name: "local", role: "admin", user: null };
-
 /**
  * Serves a client's jobs over HTTP.
  *
@@ -76,101 +88,42 @@ const LOCAL: Identity = { name: "local", role: "admin", user: null };
  */
 export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { auth = "tokens", sessionSecret = null } = options;
-  if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
-    throw new InvalidOption("auth", 'is none of "tokens", "open", a function');
-  }
-  if (sessionSecret !== null && (typeof sessionSecret !== "string" || sessionSecret.length < 32)) {
-    throw new InvalidOption("sessionSecret", "must be a text of at least 32 characters");
-  }
-  const { logger, clock, redact } = Holdfast.coreOf(hf);
-  const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
-  const sessions = new Sessions({ secret: sessionSecret, lengthMs });
-  const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
+  const { logger, clock, redact, restore } = Holdfast.coreOf(hf);
+  const basePath = readBasePath(options.basePath ?? "");
+  const door = new Door(hf, readDoor(options, basePath));
   const operations = new Operations(() => clock.now());
   const feed = new Feed(hf);
   const own = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? own);
   const onError = options.onError ?? ((error) => logger.error({ error }, "the admin API failed"));
-  const document = openApi(VERSION);
-  const app = new Hono();
-
-  async function known(request: Request): Promise<Caller | null> {
-    refuseOtherSites(request);
-    if (auth === "tokens") return callerOf(request, hf, sessions);
-    if (auth === "open") refuseOtherHosts(request);
-    const identity = auth === "open" ? LOCAL : await named(auth, request);
-    return identity === null ? null : { identity, sessionEndsAt: null };
-  }
-
-  /** Whoever calls, if they may. */
-  async function permitted(request: Request, line: Parameters<typeof mayCall>[1]): Promise<Caller> {
-    const caller = await known(request);
-    if (caller === null) {
-      throw new ApiError(401, "NOT_KNOWN", "send a token that is valid: authorization: Bearer hf_…", {
-        headers: { "www-authenticate": "Bearer" },
-      });
-    }
-    if (mayCall(caller.identity, line)) return caller;
-    const { role } = caller.identity;
-    throw new ApiError(403, "NOT_ALLOWED", `the role ${role} may not do this; it takes ${line.role ?? "none"}`);
-  }
-
-  /** What was done is in the log before it is answered. */
-  async function wroteDown(name: RouteName, { name: actor }: Identity, input: object, answer: object): Promise<void> {
-    const inPath = pathParts(ROUTES[name].path)[0];
-    const fields = input as Record<string, unknown>;
-    const made = (answer as { id?: unknown }).id;
-    const operation = "looked" in answer ? (answer as OperationAnswer) : null;
-    const target =
-      inPath === undefined ? (operation === null ? made : (fields["filter"] ?? fields["ids"])) : fields[inPath];
-    const { token: _token, ...given } = Object.fromEntries(
-      Object.entries(fields).filter(([field]) => field !== inPath),
-    );
-    const detail = redact({
-      ...given,
-      ...(operation !== null && { operation: operation.id }),
-      ...(operation === null && inPath !== undefined && typeof made === "string" && made !== target && { made }),
-    });
-    await hf.audit.record({
-      actor,
-      action: name,
-      target: target ?? fields["name"] ?? null,
-      count: operation === null && (answer as { duplicate?: unknown }).duplicate !== true ? 1 : 0,
-      detail,
-    });
-  }
+  const document = openApi(VERSION, basePath);
+  const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });
 
   /** `begun`: when it is written down that an operation began. It may end before. */
-  const context = (identity: Identity, begun: Promise<void>): CallContext => ({
+  const contextOf = (caller: Caller, begun: Promise<void>): CallContext => ({
     hf,
-    identity,
+    identity: caller.identity,
     operations,
     redact,
-    ended(answer, target) {
-      const { actor, action, state, changed: count, error } = answer;
-      const detail = { operation: answer.id, state, ...(error !== null && { error }) };
-      const deed = { actor, action: `operation.${action}`, target: target as object, count, detail };
-      return begun.then(() => hf.audit.record(deed)).catch(onError);
-    },
+    restore,
+    ended: (answer, target) =>
+      begun.then(() => hf.audit.record(endOf(answer, caller, target as object))).catch(onError),
   });
 
-  async function call<Name extends RouteName>(
-    name: Name,
-    request: Request,
-    path: Record<string, string>,
-    from: string,
-  ): Promise<Response> {
-    const line = ROUTES[name];
+  async function call<Name extends RouteName>(name: Name, { req, env }: Context): Promise<Response> {
+    const { raw: request } = req;
+    const path = req.param() as Record<string, string>;
     if (name === "session.start") {
       refuseOtherSites(request);
-      return startSession(request, (await readInput("session.start", request, path)).token, from);
+      const { token } = await readInput("session.start", request, path);
+      const { caller, cookies } = await door.startSession(request, env, token);
+      return answered(sessionAnswer(caller), 200, setting(cookies));
     }
     if (name === "session.end") {
       refuseOtherSites(request);
-      return answered({ status: "ended" }, 200, { "set-cookie": cookie(request, "", 0) });
+      return answered({ status: "ended" }, 200, setting(door.endSession(request)));
     }
-    const caller = await permitted(request, line);
+    const caller = await door.permitted(request, ROUTES[name]);
     if (name === "session.get") return answered(sessionAnswer(caller), 200);
     const input = await readInput(name, request, path);
     const handler = HANDLERS[name as keyof typeof HANDLERS] as (
@@ -179,41 +132,18 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     ) => Promise<Calls[Name]["answer"]>;
     let written: () => void = () => {};
     const begun = new Promise<void>((resolve) => (written = resolve));
-    const answer = await handler(context(caller.identity, begun), input);
-    const changes = line.method !== "GET" && name !== "schedules.preview";
+    const answer = await handler(contextOf(caller, begun), input);
     try {
-      if (changes) await wroteDown(name, caller.identity, input, answer);
+      // What was done is in the log before it is answered.
+      if (isDeed(name)) await hf.audit.record(deedOf(name, caller, input, answer, redact));
     } finally {
       written();
     }
     return answered(answer, statusOf(name));
   }
 
-  async function startSession(request: Request, token: string, from: string): Promise<Response> {
-    if (auth !== "tokens")
-      throw new ApiError(404, "NO_SESSIONS", "this server asks for no tokens, and has no sessions");
-    const now = clock.now();
-    const waitMs = attempts.waitMs(from, now);
-    if (waitMs > 0) {
-      throw new ApiError(429, "TOO_MANY_ATTEMPTS", "too many tokens that are not valid; wait a while", {
-        headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
-      });
-    }
-    // Counted before it is known, so that guesses at the same time are counted too.
-    attempts.failed(from, now);
-    const found = await hf.tokens.check(token);
-    if (found === null) throw new ApiError(401, "NOT_KNOWN", "this token is not valid");
-    attempts.succeeded(from);
-    const expiresAt = now + sessions.lengthMs;
-    const value = sessions.sign({ tokenId: found.id, expiresAt });
-    const caller = { identity: identityOf(found), sessionEndsAt: expiresAt };
-    return answered(sessionAnswer(caller), 200, {
-      "set-cookie": cookie(request, value, Math.ceil(sessions.lengthMs / 1_000)),
-    });
-  }
-
   async function summary(request: Request): Promise<Response> {
-    await permitted(request, { role: "viewer" });
+    await door.permitted(request, { role: "viewer" });
     const failed = { state: ["failed", "dead"], limit: FAILURES, payloads: false } as const;
     const [stats, failures] = await Promise.all([hf.stats(), hf.list(failed)]);
     const answer: SummaryAnswer = {
@@ -251,17 +181,17 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   const on = (method: string, path: string, work: (context: Context) => Promise<Response>): void => {
     app.on(method, path, (c) => guarded(() => work(c)));
   };
-  on("GET", "/healthz", async () => answered({ status: "ok" }, 200));
-  on("GET", "/readyz", ready);
-  on("GET", "/metrics", async ({ req }) => {
-    await permitted(req.raw, { role: "viewer" });
+  on("GET", HEALTH_PATH, async () => answered({ status: "ok" }, 200));
+  on("GET", READY_PATH, ready);
+  on("GET", METRICS_PATH, async ({ req }) => {
+    await door.permitted(req.raw, { role: "viewer" });
     if (metrics === null) throw new ApiError(404, "NO_METRICS", "this server keeps no metrics");
     return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
   on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
   on("GET", `${BASE}/openapi.json`, async () => answered(document, 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
-    await permitted(req.raw, { role: "viewer" });
+    await door.permitted(req.raw, { role: "viewer" });
     // To the routing HEAD is GET without a body; a viewer that reads nothing would stay for long.
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
@@ -271,11 +201,9 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   });
   for (const name of ROUTE_NAMES) {
     const { method, path } = ROUTES[name];
-    on(method, `${BASE}${path}`, (c) =>
-      call(name, c.req.raw, c.req.param() as Record<string, string>, addressOf(c.env)),
-    );
+    on(method, `${BASE}${path}`, (c) => call(name, c));
   }
-  app.notFound(({ req }) => guarded(() => noRoute(req.raw)));
+  app.notFound(({ req }) => guarded(() => noRoute(req.method, req.path)));
 
   return {
     fetch: async (request, env) => app.fetch(request, env),
@@ -288,49 +216,52 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   };
 }
 
-/** What an application's function says; a mistake in it is the application's, and not the caller's. */
-async function named(
-  auth: (request: Request) => Identity | null | Promise<Identity | null>,
-  request: Request,
-): Promise<Identity | null> {
-  try {
-    return readIdentity(await auth(request));
-  } catch (error) {
-    throw new Error("the function auth failed", { cause: error });
+function readDoor(options: AdminOptions, basePath: string): ConstructorParameters<typeof Door>[1] {
+  const { auth = "tokens", sessionSecret = null, clientAddress = socketAddress } = options;
+  if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
+    throw new InvalidOption("auth", 'is none of "tokens", "open", a function');
   }
+  if (sessionSecret !== null && (typeof sessionSecret !== "string" || sessionSecret.length < 32)) {
+    throw new InvalidOption("sessionSecret", "must be a text of at least 32 characters");
+  }
+  if (typeof clientAddress !== "function") throw new InvalidOption("clientAddress", "must be a function");
+  const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
+  const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
+  return { auth, sessions: new Sessions({ secret: sessionSecret, lengthMs }), attempts, clientAddress, basePath };
+}
+
+/** As it stands in a cookie and in an address, so that no character of it means something there. */
+function readBasePath(path: unknown): string {
+  if (path === "" || path === "/") return "";
+  if (typeof path !== "string" || path.length > 200 || !/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/.test(path)) {
+    throw new InvalidOption("basePath", `${show(path)} is not a path such as "/ops", without a slash at its end`);
+  }
+  return path;
 }
 
 /** The version of the API's description. */
 const VERSION = "1.0.0";
 
-async function noRoute({ method, url }: Request): Promise<never> {
-  const { pathname } = new URL(url);
-  const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter(({ path }) =>
-    new RegExp(`^${BASE}${path.replaceAll(/:\w+/g, "[^/]+")}$`).test(pathname),
+async function noRoute(method: string, path: string): Promise<never> {
+  const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter((line) =>
+    new RegExp(`^${BASE}${line.path.replaceAll(/:\w+/g, "[^/]+")}$`).test(path),
   );
-  if (others.length === 0) throw new ApiError(404, "NO_ROUTE", `there is nothing at ${pathname.slice(0, 200)}`);
+  if (others.length === 0) throw new ApiError(404, "NO_ROUTE", `there is nothing at ${path.slice(0, 200)}`);
   const allow = [...new Set(others.map((line) => line.method))].join(", ");
   throw new ApiError(405, "WRONG_METHOD", `${method} is not for this route; ${allow} is`, { headers: { allow } });
 }
 
-function answered(body: unknown, status: number, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: { ...HEADERS, "content-type": "application/json", ...headers },
-  });
+function answered(body: unknown, status: number, headers: Readonly<Record<string, string>> | Headers = {}): Response {
+  const all = new Headers({ ...HEADERS, "content-type": "application/json" });
+  // A cookie is added to those there are.
+  for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) all.append(name, value);
+  return new Response(JSON.stringify(body), { status, headers: all });
+}
+
+function setting(cookies: readonly string[]): Headers {
+  return new Headers(cookies.map((cookie): [string, string] => ["set-cookie", cookie]));
 }
 
 function sessionAnswer({ identity: { name, role, user }, sessionEndsAt }: Caller): SessionAnswer {
   return { name, role, user, expiresAt: sessionEndsAt === null ? null : new Date(sessionEndsAt).toISOString() };
-}
-
-function cookie(request: Request, value: string, maxAgeS: number): string {
-  const isSecure = new URL(request.url).protocol === "https:" || request.headers.get("x-forwarded-proto") === "https";
-  return setCookie(value, { path: BASE, secure: isSecure, maxAgeS });
-}
-
-/** Who a server says is at the other end; all are one where none says so. */
-function addressOf(env: unknown): string {
-  const { incoming } = (env ?? {}) as { incoming?: { socket?: { remoteAddress?: string } } };
-  return incoming?.socket?.remoteAddress ?? "anybody";
 }

@@ -5,6 +5,7 @@ import type { UserJobs } from "../engine/user-jobs.js";
 import { JobNotFound, ScheduleNotFound } from "../errors.js";
 import type { Job } from "../job.js";
 import type { Redactor } from "../redact.js";
+import type { Restorer } from "../restore.js";
 import type { State } from "../state.js";
 import { jobDetail, jobSummary, scheduleAnswer, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
@@ -20,6 +21,8 @@ export interface CallContext {
   identity: Identity;
   operations: Operations;
   redact: Redactor;
+  /** Puts back what was shown redacted, in a payload that is sent. */
+  restore: Restorer;
   /** Writes down how an operation ended. */
   ended: (answer: OperationAnswer, target: unknown) => Promise<void>;
 }
@@ -209,7 +212,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const job = jobDetail(await found(context, id), context.redact);
     return context.identity.role === "user" ? forUser(job) : job;
   },
-  "jobs.enqueue": ({ hf }, { type, input, ...options }) => hf.enqueueNamed(type, input, options),
+  "jobs.enqueue": async ({ hf, restore }, { type, input, ...options }) =>
+    hf.enqueueNamed(type, whole(restore, { input }, {}).input, options),
   "jobs.retry": async (context, { id }) => {
     const answer = await jobsOf(context).retry(id);
     if (answer === "retried") return { status: "retried" };
@@ -223,7 +227,10 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     if (answer === "missing") throw new JobNotFound(id);
     throw await conflict(context, id, "it has finished and cannot be cancelled");
   },
-  "jobs.rerun": ({ hf }, { id, ...options }) => hf.rerun(id, options),
+  "jobs.rerun": async (context, { id, ...options }) => {
+    const old = options.input === undefined ? {} : await found(context, id);
+    return context.hf.rerun(id, whole(context.restore, options, old));
+  },
   "jobs.remove": async (context, { id }) => {
     const answer = await context.hf.remove(id);
     if (answer === "removed") return { status: "removed" };
@@ -260,10 +267,14 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return scheduleAnswer(schedule, redact);
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
-  "schedules.create": async ({ hf, redact }, { name, ...options }) =>
-    scheduleAnswer(await hf.schedules.create(name, given(options) as unknown as NamedScheduleOptions), redact),
-  "schedules.update": async ({ hf, redact }, { name, ...changes }) =>
-    scheduleAnswer(await hf.schedules.update(name, changes), redact),
+  "schedules.create": async ({ hf, redact, restore }, { name, ...options }) => {
+    const settings = given(whole(restore, options, {})) as unknown as NamedScheduleOptions;
+    return scheduleAnswer(await hf.schedules.create(name, settings), redact);
+  },
+  "schedules.update": async ({ hf, redact, restore }, { name, ...changes }) => {
+    const changed = await hf.schedules.updateBy(name, (schedule) => whole(restore, changes, schedule));
+    return scheduleAnswer(changed, redact);
+  },
   "schedules.remove": async ({ hf }, { name }) => {
     if (!(await hf.schedules.remove(name))) throw new ScheduleNotFound(name);
     return { status: "removed" };
@@ -305,6 +316,13 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { status: "revoked" };
   },
 };
+
+/** With an input in which no mark of redaction stands for what is stored: that is put back, or the call refused. */
+function whole<Body extends { input?: unknown }>(restore: Restorer, body: Body, stored: { input?: unknown }): Body {
+  if (body.input === undefined) return body;
+  const { input } = restore({ input: body.input }, { input: stored.input }) as { input: unknown };
+  return { ...body, input };
+}
 
 type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;
 

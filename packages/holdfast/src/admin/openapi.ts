@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { INPUTS, type JsonSchema } from "./input.js";
-import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import { BASE, HEALTH_PATH, METRICS_PATH, pathParts, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { ERROR, SHAPES, SUMMARY } from "./shapes.js";
 
 /** The statuses that any call may be refused with. */
@@ -17,7 +18,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 };
 
 /** The API described by OpenAPI 3.1, made of the schemas that check it. */
-export function openApi(version: string): Record<string, unknown> {
+export function openApi(version: string, basePath: string): Record<string, unknown> {
   const schemas: Record<string, unknown> = {};
   const ref = (schema: z.ZodType): unknown => withShared(z.toJSONSchema(schema, { io: "output" }), schemas);
   const error = { description: "", content: json(ref(ERROR)) };
@@ -61,6 +62,29 @@ export function openApi(version: string): Record<string, unknown> {
       ...refusals,
     },
   });
+  add(METRICS_PATH, "GET", {
+    operationId: "metrics",
+    tags: ["health"],
+    summary: "Prometheus' text format.",
+    description: "For the role viewer and above.",
+    responses: {
+      200: { description: "Done.", content: { "text/plain": { schema: { type: "string" } } } },
+      ...refusals,
+    },
+  });
+  const health = (path: string, name: string, summary: string, status: string): void => {
+    const schema = ref(z.object({ status: z.literal(status) }));
+    add(path, "GET", {
+      operationId: name,
+      tags: ["health"],
+      summary,
+      description: "Open to all.",
+      security: [],
+      responses: { 200: { description: "Yes.", content: json(schema) }, 503: refusals["503"] },
+    });
+  };
+  health(HEALTH_PATH, "healthy", "Whether the process lives.", "ok");
+  health(READY_PATH, "ready", "Whether the store answers.", "ready");
   return {
     openapi: "3.1.0",
     info: {
@@ -69,7 +93,7 @@ export function openApi(version: string): Record<string, unknown> {
       description: "Jobs, schedules, queues and workers.",
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: basePath === "" ? "/" : basePath }],
     security: [{ token: [] }, { session: [] }],
     paths,
     components: {

@@ -4,6 +4,17 @@ import type { Calls } from "./calls.js";
 /** Where the API stands. */
 export const BASE = "/api/admin";
 export const SUMMARY_PATH = "/api/v1/admin/jobs";
+export const METRICS_PATH = "/metrics";
+/** The places that ask who calls: a session's cookie goes to these and no others. */
+export const PLACES: readonly string[] = [BASE, SUMMARY_PATH, METRICS_PATH];
+export const HEALTH_PATH = "/healthz";
+export const READY_PATH = "/readyz";
+
+/** A path without the one that the API stands below, where it has that. Some that mount it take it away, others do not. */
+export function pathBelow(basePath: string, path: string): string {
+  const isOwn = path.startsWith(`${BASE}/`) || [SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
+  return !isOwn && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path;
+}
 
 /** One route of the API. What goes in and comes out is in `Calls`; schemas that check it are in `shapes.ts`. */
 export interface RouteLine {

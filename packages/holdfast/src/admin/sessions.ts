@@ -60,38 +60,3 @@ export function setCookie(
 ): string {
   return `${COOKIE}=${value}; Path=${path}; Max-Age=${maxAgeS}; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
 }
-
-const WINDOW_MS = 60_000;
-const MOST_KNOWN = 10_000;
-
-/** How often somebody may guess. */
-export class Attempts {
-  readonly #most: number;
-  readonly #failures = new Map<string, { count: number; until: number }>();
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  /** Milliseconds to wait; 0: go on. */
-  waitMs(who: string, now: number): number {
-    const known = this.#failures.get(who);
-    if (known === undefined || known.until <= now) return 0;
-    return known.count < this.#most ? 0 : known.until - now;
-  }
-
-  failed(who: string, now: number): void {
-    const known = this.#failures.get(who);
-    if (known !== undefined && known.until > now) {
-      known.count++;
-      return;
-    }
-    // Whoever comes from many addresses must not fill the memory.
-    if (this.#failures.size >= MOST_KNOWN) this.#failures.clear();
-    this.#failures.set(who, { count: 1, until: now + WINDOW_MS });
-  }
-
-  succeeded(who: string): void {
-    this.#failures.delete(who);
-  }
-}

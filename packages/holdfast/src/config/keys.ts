@@ -89,6 +89,11 @@ export const KEYS = {
     default: 7_700,
     says: "The port that the server listens on; 0 takes any that is free.",
   },
+  "server.base_path": {
+    kind: "text",
+    default: null,
+    says: "The path that a proxy serves it below, such as /ops, for cookies.",
+  },
   "auth.session_ttl": {
     kind: "duration",
     least: "1m",
@@ -101,12 +106,12 @@ export const KEYS = {
     least: 1,
     most: 1_000,
     default: 10,
-    says: "Attempts to log in that an address has in a minute.",
+    says: "Failed logins that an address has in a minute, until only right tokens are let in from there.",
   },
   "redact.paths": {
     kind: "names",
     default: null,
-    says: "Fields of inputs and outputs that are never shown, as dotted paths: user.email.",
+    says: "Fields of inputs and outputs that are never shown, as dotted paths: input.user.email.",
   },
   "log.level": {
     kind: "choice",

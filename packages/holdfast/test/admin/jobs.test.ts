@@ -1,4 +1,4 @@
-import { AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
+import { adminClient, AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { Holdfast } from "#src/engine/holdfast.js";
 import { SHAPES } from "#src/admin/shapes.js";
@@ -311,5 +311,33 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     ]);
     expect(JSON.stringify(entries)).not.toContain("hush");
     expect((await admin.audit.list({ actor: "token:admin", action: "jobs.removeMany" })).entries).toHaveLength(1);
+  });
+
+  it("B-18 the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
+    const { hf, url, send } = await adminScene(store(), {}, { redact: ["**.token", "detail"] });
+    const [one, two] = [
+      await hf.tokens.create({ name: "ci", role: "admin" }),
+      await hf.tokens.create({ name: "ci", role: "admin" }),
+    ];
+    const [first, second] = [one, two].map(({ token }) => adminClient({ url, token })) as [AdminClient, AdminClient];
+    await first.queues.pause({ queue: "default" });
+    await second.queues.resume({ queue: "default" });
+    const body = JSON.stringify({ token: two.token });
+    const headers = { "content-type": "application/json" };
+    const login = await send("/api/admin/session", { method: "POST", body, headers });
+    const cookie = login.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    await send("/api/admin/queues/slow/pause", { method: "POST", headers: { cookie } });
+    // Too long a payload for the log, which still knows whose it was.
+    await first.jobs.enqueue({ type: "elsewhere", input: "x".repeat(20_000) });
+    await ended(second, await second.jobs.cancelMany({ filter: { type: ["elsewhere"] } }));
+    const { entries } = described("audit.list", await first.audit.list({ actor: "token:ci" }));
+    expect(entries.map(({ action, detail }) => [action, (detail as { token: string }).token])).toEqual([
+      ["operation.cancel", two.id],
+      ["jobs.cancelMany", two.id],
+      ["jobs.enqueue", one.id],
+      ["queues.pause", two.id],
+      ["queues.resume", two.id],
+      ["queues.pause", one.id],
+    ]);
   });
 });

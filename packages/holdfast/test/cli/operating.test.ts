@@ -323,7 +323,7 @@ it(
   },
 );
 
-it("serve is for this machine alone while there is no token", SLOW, async () => {
+it("serve is for this machine alone while there is no token, and asks for one as soon as there is", SLOW, async () => {
   const { run, start, hf } = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
   const refused = await run("serve", "--host", "0.0.0.0", "--port", "0");
   expect(refused).toMatchObject({ code: 1 });
@@ -333,7 +333,15 @@ it("serve is for this machine alone while there is no token", SLOW, async () => 
   const open = start("serve", "--port", "0");
   await until("the server to listen", () => open.stdout().includes("http://"), 60_000);
   expect(open.stderr()).toContain("No token is asked for, as there is none: only this machine is let in.");
-  await hf.tokens.create({ name: "a", role: "admin" });
+  const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(open.stdout()) ?? [];
+  const status = async (headers = {}): Promise<number> => (await fetch(`${url}/api/admin/jobs`, { headers })).status;
+  expect(await status()).toBe(200);
+  const { id, token } = await hf.tokens.create({ name: "a", role: "admin" });
+  await until("it to ask for the token", async () => (await status()) === 401);
+  const headers = { authorization: `Bearer ${token}` };
+  expect(await status(headers)).toBe(200);
+  await fetch(`${url}/api/admin/queues/default/pause`, { method: "POST", headers });
+  expect((await run("audit")).stdout).toMatch(new RegExp(`token:a ${id} +queues.pause`));
   const guarded = start("serve", "--host", "0.0.0.0", "--port", "0");
   await until("the server to listen", () => guarded.stdout().includes("http://"), 60_000);
 });

@@ -1,3 +1,4 @@
+import type { AuditAnswer } from "../../admin/calls.js";
 import { TOKEN_ROLES } from "../../roles.js";
 import { command, group, YES, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
@@ -81,6 +82,12 @@ export const tokensCommand: Command = group({
   commands: [create, list, revoke],
 });
 
+/** Several tokens may have one name: the id says which it was. */
+function whoOf({ actor, detail }: AuditAnswer): string {
+  const { token } = (detail ?? {}) as { token?: unknown };
+  return typeof token === "string" ? `${actor} ${token}` : actor;
+}
+
 export const auditCommand: Command = command({
   name: "audit",
   summary: "Shows who changed what, newest first.",
@@ -106,7 +113,7 @@ export const auditCommand: Command = command({
           [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Jobs", align: "right" }],
           page.entries.map((entry): Part[] => [
             clockOf(entry.at),
-            entry.actor,
+            whoOf(entry),
             entry.action,
             entry.target ?? "",
             String(entry.count),

@@ -21,15 +21,20 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
       hint: "holdfast tokens create <name> --role admin, or --host 127.0.0.1",
     });
   }
+  const basePath = values["server.base_path"];
   const secret = context.env["HOLDFAST_SESSION_SECRET"];
   const api = admin(hf, {
     auth: hasTokens ? "tokens" : "open",
     sessionLength: values["auth.session_ttl"],
     loginAttempts: values["auth.login_attempts"],
+    ...(basePath !== null && { basePath }),
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
   });
   const serving = await serve(api, { host, port: values["server.port"] });
-  if (!hasTokens) context.output.note(`No token is asked for, as there is none: only this machine is let in.`);
+  if (!hasTokens)
+    context.output.note(
+      "No token is asked for, as there is none: only this machine is let in. Once there is one, it is.",
+    );
   return {
     url: serving.url,
     async stop() {
