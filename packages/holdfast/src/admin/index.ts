@@ -26,6 +26,8 @@ export type {
   WorkerAnswer,
 } from "./calls.js";
 export type { Identity } from "./identity.js";
+export { lambdaHandler, nodeListener } from "./mounts.js";
+export type { LambdaResult } from "./mounts.js";
 export { ROUTES } from "./routes.js";
 export type { RouteLine, RouteName } from "./routes.js";
 export { ROLES } from "../roles.js";

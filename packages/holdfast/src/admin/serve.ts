@@ -1,8 +1,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { getRequestListener } from "@hono/node-server";
 import { HoldfastError } from "../errors.js";
 import type { Admin } from "./app.js";
+import { nodeListener } from "./mounts.js";
 
 export interface ServeOptions {
   host: string;
@@ -35,9 +35,8 @@ const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 
 /** Serves over HTTP/1.1 on Node's own server. */
-export async function serve({ fetch }: Pick<Admin, "fetch">, { host, port }: ServeOptions): Promise<Serving> {
-  const listener = getRequestListener((request, env) => fetch(request, env), { overrideGlobalObjects: false });
-  const server = createServer((incoming, outgoing) => void listener(incoming, outgoing));
+export async function serve(api: Pick<Admin, "fetch">, { host, port }: ServeOptions): Promise<Serving> {
+  const server = createServer(nodeListener(api));
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
   await listening(server, host, port);
