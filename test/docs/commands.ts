@@ -45,13 +45,16 @@ export function problemOf(line: string): string | null {
   const call = callOf(line);
   if (call !== null) return problemOfCall(call);
   const [name = "", verb = "", ...rest] = line.trim().split(/\s+/);
-  if (["node", "cd"].includes(name) || (name === "git" && verb === "clone")) return null;
+  if (["node", "cd", "curl"].includes(name) || (name === "git" && verb === "clone")) return null;
   if (name !== "npm") return `"${line}" is none of the commands that documents may use`;
   switch (verb) {
     case "install": {
       const missing = rest.filter((word) => !word.startsWith("-")).find((name) => !packages.has(name));
       return missing === undefined ? null : `the package ${missing} is not among those we use`;
     }
+    case "init":
+    case "pkg":
+      return null;
     case "pack":
       return rest.includes("--workspace=holdfast") ? null : `"${line}" does not pack holdfast`;
     case "start":

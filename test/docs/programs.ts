@@ -36,6 +36,10 @@ export async function compile(name: string, blocks: readonly Block[]): Promise<P
     // Empty lines come first, so that lines of compiler and stack traces are those of the document.
     writeFileSync(join(folder, file), `${"\n".repeat(line - 1)}${text}\n`);
   }
+  for (const [name, block] of namedIn(blocks)) {
+    byFile.set(name, block);
+    writeFileSync(join(folder, name), `${"\n".repeat(block.line - 1)}${block.text}\n`);
+  }
   const standIns = readdirSync(STAND_INS);
   for (const file of standIns) copyFileSync(join(STAND_INS, file), join(folder, file));
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(configFor([...byFile.keys(), ...standIns])));
@@ -52,6 +56,14 @@ export async function compile(name: string, blocks: readonly Block[]): Promise<P
   };
 }
 
+/** Blocks that say in their first line which file they are, `// jobs.ts`: others of the document import them by that. */
+export function* namedIn(blocks: readonly Block[]): Generator<[name: string, block: Block]> {
+  for (const block of blocks) {
+    const name = /^\/\/ ([\w-]+\.ts)$/m.exec(block.text.split("\n", 1)[0] ?? "")?.[1];
+    if (name !== undefined) yield [name, block];
+  }
+}
+
 function configFor(files: string[]): object {
   return {
     extends: join(ROOT, "tsconfig.base.json"),
@@ -63,6 +75,7 @@ function configFor(files: string[]): object {
       declarationMap: false,
       isolatedDeclarations: false,
       moduleDetection: "force",
+      rewriteRelativeImportExtensions: true,
     },
     files,
   };
