@@ -99,12 +99,11 @@ describe("the API as a function of AWS Lambda", () => {
           from,
         }),
       );
-    const good = await token("viewer");
-    for (let nth = 0; nth < 2; nth++) expect((await login("hf_wrong", "198.51.100.1")).statusCode).toBe(401);
-    expect((await login(good, "198.51.100.1")).statusCode).toBe(429);
-    const { statusCode, cookies = [] } = await login(good, "198.51.100.2");
+    for (const status of [401, 401, 429]) expect((await login("hf_wrong", "198.51.100.1")).statusCode).toBe(status);
+    expect((await login("hf_wrong", "198.51.100.2")).statusCode).toBe(401);
+    const { statusCode, cookies = [] } = await login(await token("viewer"), "198.51.100.2");
     expect(statusCode).toBe(200);
-    expect(cookies).toEqual([expect.stringMatching(/^holdfast_session=.*; Secure$/)]);
+    expect(cookies).toContainEqual(expect.stringMatching(/^holdfast_session=.*; Secure$/));
     const cookie = cookies[0]?.split(";")[0] ?? "";
     expect(bodyOf(await handler(eventOf("/api/admin/session", { cookies: [cookie] })))).toMatchObject({
       name: "token:viewer",
