@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
+import { holdfast, Metrics } from "holdfast";
 import { callOf, problemOf } from "./commands.js";
 import type { Databases } from "./databases.js";
 import { readDocument, ROOT, type Block, type Link } from "./documents.js";
@@ -30,6 +31,7 @@ const CHECKS: Readonly<
   sh: { title: "sh has commands that exist", check: checkShell },
   toml: { title: "toml is a configuration", check: checkConfig },
   json: { title: "json can be parsed", check: ({ text }) => void JSON.parse(text) },
+  yaml: { title: "yaml names metrics that there are", check: checkRules },
   sql: { title: "sql runs on a migrated database", check: checkSql },
   text: { title: "text is free", check: () => {} },
 };
@@ -99,6 +101,24 @@ async function checkConfig({ text }: Block): Promise<void> {
   } finally {
     await rm(cwd, { recursive: true, force: true });
   }
+}
+
+/** Rules for Prometheus. What it does not know it takes for nothing, in silence. */
+async function checkRules({ text }: Block): Promise<void> {
+  const hf = await holdfast({ store: "sqlite::memory:" });
+  const metrics = new Metrics(hf);
+  const kinds = [...(await metrics.text()).matchAll(/^# TYPE (\w+) (\w+)$/gm)];
+  metrics.stop();
+  await hf.close();
+  const known = new Set(
+    kinds.flatMap(([, name = "", kind]) =>
+      kind === "histogram" ? ["bucket", "sum", "count"].map((part) => `${name}_${part}`) : [name],
+    ),
+  );
+  const named = [...text.matchAll(/\bholdfast_\w+/g)].map(([name]) => name);
+  if (named.length === 0) throw new Error("it names no metric");
+  const wrong = named.filter((name) => !known.has(name));
+  if (wrong.length > 0) throw new Error(`there is no metric ${wrong.join(", ")}; there are ${[...known].join(", ")}`);
 }
 
 export function isRelative({ target }: Link): boolean {

@@ -45,7 +45,8 @@ export function problemOf(line: string): string | null {
   const call = callOf(line);
   if (call !== null) return problemOfCall(call);
   const [name = "", verb = "", ...rest] = line.trim().split(/\s+/);
-  if (["node", "cd", "curl"].includes(name) || (name === "git" && verb === "clone")) return null;
+  if (["node", "cd", "curl", "pg_dump", "pg_restore"].includes(name) || (name === "git" && verb === "clone"))
+    return null;
   if (name !== "npm") return `"${line}" is none of the commands that documents may use`;
   switch (verb) {
     case "install": {
