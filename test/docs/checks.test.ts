@@ -97,6 +97,15 @@ describe("a mistake in a document is found", () => {
     await expect(check(block)).rejects.toThrow("JSON");
   });
 
+  it("a rule on a metric that there is not", async () => {
+    const [good, bad] = documentWith(
+      "~~~yaml\nexpr: rate(holdfast_job_wait_seconds_bucket[5m]) > holdfast_up\n~~~",
+      "~~~yaml\nexpr: holdfast_oldest_due > 1\n~~~",
+    ).blocks;
+    await check(good);
+    await expect(check(bad)).rejects.toThrow("there is no metric holdfast_oldest_due;");
+  });
+
   it("SQL that names no table of ours", async () => {
     const [good, bad] = documentWith(
       "~~~sql\nSELECT * FROM holdfast_jobs;\n~~~",
