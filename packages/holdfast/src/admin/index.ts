@@ -26,8 +26,9 @@ export type {
   WorkerAnswer,
 } from "./calls.js";
 export type { Identity } from "./identity.js";
-export { lambdaHandler, nodeListener } from "./mounts.js";
-export type { LambdaResult } from "./mounts.js";
+export { lambdaHandler } from "./lambda.js";
+export type { LambdaResult } from "./lambda.js";
+export { nodeListener } from "./node-listener.js";
 export { ROUTES } from "./routes.js";
 export type { RouteLine, RouteName } from "./routes.js";
 export { ROLES } from "../roles.js";

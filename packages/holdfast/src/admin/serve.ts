@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { HoldfastError } from "../errors.js";
 import type { Admin } from "./app.js";
-import { nodeListener } from "./mounts.js";
+import { nodeListener } from "./node-listener.js";
 
 export interface ServeOptions {
   host: string;

@@ -1,34 +1,6 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { handle, type LambdaContext, type LambdaEvent } from "hono/aws-lambda";
 import type { Admin } from "./app.js";
-
-/** Anything that answers requests as the admin API does. */
-type Fetch = Pick<Admin, "fetch">;
-
-/**
- * The admin API for what speaks Node's own requests: `http.createServer`, Express, Fastify's `raw`, Next's pages.
- *
- * ```ts
- * app.use("/jobs", nodeListener(api)); // Express
- * ```
- */
-export function nodeListener(api: Fetch): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
-  const listener = getRequestListener((request, env) => api.fetch(request, env), { overrideGlobalObjects: false });
-  return (incoming, outgoing) => {
-    giveBack(incoming);
-    void listener(incoming, outgoing);
-  };
-}
-
-/** A body that was read before us (by `express.json()`, say) would be missing; it is put where the listener looks first. */
-function giveBack(incoming: IncomingMessage & { body?: unknown; rawBody?: unknown }): void {
-  const { body, readableEnded } = incoming;
-  if (!readableEnded || body === undefined || Buffer.isBuffer(incoming.rawBody)) return;
-  if (Buffer.isBuffer(body)) incoming.rawBody = body;
-  else incoming.rawBody = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
-}
 
 /** What AWS Lambda is answered. */
 export interface LambdaResult {
@@ -50,7 +22,7 @@ export interface LambdaResult {
  * Lambda answers when all of the answer is there. So the stream of events is cut after its first counts; a browser's
  * `EventSource` comes again by itself.
  */
-export function lambdaHandler(api: Fetch): (event: object, context?: object) => Promise<LambdaResult> {
+export function lambdaHandler(api: Pick<Admin, "fetch">): (event: object, context?: object) => Promise<LambdaResult> {
   const app = new Hono<{ Bindings: LambdaEnv }>();
   app.all("*", async ({ req, env }) => {
     const incoming = { socket: { remoteAddress: addressIn(env.event) } };
