@@ -23,7 +23,7 @@ const databases = makeDatabases();
 function told(output: string): string {
   return output
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<id>")
-    .replaceAll(/\S+ ago/g, "<ago>")
+    .replaceAll(/(?:\d+ ?(?:ms|[dhms]) )+ago/g, "<ago>")
     .replaceAll(/\bin (?:\d+[dhms] ?)+/g, "<in> ")
     .replaceAll(/\(\d+\.\d a second\)/g, "(<rate>)")
     .replace(/"recentFailures":\[.*\]/, `"recentFailures":[…]`)
