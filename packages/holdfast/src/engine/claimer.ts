@@ -42,6 +42,7 @@ export class Claimer {
   #ready: HeldLease[] = [];
   #head = 0;
   #active = false;
+  #stopped = false;
   /** Claims under way, and how many jobs they ask for. */
   readonly #claims = new Set<Promise<void>>();
   #underWay = 0;
@@ -78,6 +79,7 @@ export class Claimer {
   /** Stops claiming and gives back what is held but not begun. */
   async stop(): Promise<void> {
     this.#active = false;
+    this.#stopped = true;
     this.#core.inserting.delete(this.#rideInsert);
     this.#timer?.cancel();
     this.#giveBackTimer?.cancel();
@@ -171,10 +173,18 @@ export class Claimer {
   /** Claims once, and begins what slots are free for. Answers how many were claimed. */
   async claimOnce(limit: number): Promise<number> {
     const sentAt = this.#core.clock.monotonic();
-    const claim = await this.#core.store.claim(this.#request(limit));
-    this.#receive(claim, sentAt);
-    this.pump();
-    return claim.jobs.length;
+    const claiming = this.#core.store.claim(this.#request(limit)).then((claim) => {
+      this.#receive(claim, sentAt);
+      // Stopped meanwhile: they are given back.
+      if (!this.#stopped) this.pump();
+      return claim.jobs.length;
+    });
+    const known = claiming.then(
+      () => {},
+      () => {},
+    );
+    this.#claims.add(known);
+    return claiming.finally(() => this.#claims.delete(known));
   }
 
   #request(limit: number): Parameters<Core["store"]["claim"]>[0] {

@@ -152,7 +152,14 @@ const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
 const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
 const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
 
-export type TickOptions = Pick<WorkOptions, "queues" | "types" | "concurrency" | "lease" | "unknownType">;
+/** What `tick` and `drain` take: that of a worker, and how they are stopped. */
+export interface TickOptions extends Pick<
+  WorkOptions,
+  "queues" | "types" | "concurrency" | "lease" | "grace" | "unknownType"
+> {
+  /** Aborted, nothing more is claimed; jobs under way have the grace time to end, as with `stop` of a worker. */
+  signal?: AbortSignal;
+}
 
 /** The client: enqueues, looks, changes, and starts workers. Made by {@link holdfast}. */
 export class Holdfast {
@@ -482,12 +489,17 @@ export class Holdfast {
     });
   }
 
-  async #aside<Answer>(options: WorkOptions, use: (worker: Worker) => Promise<Answer>): Promise<Answer> {
+  async #aside<Answer>({ signal, ...options }: TickOptions, use: (worker: Worker) => Promise<Answer>): Promise<Answer> {
     const worker = new Worker(this.#running(), readWorkOptions(options));
     this.#workers.add(worker);
+    // Whatever becomes of it is told below.
+    const stop = (): void => void worker.stop().catch(nothing);
+    if (signal?.aborted === true) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
     try {
       return await use(worker);
     } finally {
+      signal?.removeEventListener("abort", stop);
       await worker.stop();
       this.#workers.delete(worker);
     }

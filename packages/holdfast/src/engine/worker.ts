@@ -194,6 +194,8 @@ export class Worker {
     const { events, settler } = this.#core;
     this.#phase = "stopping";
     await this.#claimer.stop();
+    // Whoever waits for a batch of `once` waits no longer for what was given back.
+    this.#notifyChange();
     this.#logWait();
     await this.#waitForRuns(this.#settings.graceMs);
     for (const run of this.#runs) this.#abort(run, new WorkerStopping());

@@ -1,7 +1,7 @@
 import { job, StoreUnavailable } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { scene } from "./scene.js";
+import { deferred, scene, untilAborted } from "./scene.js";
 
 describe("tick and drain", () => {
   it("E-02 tick runs one job to its end, and answers false when none is due", async () => {
@@ -123,5 +123,60 @@ describe("tick and drain", () => {
     store.fail(gone, "claim");
     await expect(hf.tick()).rejects.toBe(gone);
     await expect(hf.drain()).rejects.toBe(gone);
+  });
+
+  it("E-02 a signal ends drain after the jobs at hand; what was claimed with them goes back uncounted", async () => {
+    const gate = deferred();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const ids: string[] = [];
+    for (let n = 0; n < 3; n++) ids.push((await hf.enqueue(type)).id);
+    const stop = new AbortController();
+    const draining = hf.drain({ concurrency: 1, signal: stop.signal });
+    await clock.settle();
+    stop.abort();
+    await clock.settle();
+    gate.resolve();
+    expect(await draining).toBe(1);
+    const jobs = await Promise.all(ids.map((id) => read(id)));
+    expect(jobs.map(({ state, attempt }) => [state, attempt])).toEqual([
+      ["completed", 1],
+      ["pending", 0],
+      ["pending", 0],
+    ]);
+    // It has ended before it began.
+    expect(await hf.drain({ signal: stop.signal })).toBe(0);
+    expect(await hf.tick({ signal: stop.signal })).toBe(false);
+    expect(await hf.drain()).toBe(2);
+  });
+
+  it("E-02 a signal during the very claim gives all of it back", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, store, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const stop = new AbortController();
+    const release = store.hold("claim");
+    const draining = hf.drain({ signal: stop.signal });
+    await clock.settle();
+    stop.abort();
+    await clock.settle();
+    release();
+    expect(await draining).toBe(0);
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
+  });
+
+  it("C-10 a handler that goes on past the grace time after the signal is aborted, and its job goes back", async () => {
+    const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const stop = new AbortController();
+    const draining = hf.drain({ signal: stop.signal, grace: "10s" });
+    await clock.settle();
+    stop.abort();
+    await clock.advance(9_999);
+    expect((await read(id)).state).toBe("running");
+    await clock.advance(1);
+    expect(await draining).toBe(1);
+    expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 });
