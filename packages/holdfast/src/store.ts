@@ -32,6 +32,11 @@ export interface Store {
 
   /** Brings the database to this version's schema. Safe to repeat and to run from many processes at once. */
   migrate(): Promise<void>;
+  /**
+   * What `migrate` would do, in its order, a few words for each thing; nothing where the schema is this version's. Makes and
+   * changes nothing, not even the database. Throws what `migrate` would refuse by, such as `SchemaTooNew`.
+   */
+  pendingMigrations?(): Promise<string[]>;
   close(): Promise<void>;
 
   /**

@@ -12,7 +12,7 @@ import { HeldJobs } from "./held.js";
 import { Inserts } from "./insert.js";
 import { Leases } from "./leases.js";
 import { Queries } from "./queries.js";
-import { cloudFormation, iamPolicy, migrate, terraform } from "./schema.js";
+import { cloudFormation, iamPolicy, migrate, pendingMigrations, terraform } from "./schema.js";
 import { Schedules } from "./schedules.js";
 import { statsOf } from "./stats.js";
 import { Table, type DynamoClient, type Sdk } from "./table.js";
@@ -190,6 +190,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     shards: () => under(async () => (await config.read()).shards),
     // What is over by a test's clock is not by DynamoDB's, and the other way round.
     migrate: () => under(() => migrate(table, config, { clearsAway: isLive }), { timed: false }),
+    pendingMigrations: () => under(() => pendingMigrations(table, { clearsAway: isLive }), { timed: false }),
     close: () => (closing ??= close()),
 
     insert: (given) =>

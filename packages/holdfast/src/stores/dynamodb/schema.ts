@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SchemaTooNew, StoreUnavailable, StoreUnreadable } from "../../errors.js";
-import { numberOf } from "./attributes.js";
+import { numberOf, type Item } from "./attributes.js";
 import { SCHEMA_VERSION, type ConfigKeeper } from "./config.js";
 import { isMissingTable } from "./faults.js";
 import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./keys.js";
@@ -89,6 +89,21 @@ export async function migrate(
   if (clearsAway) await clearAway(table);
 }
 
+/** What `migrate` would do. */
+export async function pendingMigrations(table: Table, { clearsAway }: { clearsAway: boolean }): Promise<string[]> {
+  const found = await describe(table);
+  if (found === null) return [table.where];
+  refuseForeign(found, table);
+  const config = await table.get(CONFIG);
+  refuseVersion(config, table);
+  return [
+    ...(found.TableStatus === "ACTIVE" ? [] : [`${table.where} to be ready`]),
+    ...(config === null ? ["the item that all processes share"] : []),
+    ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
+    ...(clearsAway && !(await isClearedAway(table)) ? ["the time to live"] : []),
+  ];
+}
+
 async function create(table: Table): Promise<void> {
   try {
     await tolerating(["ResourceInUseException"], () =>
@@ -106,9 +121,7 @@ async function create(table: Table): Promise<void> {
 
 /** One index at a time: DynamoDB makes no two at once. */
 async function ensureIndex(index: IndexDefinition, before: TableDescription, table: Table): Promise<void> {
-  const isThere = ({ GlobalSecondaryIndexes = [] }: TableDescription): boolean =>
-    GlobalSecondaryIndexes.some(({ IndexName, IndexStatus }) => IndexName === index.name && IndexStatus !== "DELETING");
-  for (let trial = 0, found = before; !isThere(found); trial++) {
+  for (let trial = 0, found = before; !hasIndex(found, index); trial++) {
     const refused = await tolerating(["ResourceInUseException", "ValidationException", "LimitExceededException"], () =>
       table.send("UpdateTable", {
         AttributeDefinitions: attributes([index]),
@@ -120,12 +133,20 @@ async function ensureIndex(index: IndexDefinition, before: TableDescription, tab
   }
 }
 
-/** What jobs and keys say of their own end. */
-async function clearAway(table: Table): Promise<void> {
+function hasIndex({ GlobalSecondaryIndexes = [] }: TableDescription, { name }: IndexDefinition): boolean {
+  return GlobalSecondaryIndexes.some(({ IndexName, IndexStatus }) => IndexName === name && IndexStatus !== "DELETING");
+}
+
+async function isClearedAway(table: Table): Promise<boolean> {
   const { TimeToLiveDescription: now } = (await table.send("DescribeTimeToLive", {})) as {
     TimeToLiveDescription?: { TimeToLiveStatus?: string };
   };
-  if (now?.TimeToLiveStatus === "ENABLED" || now?.TimeToLiveStatus === "ENABLING") return;
+  return now?.TimeToLiveStatus === "ENABLED" || now?.TimeToLiveStatus === "ENABLING";
+}
+
+/** What jobs and keys say of their own end. */
+async function clearAway(table: Table): Promise<void> {
+  if (await isClearedAway(table)) return;
   await tolerating(["ValidationException"], () =>
     table.send("UpdateTimeToLive", { TimeToLiveSpecification: { Enabled: true, AttributeName: TTL } }),
   );
@@ -133,7 +154,11 @@ async function clearAway(table: Table): Promise<void> {
 
 async function refuseNewer(table: Table, config: ConfigKeeper): Promise<void> {
   await config.create();
-  const version = numberOf((await table.get(CONFIG)) ?? {}, "version") ?? SCHEMA_VERSION;
+  refuseVersion(await table.get(CONFIG), table);
+}
+
+function refuseVersion(config: Item | null, table: Table): void {
+  const version = numberOf(config ?? {}, "version") ?? SCHEMA_VERSION;
   if (version > SCHEMA_VERSION) {
     throw new SchemaTooNew(
       `${table.where} was made by a newer Holdfast (its version is ${version}, this one knows ${SCHEMA_VERSION}); update this one`,

@@ -43,6 +43,19 @@ export async function migrate(db: Db, settings: SchemaSettings, options: Migrate
   refuse(await standingOf(db, settings), settings, migrations.length);
 }
 
+/** The steps that `migrate` would take. */
+export async function pendingMigrations(
+  db: Db,
+  settings: SchemaSettings,
+  { migrations = MIGRATIONS }: MigrateOptions = {},
+): Promise<string[]> {
+  const standing = await standingOf(db, settings);
+  refuse(standing, settings, migrations.length);
+  return stepsFor(settings, migrations)
+    .filter(({ isDone }) => !isDone(standing))
+    .map(({ title }) => title);
+}
+
 /** What `undoMigrations` is told. */
 export interface UndoOptions {
   /** The version to go back to; 0 takes every table away. */

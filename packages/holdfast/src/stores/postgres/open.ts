@@ -18,7 +18,7 @@ import { leaseOperations } from "./leases.js";
 import { importOperation } from "./legacy/import.js";
 import type { LegacyImport, LegacyImportOptions } from "./legacy/options.js";
 import { Listener } from "./listener.js";
-import { migrate, undoMigrations, type UndoOptions } from "./migrate.js";
+import { migrate, pendingMigrations, undoMigrations, type UndoOptions } from "./migrate.js";
 import { Notifier, NOTIFY } from "./notifier.js";
 import { migrationScript, type ScriptOptions } from "./plan.js";
 import { queryOperations } from "./queries.js";
@@ -256,6 +256,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       under(async () => {
         await refuseUnfit(db, where);
         await migrate(db, settings);
+      }),
+    pendingMigrations: () =>
+      under(async () => {
+        await refuseUnfit(db, where);
+        return pendingMigrations(db, settings);
       }),
     undoMigrations: (undo) => under(() => undoMigrations(db, settings, undo)),
     importLegacy: (given) =>

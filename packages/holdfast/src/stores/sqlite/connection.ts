@@ -1,7 +1,8 @@
-import { statSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
+import { dirname } from "node:path";
 import type { Database, Options } from "better-sqlite3";
-import { DriverMissing, StoreUnreadable } from "../../errors.js";
+import { DriverMissing, HoldfastError, StoreUnreadable } from "../../errors.js";
 import type { Durability } from "./durability.js";
 
 export interface ConnectionOptions {
@@ -20,6 +21,7 @@ type Driver = new (file: string, options?: Options) => Database;
 export function connect(options: ConnectionOptions): Database {
   const Driver = loadDriver();
   let db: Database | undefined;
+  if (options.file !== ":memory:") makeFolderOf(options.file);
   try {
     db = new Driver(options.file, { timeout: options.busyMs });
     // Lets retention give pages back in small steps. On a file that is not new it would only take the write lock.
@@ -33,6 +35,48 @@ export function connect(options: ConnectionOptions): Database {
   } catch (error) {
     db?.close();
     throw unreadable(options.file, error);
+  }
+}
+
+/**
+ * Looks at a file without making or changing it; null is handed over where there is none. Not opened read-only: that would
+ * leave the files of the write-ahead log behind.
+ */
+export function lookInto<Answer>({ file, busyMs }: ConnectionOptions, look: (db: Database | null) => Answer): Answer {
+  const Driver = loadDriver();
+  let db: Database | undefined;
+  try {
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) return look(null);
+    db = new Driver(file, { fileMustExist: true, timeout: busyMs });
+    db.pragma("query_only = ON");
+    return look(db);
+  } catch (error) {
+    throw error instanceof HoldfastError ? error : unreadable(file, error);
+  } finally {
+    db?.close();
+  }
+}
+
+function makeFolderOf(file: string): void {
+  const folder = dirname(file);
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    throw new StoreUnreadable(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
+  }
+}
+
+/** Step by step: where a folder cannot be made, as below /proc, Node's recursive mkdir tries again for ever. */
+function makeFolder(folder: string): void {
+  const there = statSync(folder, { throwIfNoEntry: false });
+  if (there?.isDirectory()) return;
+  if (there !== undefined) throw new Error("there is a file of that name");
+  makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    // Another process may have been quicker.
+    if ((error as { code?: unknown }).code !== "EEXIST") throw error;
   }
 }
 

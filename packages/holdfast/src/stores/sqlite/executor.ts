@@ -1,16 +1,16 @@
 import { statSync } from "node:fs";
 import type { Database } from "better-sqlite3";
 import type { Hint } from "../../store.js";
-import { connect, type ConnectionOptions } from "./connection.js";
+import { connect, lookInto, type ConnectionOptions } from "./connection.js";
 import { packError, type PackedError } from "./faults.js";
 import { hintsOf } from "./hints.js";
-import { migrate } from "./migrations.js";
+import { migrate, pendingMigrations } from "./migrations.js";
 import { operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
 
 /** One call on its way to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "upkeep" | "close";
+  op: OperationName | "migrate" | "pending" | "upkeep" | "close";
   args: readonly unknown[];
   /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
   now: number | null;
@@ -95,9 +95,16 @@ export function createExecutor(options: ConnectionOptions): Executor {
     }
   }
 
+  /** Over a connection of its own: ours would make the file. What is in memory is nobody else's. */
+  function pending(): string[] {
+    if (db !== undefined || options.file === ":memory:") return pendingMigrations(db ?? null);
+    return lookInto(options, pendingMigrations);
+  }
+
   function special(call: Call): Answer {
     try {
       if (call.op === "migrate") migrate(open(), call.now ?? Date.now());
+      if (call.op === "pending") return [call.n, pending()];
       if (call.op === "upkeep") foldWal(open(), options);
       if (call.op === "close") {
         room = undefined;
@@ -140,7 +147,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
         writes = [];
       };
       for (const call of calls) {
-        if (call.op === "migrate" || call.op === "upkeep" || call.op === "close") {
+        if (isSpecial(call.op)) {
           flush();
           keep([special(call)]);
         } else (READS.has(call.op) ? reads : writes).push(call);
@@ -163,6 +170,10 @@ export function createExecutor(options: ConnectionOptions): Executor {
       return ids.length === 0 ? hints : [...hints, { kind: "cancel", ids }];
     },
   };
+}
+
+function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
+  return op === "migrate" || op === "pending" || op === "upkeep" || op === "close";
 }
 
 /** Changes whenever another connection has written. */

@@ -191,17 +191,27 @@ export function migrate(db: Database, now: number): void {
       "CREATE TABLE IF NOT EXISTS holdfast_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT",
     );
     const from = versionOf(db);
-    if (from > MIGRATIONS.length) {
-      throw new SchemaTooNew(
-        `the database is at schema version ${from}, this version of Holdfast knows ${MIGRATIONS.length}; upgrade the holdfast package`,
-      );
-    }
+    refuseNewer(from);
     const record = db.prepare("INSERT INTO holdfast_migrations (version, applied_at) VALUES (?, ?)");
     for (const [index, sql] of MIGRATIONS.slice(from).entries()) {
       db.exec(sql);
       record.run(from + index + 1, now);
     }
   }).immediate();
+}
+
+/** What `migrate` would do; null: there is no database yet. */
+export function pendingMigrations(db: Database | null): string[] {
+  const from = db === null ? 0 : versionOf(db);
+  refuseNewer(from);
+  return MIGRATIONS.slice(from).map((_, index) => `schema version ${from + index + 1}`);
+}
+
+function refuseNewer(version: number): void {
+  if (version <= MIGRATIONS.length) return;
+  throw new SchemaTooNew(
+    `the database is at schema version ${version}, this version of Holdfast knows ${MIGRATIONS.length}; upgrade the holdfast package`,
+  );
 }
 
 function versionOf(db: Database): number {

@@ -1,11 +1,11 @@
-import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Database } from "better-sqlite3";
 import { auditWindow } from "../../audit-order.js";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
-import { Closed, InvalidOption, StoreUnreadable } from "../../errors.js";
+import { Closed, InvalidOption } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
@@ -101,6 +101,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
 
     migrate: async () => void (await send("migrate", [])),
+    pendingMigrations: async () => (await send("pending", [])) as string[],
     async close() {
       if (closed) return;
       const done = send("close", []);
@@ -202,28 +203,7 @@ function resolveFile(file: string): string {
   if (name === "memory:" || name === "memory") {
     throw new InvalidOption("store", `"sqlite:${file}" would be a file of that name; did you mean "sqlite::memory:"?`);
   }
-  const path = resolve(name);
-  const folder = dirname(path);
-  try {
-    makeFolder(folder);
-  } catch (error) {
-    throw new StoreUnreadable(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
-  }
-  return path;
-}
-
-/** Step by step: where a folder cannot be made, as below /proc, Node's recursive mkdir tries again for ever. */
-function makeFolder(folder: string): void {
-  const there = statSync(folder, { throwIfNoEntry: false });
-  if (there?.isDirectory()) return;
-  if (there !== undefined) throw new Error("there is a file of that name");
-  makeFolder(dirname(folder));
-  try {
-    mkdirSync(folder);
-  } catch (error) {
-    // Another process may have been quicker.
-    if ((error as { code?: unknown }).code !== "EEXIST") throw error;
-  }
+  return resolve(name);
 }
 
 /** The caller's better-sqlite3 connection, checked: a job written to another file would never run. */

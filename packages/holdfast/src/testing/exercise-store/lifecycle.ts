@@ -38,6 +38,24 @@ export function lifecycleCases(test: DefineCase): void {
     assert.deepEqual(await recordOf(store, id), before);
   });
 
+  test("C-05 pendingMigrations, where there is one, has nothing left once it is migrated", async ({ store }) => {
+    await store.migrate();
+    assert.deepEqual((await store.pendingMigrations?.()) ?? [], []);
+  });
+
+  test.needing(
+    ["a new database"],
+    "C-05 pendingMigrations, where there is one, tells what a new database lacks, and makes none of it",
+    async ({ store }) => {
+      if (store.pendingMigrations === undefined) return;
+      const pending = await store.pendingMigrations();
+      assert.notEqual(pending.length, 0);
+      assert.deepEqual(await store.pendingMigrations(), pending);
+      await store.migrate();
+      assert.deepEqual(await store.pendingMigrations(), []);
+    },
+  );
+
   test.needing(
     ["another handle"],
     "C-05 migrate from several handles at once is harmless",
