@@ -1,4 +1,4 @@
-import { flagsOf, type Argument, type Command, type Flag } from "./command.js";
+import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
 import { findCommand, flagNamed, takesNext } from "./parse.js";
 
 /** Something that the word under the cursor can become. */
@@ -25,6 +25,8 @@ export function completionsOf(root: Command, words: readonly string[]): Candidat
     if (inline !== undefined) {
       const named = flagNamed(inline, flags);
       const values = named === undefined ? [] : valuesOf(named.flag);
+      // The scripts know where the name of the file begins.
+      if (values.includes(FILES)) return values;
       return values.map(({ word, says }) => ({ word: `${inline}${word}`, says })).filter(startsRight);
     }
     if (current.startsWith("-")) {
@@ -36,6 +38,8 @@ export function completionsOf(root: Command, words: readonly string[]): Candidat
     }
   }
   if (command.run === null) {
+    // Another command was meant, which there is not.
+    if (countArguments(rest, flags) > 0) return [];
     return command.commands.map(({ name, summary }) => ({ word: name, says: summary })).filter(startsRight);
   }
   return argumentValues(command, rest).filter(startsRight);
@@ -61,15 +65,20 @@ function valuesOf(of: Flag | Argument): Candidate[] {
   return words.map((word) => ({ word, says: "" }));
 }
 
-function argumentValues(command: Command, rest: readonly string[]): Candidate[] {
-  const flags = flagsOf(command, false);
-  let given = 0;
-  for (let at = 0; at < rest.length; at++) {
-    const word = rest[at] ?? "";
+/** How many words stand beside flags and their values. */
+function countArguments(words: readonly string[], flags: Flags): number {
+  let count = 0;
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
     if (word === "--") continue;
     if (takesNext(word, flags)) at++;
-    else if (!/^-./.test(word)) given++;
+    else if (!/^-./.test(word)) count++;
   }
+  return count;
+}
+
+function argumentValues(command: Command, rest: readonly string[]): Candidate[] {
+  const given = countArguments(rest, flagsOf(command, false));
   const args = Object.values(command.arguments);
   const argument = args[given] ?? (args.at(-1)?.repeated === true ? args.at(-1) : undefined);
   return argument === undefined ? [] : valuesOf(argument);

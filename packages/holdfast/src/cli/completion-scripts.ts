@@ -18,6 +18,7 @@ _holdfast() {
   COMPREPLY=()
   while IFS= read -r line; do
     if [[ $line == ":files" ]]; then
+      compopt -o filenames 2>/dev/null
       while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}")
     else
       COMPREPLY+=("\${line%%$'\\t'*}")
@@ -33,11 +34,17 @@ _holdfast() {
   local -a candidates
   for line in "\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     if [[ $line == ":files" ]]; then
+      [[ $PREFIX == --*=* ]] && compset -P 1 '*='
       _files
       return
     fi
     word="\${line%%$'\\t'*}"
-    [[ -n $word ]] && candidates+=("\${word//:/\\\\:}:\${line#*$'\\t'}")
+    [[ -z $word ]] && continue
+    if [[ $line == *$'\\t'* ]]; then
+      candidates+=("\${word//:/\\\\:}:\${line#*$'\\t'}")
+    else
+      candidates+=("\${word//:/\\\\:}")
+    fi
   done
   _describe holdfast candidates
 }
@@ -49,16 +56,19 @@ fi`,
 
   fish: `# Completion of holdfast for fish. Once: holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 function __holdfast_complete
-  set -l current (commandline -ct)
+  set -l current (string replace -r '^["\\']' '' -- (commandline -ct))
   set -l before (commandline -opc)
+  set -l command $before[1]
   set -e before[1]
-  for line in (holdfast __complete $before "$current" 2>/dev/null)
+  for line in ($command __complete $before "$current" 2>/dev/null)
     if test "$line" = ":files"
-      __fish_complete_path "$current"
+      set -l flag (string match -r '^--[^=]+=' -- "$current")
+      set -l path (string replace -r '^--[^=]+=' '' -- "$current")
+      printf '%s\\n' "$flag"(__fish_complete_path "$path")
     else
       printf '%s\\n' $line
     end
   end
 end
-complete -c holdfast -f -a '(__holdfast_complete)'`,
+complete -c holdfast -f -k -a '(__holdfast_complete)'`,
 };

@@ -1,11 +1,12 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { command, group, keyFlag, type Command } from "#src/cli/command.js";
 import { completionsOf } from "#src/cli/complete.js";
 import { completionScript } from "#src/cli/completion-scripts.js";
 import { KEY_NAMES } from "#src/config/index.js";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
 import { folder } from "../config/scene.js";
 import { holdfastCommand, MAIN, plainEnv } from "./scene.js";
 
@@ -49,6 +50,8 @@ describe("completion", () => {
     expect(complete("--json", "jobs", "li")).toEqual(["list"]);
     expect(complete("--config", "jobs", "jo")).toEqual(["jobs", "journal"]);
     expect(complete("journal", "")).toEqual([]);
+    expect(complete("nonsense", "")).toEqual([]);
+    expect(complete("jobs", "nonsense", "")).toEqual([]);
   });
 
   it("knows flags, each once unless it may be repeated", () => {
@@ -72,6 +75,7 @@ describe("completion", () => {
     expect(complete("jobs", "list", "one", "")).toEqual([":files"]);
     expect(complete("jobs", "list", "one", "a", "b")).toEqual([":files"]);
     expect(complete("--config", "")).toEqual([":files"]);
+    expect(complete("--config=a")).toEqual([":files"]);
     expect(complete("jobs", "list", "--", "--")).toEqual([]);
   });
 });
@@ -85,6 +89,9 @@ function shellFolder(): { cwd: string; env: Record<string, string> } {
   return { cwd, env: { ...env, PATH: `${cwd}:${env["PATH"]}` } };
 }
 const has = (shell: string): boolean => spawnSync(shell, ["--version"]).status === 0;
+const reason = (shell: string): string => (has(shell) ? "" : ` (${shell} is not installed)`);
+// `script` of util-linux runs a command on a terminal of its own.
+const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
 describe("the scripts", () => {
   it("are printed by the command", async () => {
@@ -94,7 +101,7 @@ describe("the scripts", () => {
     }
   });
 
-  it.skipIf(!has("bash"))("bash completes with it", () => {
+  it.skipIf(!has("bash"))(`bash completes with it${reason("bash")}`, () => {
     const { cwd, env } = shellFolder();
     const cases: readonly (readonly [words: readonly string[], completed: readonly string[]])[] = [
       [["con"], ["config"]],
@@ -129,18 +136,79 @@ describe("the scripts", () => {
     expect(completed).toEqual(cases.flatMap(([, words]) => [...(words.length === 0 ? [""] : words), "--"]));
   });
 
-  it.skipIf(!has("zsh"))("zsh takes it", () => {
+  it.skipIf(!has("fish"))(`fish completes with it${reason("fish")}`, () => {
     const { cwd, env } = shellFolder();
-    const script =
-      "autoload -U compinit && compinit -u -D && source <(holdfast completion zsh) && print -r -- $_comps[holdfast]";
+    const cases: readonly (readonly [line: string, completed: readonly string[]])[] = [
+      ["holdfast conf", ["config\tReads and changes the configuration."]],
+      ["holdfast config get jobs.s", ["jobs.scheduler_enabled", "jobs.scheduler_tick_s"]],
+      ["holdfast completion ", ["bash", "zsh", "fish"]],
+      ["holdfast jobs list --state=d", ["--state=dead"]],
+      ["holdfast --config so", ["some file.toml"]],
+      ["holdfast --config=so", ["--config=some file.toml"]],
+      ['holdfast config "ge', ["get\tShows one value, as it is."]],
+      ["holdfast nonsense ", []],
+    ];
+    const script = [
+      "holdfast completion fish | source",
+      ...cases.map(([line]) => `complete -C '${line}'; echo ===`),
+    ].join("\n");
+    const { stdout, stderr } = spawnSync("fish", ["--no-config", "-c", script], { cwd, env, encoding: "utf8" });
+    expect(stderr).toBe("");
+    expect(stdout.trimEnd().split("\n")).toEqual(cases.flatMap(([, words]) => [...words, "==="]));
+  });
+
+  it.skipIf(!has("zsh"))(`zsh takes it from a file on its fpath too${reason("zsh")}`, () => {
+    const { cwd, env } = shellFolder();
+    writeFileSync(join(cwd, "_holdfast"), `${completionScript("zsh")}\n`);
+    const script = "fpath=($PWD $fpath); autoload -U compinit && compinit -u -D && print -r -- $_comps[holdfast]";
     const { stdout } = spawnSync("zsh", ["-f", "-c", script], { cwd, env });
     expect(stdout.toString()).toBe("_holdfast\n");
   });
 
-  it.skipIf(!has("fish"))("fish completes with it", () => {
-    const { cwd, env } = shellFolder();
-    const script = "holdfast completion fish | source; complete -C 'holdfast conf'";
-    const { stdout } = spawnSync("fish", ["--no-config", "-c", script], { cwd, env });
-    expect(stdout.toString()).toBe("config\tReads and changes the configuration.\n");
-  });
+  const SOURCES: Readonly<Record<string, readonly [args: string, line: string]>> = {
+    bash: ["--norc --noprofile -i", "source <(holdfast completion bash)"],
+    zsh: ["-f -i", "autoload -U compinit && compinit -u -D && source <(holdfast completion zsh)"],
+    fish: ["--no-config -i", "holdfast completion fish | source"],
+  };
+  for (const [shell, [args, source]] of Object.entries(SOURCES)) {
+    it.skipIf(!has(shell) || !hasTerminal)(
+      `the Tab key completes in ${shell}${reason(shell)}${hasTerminal ? "" : " (util-linux's script is not there)"}`,
+      { timeout: 90_000 },
+      async () => {
+        const { cwd, env } = shellFolder();
+        // Completes as ever, and otherwise tells what it was called with.
+        const stub = `#!/bin/sh
+case "$1" in
+  __complete|completion) exec "${process.execPath}" "${MAIN}" "$@" ;;
+  *) printf '<'; printf '[%s]' "$@"; printf '>' ;;
+esac
+`;
+        writeFileSync(join(cwd, "holdfast"), stub);
+        const child = spawn("script", ["-qefc", `stty cols 120 rows 50; exec ${shell} ${args}`, "/dev/null"], {
+          cwd,
+          env: { ...env, TERM: "xterm" },
+        });
+        onTestFinished(() => void child.kill("SIGKILL"));
+        let shown = "";
+        child.stdout.setEncoding("utf8").on("data", (text: string) => (shown += text));
+        const told = (): string[] => [...shown.matchAll(/<((?:\[[^\]]*\])+)>/g)].map(([, words = ""]) => words);
+        child.stdin.write(`${source}\nholdfast ready\n`);
+        await until("the shell to be ready", () => told().length === 1, 60_000);
+        const cases: readonly (readonly [typed: string, called: string])[] = [
+          ["holdfast con\t", "[config]"],
+          ["holdfast jobs list --sta\tde\t", "[jobs][list][--state][dead]"],
+          ["holdfast jobs list --state=de\t", "[jobs][list][--state=dead]"],
+          ["holdfast config get jobs.scheduler_t\t", "[config][get][jobs.scheduler_tick_s]"],
+          ["holdfast --config some\t", "[--config][some file.toml]"],
+          ["holdfast --config=some\t", "[--config=some file.toml]"],
+          ["holdfast nonsense x\t", "[nonsense][x]"],
+        ];
+        for (const [at, [typed]] of cases.entries()) {
+          child.stdin.write(`${typed}\n`);
+          await until(`an answer to ${typed}`, () => told().length === at + 2, 60_000);
+        }
+        expect(told()).toEqual(["[ready]", ...cases.map(([, called]) => called)]);
+      },
+    );
+  }
 });
