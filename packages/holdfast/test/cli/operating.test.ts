@@ -1,100 +1,23 @@
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { holdfast, job, type Holdfast, type JobType } from "holdfast";
+import { job, type JobType } from "holdfast";
 import type { JobSummary, OperationAnswer, ScheduleAnswer } from "holdfast/admin";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
+import { MODULE, place, SLOW, storesOf } from "./place.js";
 import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
 
 const server = postgresServer();
-
-const MODULE = `
-import { appendFileSync } from "node:fs";
-import { job, type Holdfast } from "holdfast";
-enum Address { Nobody = "nobody" }
-export const mail = job({
-  type: "mail",
-  retry: { maxAttempts: 1 },
-  input: { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) } } as const,
-  async run({ input, signal }: { input: { to: string; ms?: number }; signal: AbortSignal }) {
-    if (input.to === Address.Nobody) throw new Error("no such address");
-    await new Promise((resolve) => setTimeout(resolve, input.ms ?? 0));
-    appendFileSync(new URL("ran.txt", import.meta.url), input.to + (signal.aborted ? " aborted" : "") + "\\n");
-    return { sent: true };
-  },
-});
-export async function setup(hf: Holdfast): Promise<void> {
-  await hf.schedule("digest", { job: mail, input: { to: "digest" }, cron: "0 8 * * MON-FRI", timezone: "Europe/Berlin" });
-}
-`;
-
-interface Place {
-  cwd: string;
-  store: string;
-  hf: Holdfast;
-  /** Runs the command in the folder, on the store. */
-  run: (...args: string[]) => Promise<Ended>;
-  /** The same with \`--json\`; the exit code must be 0. */
-  json: <Answer>(...args: string[]) => Promise<Answer>;
-  /** A command that goes on. */
-  start: (...args: string[]) => Running;
-}
-interface Running {
-  child: ChildProcessWithoutNullStreams;
-  stdout: () => string;
-  stderr: () => string;
-  ended: Promise<number | null>;
-}
-
-const STORES: [name: string, address: (cwd: string) => string][] = [
-  ["SQLite", (cwd) => `sqlite:${join(cwd, "jobs.db")}`],
-  ["PostgreSQL", () => addressOf(server.url(), ownSchema(server))],
-];
-
-async function place(address: (cwd: string) => string): Promise<Place> {
-  const cwd = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
-  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
-  symlinkSync(join(import.meta.dirname, "../../../../node_modules"), join(cwd, "node_modules"));
-  writeFileSync(join(cwd, "jobs.ts"), MODULE);
-  const store = address(cwd);
-  const hf = await holdfast({ store, logger: false });
-  onTestFinished(() => hf.close());
-  const env = { HOLDFAST_STORE: store };
-  const run = (...args: string[]): Promise<Ended> => holdfastCommand(args, { cwd, env });
-  return {
-    cwd,
-    store,
-    hf,
-    run,
-    async json<Answer>(...args: string[]) {
-      const { code, stdout, stderr } = await run(...args, "--json");
-      expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-      return JSON.parse(stdout) as Answer;
-    },
-    start(...args) {
-      const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: plainEnv(env) });
-      let [stdout, stderr] = ["", ""];
-      child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
-      child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-      const ended = once(child, "exit").then(([code]) => code as number | null);
-      onTestFinished(() => void child.kill("SIGKILL"));
-      return { child, stdout: () => stdout, stderr: () => stderr, ended };
-    },
-  };
-}
-
-const SLOW = { timeout: 90_000 };
 
 function mailOf(): JobType {
   return job({ type: "mail", run: () => {} });
 }
 
-describe.each(STORES)("the command on %s", (_name, address) => {
+describe.each(storesOf(server))("the command on %s", (_name, address) => {
   it("C-18 E-10 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
     const { run, json, hf } = await place(address);
     const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"nobody"}', "--attempts", "1");
@@ -163,6 +86,93 @@ describe.each(STORES)("the command on %s", (_name, address) => {
     expect(gone.stderr).toMatch(/^error: no schedule "nightly"/);
   });
 
+  it("C-18 every field of a schedule can be said, changed, taken away and seen", SLOW, async () => {
+    const { run, json } = await place(address);
+    const words = [
+      ["schedules", "create", "nightly", "mail", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin"],
+      ["--start", "2030-01-01T00:00:00Z", "--end", "2031-01-01T00:00:00Z", "--jitter", "5m", "--catch-up", "all:7"],
+      ["--overlap", "skip", "--enabled", "false", "--queue", "slow", "--priority", "5", "--attempts", "2"],
+      ["--user", "ada", "--tag", "a", "--tag", "b", "--input", '{"to":"ada"}'],
+    ].flat();
+    const made = await json<ScheduleAnswer>(...words);
+    const said = {
+      cron: "0 3 * * *",
+      timezone: "Europe/Berlin",
+      startAt: "2030-01-01T00:00:00.000Z",
+      endAt: "2031-01-01T00:00:00.000Z",
+      jitterMs: 300_000,
+      catchUp: { all: 7 },
+      overlap: "skip",
+      enabled: false,
+      queue: "slow",
+      priority: 5,
+      maxAttempts: 2,
+      user: "ada",
+      tags: ["a", "b"],
+      input: { to: "ada" },
+    };
+    expect(made).toMatchObject(said);
+    const shown = (await run("schedules", "show", "nightly")).stdout;
+    for (const line of [/jitter: +up to 5m/, /user: +ada/, /tags: +a, b/, /end: +203\d-/, /catch-up: +all, up to 7/]) {
+      expect(shown).toMatch(line);
+    }
+    const unset = ["start", "end", "user", "tags"].flatMap((name) => ["--unset", name]);
+    expect(
+      await json<ScheduleAnswer>("schedules", "update", "nightly", ...unset, "--catch-up", "all", "--jitter", "0s"),
+    ).toMatchObject({ startAt: null, endAt: null, user: null, tags: [], catchUp: { all: 1_000 }, jitterMs: 0 });
+    await json("schedules", "create", "often", "mail", "--every", "1m", "--user", "bob");
+    const names = async (...flags: string[]): Promise<string[]> => {
+      const { schedules } = await json<{ schedules: ScheduleAnswer[] }>("schedules", "list", ...flags);
+      return schedules.map(({ name }) => name);
+    };
+    expect(await names("--enabled", "false")).toEqual(["nightly"]);
+    expect(await names("--user", "bob")).toEqual(["often"]);
+    expect(await names("--origin", "code")).toEqual([]);
+    const from = ["--every", "1h", "--start", "2030-01-01T00:30:00Z", "--count", "1"];
+    expect(await json("schedules", "preview", ...from)).toEqual({ runs: ["2030-01-01T00:30:00.000Z"] });
+  });
+
+  it("C-18 every option of an enqueue can be said", SLOW, async () => {
+    const { run, json, hf } = await place(address);
+    const words = [
+      ["enqueue", "mail", '{"to":"ada"}', "--queue", "slow", "--priority", "5", "--at", "2030-01-01T00:00:00Z"],
+      ["--expires", "2031-01-01T00:00:00Z", "--user", "ada", "--tag", "a", "--attempts", "2"],
+      ["--unique", "k", "--unique-for", "waiting", "--id", "018f4d2e-7b3a-7c11-8a55-0123456789ab"],
+    ].flat();
+    const { id } = await json<{ id: string }>(...words);
+    expect(await hf.get(id)).toMatchObject({
+      id: "018f4d2e-7b3a-7c11-8a55-0123456789ab",
+      queue: "slow",
+      priority: 5,
+      user: "ada",
+      tags: ["a"],
+      maxAttempts: 2,
+      key: "k",
+      runAt: new Date("2030-01-01T00:00:00Z"),
+      expiresAt: new Date("2031-01-01T00:00:00Z"),
+    });
+    const again = ["enqueue", "mail", '{"to":"bob"}', "--user", "ada", "--unique", "k", "--on-conflict"];
+    expect(await json(...again, "keep")).toEqual({ id, duplicate: true, replaced: false });
+    expect(await json(...again, "replace")).toEqual({ id, duplicate: true, replaced: true });
+    expect(await hf.get(id)).toMatchObject({ input: { to: "bob" } });
+    expect(await run(...again, "reject")).toMatchObject({ code: 1, stdout: "" });
+    const soon = await json<{ id: string }>(
+      "enqueue",
+      "mail",
+      "--expires",
+      "2h",
+      "--unique",
+      "p",
+      "--unique-for",
+      "1h",
+    );
+    const left = Number((await hf.get(soon.id))?.expiresAt) - Date.now();
+    expect(left).toBeGreaterThan(7_000_000);
+    expect(left).toBeLessThanOrEqual(7_200_000);
+    await hf.cancel(soon.id);
+    expect(await json("enqueue", "mail", "--unique", "p")).toMatchObject({ id: soon.id, duplicate: true });
+  });
+
   it("C-18 refuses a bad payload or flag before anything is asked of the store", SLOW, async () => {
     const { cwd } = await place(address);
     const env = { HOLDFAST_STORE: "postgres://nobody@127.0.0.1:1/nowhere" };
@@ -176,7 +186,17 @@ describe.each(STORES)("the command on %s", (_name, address) => {
       [["jobs", "retry"], /no job is named/],
       [["jobs", "purge", "--before", "soon", "--yes"], /--before/],
       [["jobs", "list", "--after", "yesterday"], /--after is no time/],
-      [["enqueue", "mail", "{}", "--at", "in 5"], /--at is no time/],
+      [["enqueue", "mail", "{}", "--at", "in 5"], /--at is no time\nhint: write 2026-01-31T08:00:00Z\n/],
+      [["enqueue", "mail", "{}", "--expires", "5"], /--expires is no time/],
+      [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at do not go together/],
+      [["enqueue", "mail", "--unique-for", "1h"], /--unique-for goes with --unique/],
+      [
+        ["enqueue", "mail", "--unique", "k", "--unique-for", "long"],
+        /--unique-for: "long" is neither waiting, live, ever/,
+      ],
+      [["schedules", "update", "a", "--catch-up", "all:0"], /--catch-up: "all:0" is none of skip, latest, all/],
+      [["schedules", "update", "a", "--user", "b", "--unset", "user"], /user is both set and taken away/],
+      [["schedules", "preview", "a", "--every", "1h"], /a name and a timing do not go together/],
       [["stats", "--watch", "--interval", "often"], /--interval/],
     ] as const) {
       const { code, stderr, stdout } = await holdfastCommand(args, { cwd, env });

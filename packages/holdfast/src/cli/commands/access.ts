@@ -2,6 +2,7 @@ import type { AuditAnswer } from "../../admin/calls.js";
 import { TOKEN_ROLES } from "../../roles.js";
 import { command, group, YES, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
+import { readPast } from "../instant.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
@@ -94,15 +95,25 @@ export const auditCommand: Command = command({
   flags: {
     actor: { kind: "text", says: "Only what this one did, such as token:ci." },
     action: { kind: "text", says: "Only this, such as jobs.retry." },
+    after: { kind: "text", placeholder: "time", says: "Only since then: an ISO time, or how long ago, such as 2h." },
+    before: { kind: "text", placeholder: "time", says: "Only before then." },
     limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
     cursor: { kind: "text", says: "Go on where the page before ended." },
     ...REACH,
   },
-  run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
-      const { actor, action, limit, cursor } = flags;
+  examples: [
+    { line: "audit --after 1d --action jobs.remove", says: "Who deleted jobs since yesterday?" },
+    { line: "audit --before 2026-06-01T00:00:00Z --json", says: "What was before June, for a script." },
+  ],
+  run(context, { flags }) {
+    const { actor, action, limit, cursor } = flags;
+    const after = flags.after === undefined ? undefined : readPast(flags.after, "--after");
+    const before = flags.before === undefined ? undefined : readPast(flags.before, "--before");
+    return reach(context, flags, async (client) => {
       const page = await client.audit.list({
         limit,
+        ...(after !== undefined && { after }),
+        ...(before !== undefined && { before }),
         ...(actor !== undefined && { actor }),
         ...(action !== undefined && { action }),
         ...(cursor !== undefined && { cursor }),
@@ -121,5 +132,6 @@ export const auditCommand: Command = command({
         );
       });
       if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
-    }),
+    });
+  },
 });

@@ -18,6 +18,7 @@ import {
   type Source,
   type Value,
 } from "../../config/index.js";
+import { writeDownIfThere } from "../bare-store.js";
 import { command, group, type Argument, type Command, type Context } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
 import { paint, type Part } from "../style.js";
@@ -84,18 +85,20 @@ const set = command({
   name: "set",
   summary: "Sets a key in the configuration file.",
   about:
-    "Comments, order and spacing of the file stay as they are. Without a file, holdfast.toml is made in the current folder.",
+    "Comments, order and spacing of the file stay as they are. Without a file, holdfast.toml is made in the current folder. The change is in the audit log of the store, where that is there and can be reached.",
   arguments: { key: KEY, value: { kind: "text", says: "The value; a list as a,b." } },
   examples: [
     { line: "config set jobs.concurrency 8", says: "Eight handlers at once." },
     { line: "config set jobs.queues mail,video", says: "Only two queues." },
     { line: "config set retention.dead forever", says: "Keep dead jobs." },
   ],
-  run(context, { args }) {
+  async run(context, { args }) {
     const key = readKey(args.key);
     const value = readValue(key, args.value);
     const file = setKey(placeOf(context), key, value);
-    tell(context, { key, value, file });
+    const written = shownAs(key, value);
+    await writeDownIfThere(context, { action: "config.set", target: key, detail: { file, value: written } });
+    tell(context, { key, value: written, file });
   },
 });
 
@@ -106,12 +109,13 @@ function readValue(key: KeyName, text: string): Value {
   throw new BadUsage(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, `${key} is ${describe(keyOf(key))}`);
 }
 
+function shownAs(key: KeyName, value: Value): Value {
+  return keyOf(key).secret === true && typeof value === "string" ? hideSecret(value) : value;
+}
+
 function tell(context: Context, { key, value, file }: { key: KeyName; value: Value; file: string }): void {
   const { output, cwd, env } = context;
-  const written = keyOf(key).secret === true && typeof value === "string" ? hideSecret(value) : value;
-  output.answer({ key, value: written, file }, (page) =>
-    page.line(`${key} = ${writtenAs(written)} in ${showPath(file, cwd)}`),
-  );
+  output.answer({ key, value, file }, (page) => page.line(`${key} = ${writtenAs(value)} in ${showPath(file, cwd)}`));
   warnOfVariable(context, key, env);
 }
 
@@ -125,11 +129,12 @@ const unset = command({
   summary: "Takes a key out of the configuration file, so that its default counts.",
   arguments: { key: KEY },
   examples: [{ line: "config unset jobs.queues", says: "All queues again." }],
-  run(context, { args }) {
+  async run(context, { args }) {
     const { output, cwd } = context;
     const key = readKey(args.key);
     const place = placeOf(context);
     const file = unsetKey(place, key);
+    if (file !== null) await writeDownIfThere(context, { action: "config.unset", target: key, detail: { file } });
     const where = showPath(file ?? fileToWrite(place), cwd);
     output.answer({ key, file, unset: file !== null }, (page) =>
       page.line(file === null ? `${key} is not in ${where}` : `${key} is no longer in ${where}`),

@@ -1,12 +1,14 @@
 import { LIMITS } from "../../defaults.js";
-import { modulePath } from "../../config/index.js";
+import type { Calls } from "../../admin/calls.js";
+import { modulePath, readText, showValue } from "../../config/index.js";
 import type { JobType } from "../../job.js";
 import { command, type Command, type Context } from "../command.js";
 import { BadUsage } from "../failure.js";
-import { readInstant } from "../instant.js";
+import { readFuture, readInstant } from "../instant.js";
 import { jobsModule } from "../jobs-module.js";
 import { REACH, reach, serverOf } from "../reach.js";
 
+const SCOPES = ["waiting", "live", "ever"] as const;
 const MOST_INPUT_BYTES = 4 * LIMITS.payloadBytes;
 
 export const enqueueCommand: Command = command({
@@ -22,7 +24,23 @@ export const enqueueCommand: Command = command({
     priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "Higher runs first." },
     delay: { kind: "duration", says: "Run no earlier than this long from now." },
     at: { kind: "text", placeholder: "time", says: "Run no earlier than this ISO time." },
-    unique: { kind: "text", placeholder: "key", says: "A key that only one live job has." },
+    expires: {
+      kind: "text",
+      placeholder: "time",
+      says: "Not begun by then, it goes dead: an ISO time, or how long from now, such as 2h.",
+    },
+    unique: { kind: "text", placeholder: "key", says: "A key that only one job has." },
+    "unique-for": {
+      kind: "text",
+      placeholder: "scope",
+      complete: SCOPES,
+      says: "How long it has the key: waiting, live, ever, or a duration. Default: live.",
+    },
+    "on-conflict": {
+      kind: "choice",
+      choices: ["keep", "replace", "reject"],
+      says: "What becomes of it where another job has the key. Default: keep that one.",
+    },
     user: { kind: "text", says: "The user that the job belongs to." },
     tag: { kind: "text", repeated: true, says: "A tag to find it by." },
     attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts in all." },
@@ -32,12 +50,16 @@ export const enqueueCommand: Command = command({
   examples: [
     { line: `enqueue email.welcome '{"to":"ada@example.com"}'`, says: "A job for now." },
     { line: "enqueue report --delay 1h --unique report:today", says: "A job for later, once." },
+    { line: "enqueue sync --unique ada --unique-for 10m", says: "At most once in ten minutes." },
   ],
   async run(context, { flags, args }) {
     const text = args.input === "-" ? await context.readInput(MOST_INPUT_BYTES) : args.input;
     const input = text === undefined ? undefined : parse(text);
-    const { queue, priority, delay, at, unique, user, tag: tags, attempts: maxAttempts, id } = flags;
+    const { queue, priority, delay, at, expires, user, tag: tags, attempts: maxAttempts, id } = flags;
+    if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at do not go together");
     const runAt = at === undefined ? undefined : readInstant(at, "--at");
+    const expiresAt = expires === undefined ? undefined : readFuture(expires, "--expires");
+    const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
     await reach(context, { ...flags, jobs }, async (client) => {
       const made = await client.jobs.enqueue({
@@ -47,6 +69,7 @@ export const enqueueCommand: Command = command({
         ...(priority !== undefined && { priority }),
         ...(delay !== undefined && { delay }),
         ...(runAt !== undefined && { runAt }),
+        ...(expiresAt !== undefined && { expiresAt }),
         ...(unique !== undefined && { unique }),
         ...(user !== undefined && { user }),
         ...(tags.length > 0 && { tags }),
@@ -54,10 +77,38 @@ export const enqueueCommand: Command = command({
         ...(id !== undefined && { id }),
       });
       context.output.answer(made, (page) => page.line(made.id));
-      if (made.duplicate) context.output.note("it was there already");
+      if (made.replaced) context.output.note("it was there already, and is as you say now");
+      else if (made.duplicate) context.output.note("it was there already");
     });
   },
 });
+
+type Unique = Exclude<Calls["jobs.enqueue"]["input"]["unique"], string | undefined>;
+
+/** The key with how long it is held, and what becomes of those who come later. */
+function uniqueOf(
+  key: string | undefined,
+  scope: string | undefined,
+  onConflict: Unique["onConflict"],
+): Unique | undefined {
+  if (key === undefined) {
+    if (scope === undefined && onConflict === undefined) return undefined;
+    throw new BadUsage(`${scope === undefined ? "--on-conflict" : "--unique-for"} goes with --unique`);
+  }
+  return {
+    key,
+    ...(scope !== undefined && { scope: scopeOf(scope) }),
+    ...(onConflict !== undefined && { onConflict }),
+  };
+}
+
+function scopeOf(text: string): NonNullable<Unique["scope"]> {
+  const named = SCOPES.find((scope) => scope === text);
+  if (named !== undefined) return named;
+  const read = readText({ kind: "duration" }, text);
+  if ("value" in read) return { period: text };
+  throw new BadUsage(`--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")} nor a duration`, "such as 10m");
+}
 
 /** Where the configuration names a module, its types say what an input must be, and how often a job is tried. */
 async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[]> {

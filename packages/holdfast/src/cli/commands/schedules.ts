@@ -1,6 +1,9 @@
-import type { ScheduleAnswer } from "../../admin/calls.js";
-import { command, group, YES, type Argument, type Command, type Flag } from "../command.js";
+import type { ScheduleAnswer, ScheduleBody, TimingBody } from "../../admin/calls.js";
+import { showValue } from "../../config/index.js";
+import { LIMITS } from "../../defaults.js";
+import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../command.js";
 import { BadUsage } from "../failure.js";
+import { readFuture } from "../instant.js";
 import type { Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockOf, lengthOf } from "../shown.js";
@@ -12,46 +15,74 @@ const TIMING = {
   cron: { kind: "text", says: 'A cron pattern, such as "0 8 * * MON-FRI".' },
   timezone: { kind: "text", says: "The pattern's zone, such as Europe/Berlin. Default UTC." },
   every: { kind: "duration", says: "An interval instead of a pattern, such as 15m." },
+  start: { kind: "text", placeholder: "time", says: "No run before then: an ISO time, or how long from now." },
+  end: { kind: "text", placeholder: "time", says: "No run from then on." },
 } as const satisfies Record<string, Flag>;
 const SETTINGS = {
   ...TIMING,
   input: { kind: "json", placeholder: "json", says: "The input of its jobs, as JSON." },
   queue: { kind: "text", says: "The queue of its jobs." },
-  priority: { kind: "count", least: -100, most: 100, says: "The priority of its jobs." },
-  attempts: { kind: "count", least: 1, most: 1_000, says: "Attempts of each job." },
+  priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "The priority of its jobs." },
+  attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts of each job." },
+  user: { kind: "text", says: "The user that its jobs belong to." },
+  tag: { kind: "text", repeated: true, says: "A tag of its jobs; all that are given count, and no others." },
+  jitter: { kind: "duration", most: "1d", says: "Each run begins up to this much later, to spread load." },
   overlap: { kind: "choice", choices: ["allow", "skip"], says: "Whether a run begins while the one before is live." },
-  "catch-up": { kind: "choice", choices: ["skip", "latest"], says: "What becomes of slots that were missed." },
+  "catch-up": {
+    kind: "text",
+    placeholder: "what",
+    complete: ["skip", "latest", "all"],
+    says: `What becomes of slots that were missed: skip, latest, all (the newest ${LIMITS.catchUp}), or all:20 (the newest 20).`,
+  },
   enabled: { kind: "choice", choices: ["true", "false"], says: "Whether it runs." },
 } as const satisfies Record<string, Flag>;
 
-interface Given {
-  readonly cron: string | undefined;
-  readonly timezone: string | undefined;
-  readonly every: string | undefined;
-  readonly input: unknown;
-  readonly queue: string | undefined;
-  readonly priority: number | undefined;
-  readonly attempts: number | undefined;
-  readonly overlap: string | undefined;
-  readonly "catch-up": string | undefined;
-  readonly enabled: string | undefined;
-}
+/** What a schedule can be without. */
+const TAKEN_AWAY = {
+  start: { startAt: null },
+  end: { endAt: null },
+  user: { user: null },
+  tags: { tags: [] },
+} as const;
 
-function bodyOf(given: Given) {
-  const { cron, timezone, every, input, queue, priority, attempts, overlap, enabled } = given;
-  const catchUp = given["catch-up"];
+/** When it runs, of what was given. */
+function timingOf({ cron, timezone, every, start, end }: GivenFlags<typeof TIMING>): TimingBody {
   return {
     ...(cron !== undefined && { cron }),
     ...(timezone !== undefined && { timezone }),
     ...(every !== undefined && { every }),
+    ...(start !== undefined && { startAt: readFuture(start, "--start") }),
+    ...(end !== undefined && { endAt: readFuture(end, "--end") }),
+  };
+}
+
+function bodyOf(given: GivenFlags<typeof SETTINGS>): ScheduleBody {
+  const { input, queue, priority, attempts, user, tag: tags, jitter, overlap, enabled } = given;
+  const catchUp = given["catch-up"];
+  return {
+    ...timingOf(given),
     ...(input !== undefined && { input }),
     ...(queue !== undefined && { queue }),
     ...(priority !== undefined && { priority }),
     ...(attempts !== undefined && { maxAttempts: attempts }),
-    ...(overlap !== undefined && { overlap: overlap as "allow" | "skip" }),
-    ...(catchUp !== undefined && { catchUp: catchUp as "skip" | "latest" }),
+    ...(user !== undefined && { user }),
+    ...(tags.length > 0 && { tags }),
+    ...(jitter !== undefined && { jitter }),
+    ...(overlap !== undefined && { overlap }),
+    ...(catchUp !== undefined && { catchUp: readCatchUp(catchUp) }),
     ...(enabled !== undefined && { enabled: enabled === "true" }),
   };
+}
+
+function readCatchUp(text: string): NonNullable<ScheduleBody["catchUp"]> {
+  if (text === "skip" || text === "latest") return text;
+  const newest = /^all(?::(?<count>\d{1,6}))?$/.exec(text)?.groups;
+  const count = newest === undefined ? 0 : Number(newest["count"] ?? LIMITS.catchUp);
+  if (count >= 1 && count <= LIMITS.catchUp) return { all: count };
+  throw new BadUsage(
+    `--catch-up: ${showValue(text)} is none of skip, latest, all and all:<count>`,
+    `a count is from 1 to ${LIMITS.catchUp}: all:20`,
+  );
 }
 
 const list = command({
@@ -59,16 +90,22 @@ const list = command({
   summary: "Shows schedules by name.",
   flags: {
     type: { kind: "text", says: "Only those that make jobs of this type." },
+    user: { kind: "text", says: "Only those whose jobs belong to this user." },
+    origin: { kind: "choice", choices: ["code", "runtime"], says: "Only those defined in code, or at run time." },
+    enabled: { kind: "choice", choices: ["true", "false"], says: "Only those that run, or that rest." },
     limit: { kind: "count", least: 1, most: 200, default: 200, says: "At most this many." },
     cursor: { kind: "text", says: "Go on where the page before ended." },
     ...REACH,
   },
   run: (context, { flags }) =>
     reach(context, flags, async (client) => {
-      const { type, limit, cursor } = flags;
+      const { type, user, origin, enabled, limit, cursor } = flags;
       const page = await client.schedules.list({
         limit,
         ...(type !== undefined && { type }),
+        ...(user !== undefined && { user }),
+        ...(origin !== undefined && { origin }),
+        ...(enabled !== undefined && { enabled: enabled === "true" }),
         ...(cursor !== undefined && { cursor }),
       });
       context.output.answer(page, (out) => {
@@ -113,8 +150,13 @@ function showSchedule(page: Page, schedule: ScheduleAnswer): void {
     ["when", whenOf(schedule)],
     ["next run", `${clockOf(schedule.nextRunAt)} (`, nextOf(schedule, now), ")"],
     ["last run", clockOf(schedule.lastSlot)],
+    ...(schedule.startAt === null ? [] : [["start", clockOf(schedule.startAt)] as const]),
+    ...(schedule.endAt === null ? [] : [["end", clockOf(schedule.endAt)] as const]),
+    ...(schedule.jitterMs === 0 ? [] : [["jitter", `up to ${lengthOf(schedule.jitterMs)}`] as const]),
     ["queue", `${schedule.queue}, priority ${schedule.priority}`],
     ["attempts", String(schedule.maxAttempts)],
+    ...(schedule.user === null ? [] : [["user", schedule.user] as const]),
+    ...(schedule.tags.length === 0 ? [] : [["tags", schedule.tags.join(", ")] as const]),
     ["overlap", schedule.overlap],
     ["catch-up", typeof schedule.catchUp === "string" ? schedule.catchUp : `all, up to ${schedule.catchUp.all}`],
     ["defined", schedule.origin === "code" ? "in code" : "at run time"],
@@ -153,11 +195,16 @@ const create = command({
       line: "schedules create digest email.digest --every 1h",
       says: "Once an hour.",
     },
+    {
+      line: "schedules create report report.daily --cron @daily --catch-up all:7",
+      says: "Every day; after a week's pause, seven times.",
+    },
   ],
   async run(context, { flags, args }) {
     if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
+    const body = bodyOf(flags);
     await reach(context, flags, async (client) => {
-      const schedule = await client.schedules.create({ name: args.name, job: args.job, ...bodyOf(flags) });
+      const schedule = await client.schedules.create({ name: args.name, ...body, job: args.job });
       context.output.answer(schedule, (page) => page.line(`${schedule.name} runs next ${clockOf(schedule.nextRunAt)}`));
     });
   },
@@ -167,9 +214,22 @@ const update = command({
   name: "update",
   summary: "Changes what is given of a schedule and leaves the rest.",
   arguments: { name: NAME },
-  flags: { job: { kind: "text", says: "The type of the jobs it makes." }, ...SETTINGS, ...REACH },
+  flags: {
+    job: { kind: "text", says: "The type of the jobs it makes." },
+    ...SETTINGS,
+    unset: { kind: "choice", choices: ["start", "end", "user", "tags"], repeated: true, says: "Takes this away." },
+    ...REACH,
+  },
+  examples: [
+    { line: "schedules update digest --every 30m --jitter 1m", says: "More often, and spread." },
+    { line: "schedules update digest --unset end", says: "For good." },
+  ],
   async run(context, { flags, args }) {
-    const body = { ...(flags.job !== undefined && { job: flags.job }), ...bodyOf(flags) };
+    const given = bodyOf(flags);
+    const away = Object.assign({}, ...flags.unset.map((name) => TAKEN_AWAY[name])) as ScheduleBody;
+    const both = Object.keys(away).find((field) => field in given);
+    if (both !== undefined) throw new BadUsage(`${both} is both set and taken away`, "give one of them");
+    const body = { ...(flags.job !== undefined && { job: flags.job }), ...given, ...away };
     if (Object.keys(body).length === 0) throw new BadUsage("nothing is to be changed", "give a flag such as --cron");
     await reach(context, flags, async (client) => {
       const schedule = await client.schedules.update({ name: args.name, ...body });
@@ -213,19 +273,19 @@ const preview = command({
   flags: { ...TIMING, count: { kind: "count", least: 1, most: 100, default: 5, says: "How many." }, ...REACH },
   examples: [{ line: "schedules preview --every 90m --count 3", says: "When would that be?" }],
   async run(context, { flags, args }) {
-    const { cron, timezone, every, count } = flags;
-    if (args.name === undefined && cron === undefined && every === undefined) {
+    const { count } = flags;
+    const timing = timingOf(flags);
+    const isThoughtOf = Object.keys(timing).length > 0;
+    if (args.name === undefined && timing.cron === undefined && timing.every === undefined) {
       throw new BadUsage("name a schedule, or give --cron or --every");
+    }
+    if (args.name !== undefined && isThoughtOf) {
+      throw new BadUsage("a name and a timing do not go together", "give one of them");
     }
     await reach(context, flags, async (client) => {
       const { runs } =
         args.name === undefined
-          ? await client.schedules.preview({
-              count,
-              ...(cron !== undefined && { cron }),
-              ...(timezone !== undefined && { timezone }),
-              ...(every !== undefined && { every }),
-            })
+          ? await client.schedules.preview({ count, ...timing })
           : await client.schedules.next({ name: args.name, count });
       const now = Date.now();
       context.output.answer({ runs }, (page) => {

@@ -1,7 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { resolve } from "node:path";
 import { hideSecret, modulePath } from "../../config/index.js";
-import { durationMs } from "../../duration.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
@@ -11,21 +9,27 @@ import { BadUsage } from "../failure.js";
 import { openClient } from "../reach.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
-const MODULE = {
+/** The argument of whatever runs jobs. */
+export const MODULE = {
   kind: "text",
   placeholder: "path",
   complete: "files",
   optional: true,
   says: "The module that exports the job types; else jobs.module.",
 } as const;
-const WORK = {
+/** The flags of whatever runs jobs. */
+export const WORK: {
+  readonly concurrency: ReturnType<typeof keyFlag<"jobs.concurrency">>;
+  readonly queues: ReturnType<typeof keyFlag<"jobs.queues">>;
+  readonly store: ReturnType<typeof keyFlag<"store">>;
+} = {
   concurrency: keyFlag("jobs.concurrency", { short: "c" }),
   queues: keyFlag("jobs.queues"),
   store: keyFlag("store", { placeholder: "url" }),
 };
 
 /** A client with the module's jobs, once its `setup` has run. */
-async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
+export async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
   const { jobs, setup } = await jobsModule(context, given);
   const hf = await openClient(context, { jobs, logs: true });
   try {
@@ -111,48 +115,3 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
   }
   return 0;
 }
-
-export const processCommand: Command = command({
-  name: "process",
-  summary: "Runs what is due and ends, or goes on looking: for cron and for places without a service.",
-  arguments: { module: MODULE },
-  flags: {
-    once: { kind: "switch", says: "Run one job, if one is due." },
-    poll: { kind: "switch", says: "Look again every interval, until Ctrl-C." },
-    interval: { kind: "duration", default: "5s", least: "100ms", says: "How often with --poll." },
-    ...WORK,
-  },
-  examples: [
-    { line: "process jobs.ts", says: "All that is due now, and what that enqueues." },
-    { line: "process jobs.ts --once", says: "One job at most." },
-    { line: "process jobs.ts --poll --interval 30s", says: "Every half minute." },
-  ],
-  async run(context, { flags, args }) {
-    if (flags.once && flags.poll) throw new BadUsage("--once and --poll do not go together");
-    const given = workOptions(context);
-    if (given === null) return 0;
-    const hf = await openWithJobs(context, args.module);
-    const { concurrency, queues, lease } = given;
-    const options = {
-      ...(concurrency !== undefined && { concurrency }),
-      ...(queues !== undefined && { queues }),
-      ...(lease !== undefined && { lease }),
-    };
-    const { signal, output } = context;
-    try {
-      let ran = 0;
-      for (;;) {
-        await hf.schedules.fireDue();
-        ran += flags.once ? Number(await hf.tick(options)) : await hf.drain(options);
-        if (!flags.poll || signal.aborted) break;
-        await sleep(durationMs(flags.interval, "interval"), null, { signal }).catch(() => {});
-        if (signal.aborted) break;
-      }
-      await hf.maintain();
-      output.answer({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
-    } finally {
-      await hf.close();
-    }
-    return 0;
-  },
-});

@@ -1,0 +1,94 @@
+import type { PostgresStore } from "../../stores/postgres/index.js";
+import { pendingOf, withBareStore } from "../bare-store.js";
+import { command, keyFlag, type Command } from "../command.js";
+import { reach } from "../reach.js";
+import { countOf, jobs, lengthOf } from "../shown.js";
+import { paint, type Colour } from "../style.js";
+
+interface Finding {
+  check: string;
+  level: "ok" | "warning" | "problem";
+  found: string;
+  advice: string | null;
+}
+const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warning: "yellow", problem: "red" };
+const LATE_MS = 60_000;
+
+export const doctorCommand: Command = command({
+  name: "doctor",
+  summary: "Looks for what holds jobs up, and says what to do. Exit code 1 if there is a problem.",
+  about: "It changes nothing. Of a store whose schema is not this version's it tells that, and nothing of its jobs.",
+  flags: { store: keyFlag("store", { placeholder: "url" }) },
+  async run(context) {
+    const { own, isCurrent } = await withBareStore(context, async (store) => {
+      const pending = await pendingOf(store);
+      const findings: Finding[] = "doctor" in store ? await (store as PostgresStore).doctor() : [checkSchema(pending)];
+      return { own: findings, isCurrent: pending.length === 0 };
+    });
+    const general = !isCurrent
+      ? []
+      : await reach(context, { url: "", token: undefined }, async (client) => {
+          const [stats, { workers }, { queues }] = await Promise.all([
+            client.jobs.stats(),
+            client.workers.list(),
+            client.queues.list(),
+          ]);
+          return [
+            checkWorkers(workers.filter(({ left }) => !left).length, stats.states.pending + stats.states.failed),
+            checkAge(stats.oldestDueMs),
+            checkDead(stats.states.dead),
+            ...queues
+              .filter(({ paused }) => paused)
+              .map(({ queue }): Finding => ({
+                check: "paused queue",
+                level: "warning",
+                found: `The queue ${queue} is paused.`,
+                advice: `holdfast queues resume ${queue} lets workers take its jobs.`,
+              })),
+          ];
+        });
+    const findings = [...general, ...own];
+    context.output.answer({ findings }, (page) => {
+      for (const { check, level, found, advice } of findings) {
+        page.line(paint(level.padEnd(8), COLOURS[level]), `${check}: ${found}`);
+        if (advice !== null && level !== "ok") page.line(paint(`         ${advice}`, "gray"));
+      }
+    });
+    return findings.some(({ level }) => level === "problem") ? 1 : 0;
+  },
+});
+
+function checkSchema(pending: readonly string[]): Finding {
+  const isCurrent = pending.length === 0;
+  return {
+    check: "schema",
+    level: isCurrent ? "ok" : "problem",
+    found: isCurrent ? "It is this version's." : `It is not this version's; pending: ${pending.join(", ")}.`,
+    advice: isCurrent ? null : "holdfast migrate brings it there; a worker does so when it starts.",
+  };
+}
+
+function checkWorkers(live: number, waiting: number): Finding {
+  const found = live === 0 ? `No worker is live, and ${jobs(waiting)} wait.` : `${countOf(live)} live.`;
+  const level = live > 0 ? "ok" : waiting === 0 ? "warning" : "problem";
+  return { check: "workers", level, found, advice: live > 0 ? null : "Start one: holdfast worker <module>." };
+}
+
+function checkAge(oldestDueMs: number | null): Finding {
+  const isLate = oldestDueMs !== null && oldestDueMs > LATE_MS;
+  return {
+    check: "oldest due job",
+    level: isLate ? "warning" : "ok",
+    found: oldestDueMs === null ? "None waits." : `It has waited for ${lengthOf(oldestDueMs)}.`,
+    advice: isLate ? "Raise jobs.concurrency, or start more workers." : null,
+  };
+}
+
+function checkDead(dead: number): Finding {
+  return {
+    check: "dead jobs",
+    level: dead === 0 ? "ok" : "warning",
+    found: dead === 0 ? "There are none." : `${jobs(dead)} were given up.`,
+    advice: dead === 0 ? null : "holdfast jobs list --state dead shows them; holdfast jobs retry-dead runs them again.",
+  };
+}

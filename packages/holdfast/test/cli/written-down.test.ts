@@ -1,0 +1,108 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AuditRecord } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { addressOf, ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+import { bare, place, SLOW, storesOf, type Place } from "./place.js";
+import { holdfastCommand } from "./scene.js";
+
+const server = postgresServer();
+
+/** The entries of the audit log, the oldest first. */
+async function entriesOf({ json }: Pick<Place, "json">): Promise<AuditRecord[]> {
+  const { entries } = await json<{ entries: AuditRecord[] }>("audit");
+  return entries.toReversed();
+}
+
+describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
+  it("B-18 has what migrate did, once: who, what and how much", SLOW, async () => {
+    const there = bare(address);
+    const { applied } = await there.json<{ applied: string[] }>("migrate");
+    expect(applied.length).toBeGreaterThan(0);
+    expect(await there.json("migrate")).toEqual({ migrated: true, applied: [] });
+    expect(await entriesOf(there)).toMatchObject([
+      {
+        actor: expect.stringMatching(/^cli:.+@.+/) as string,
+        action: "store.migrate",
+        count: applied.length,
+        detail: { applied },
+      },
+    ]);
+  });
+
+  it("B-18 has changes of the configuration, without the password of a store", SLOW, async () => {
+    const there = await place(address);
+    await there.json("config", "set", "jobs.concurrency", "8");
+    await there.json("config", "set", "store", "postgres://ada:secret@localhost/jobs");
+    await there.json("config", "unset", "jobs.concurrency");
+    // Nothing is changed by that, and nothing is written down.
+    await there.json("config", "unset", "jobs.concurrency");
+    const file = join(there.cwd, "holdfast.toml");
+    const actor = expect.stringMatching(/^cli:/) as string;
+    expect(await entriesOf(there)).toMatchObject([
+      { actor, action: "config.set", target: "jobs.concurrency", count: 1, detail: { file, value: 8 } },
+      { actor, action: "config.set", target: "store", detail: { value: "postgres://ada:***@localhost/jobs" } },
+      { actor, action: "config.unset", target: "jobs.concurrency", detail: { file } },
+    ]);
+  });
+
+  it("a change of the configuration makes no store, and none is needed", SLOW, async () => {
+    const there = bare(address);
+    const { code, stderr } = await there.run("config", "set", "jobs.concurrency", "8");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect((await there.run("migrate", "--check")).code).toBe(1);
+  });
+
+  it("B-18 is read from a time on, or before one", SLOW, async () => {
+    const there = await place(address);
+    await there.json("queues", "pause", "early");
+    const [early] = await entriesOf(there);
+    const since = new Date(Date.parse(String(early?.at)) + 1).toISOString();
+    await there.json("queues", "pause", "late");
+    const targets = async (...flags: string[]): Promise<(string | null)[]> => {
+      const { entries } = await there.json<{ entries: AuditRecord[] }>("audit", ...flags);
+      return entries.map(({ target }) => target);
+    };
+    expect(await targets("--after", since)).toEqual(["late"]);
+    expect(await targets("--before", since)).toEqual(["early"]);
+    expect(await targets("--after", "1h")).toEqual(["late", "early"]);
+    expect(await targets("--before", "1h")).toEqual([]);
+    const refused = await there.run("audit", "--after", "yesterday");
+    expect(refused).toMatchObject({ code: 2, stdout: "" });
+    expect(refused.stderr).toMatch(/^error: --after is no time\nhint: write .+, or how long ago: 2h\n$/);
+  });
+});
+
+it("a store that does not answer keeps nobody from changing the configuration, and is told", SLOW, async () => {
+  const there = bare(() => "postgres://nobody@127.0.0.1:1/nowhere");
+  const { code, stdout, stderr } = await there.run("config", "set", "jobs.concurrency", "8");
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "jobs.concurrency = 8 in holdfast.toml\n" });
+  expect(stderr).toMatch(/^warning: this is not in the audit log: PostgreSQL at .+ cannot be reached: .+\n$/);
+  expect(readFileSync(join(there.cwd, "holdfast.toml"), "utf8")).toContain("concurrency = 8");
+});
+
+it("a file with other mistakes can be mended step by step", SLOW, async () => {
+  const { cwd } = bare((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nconcurrency = "many"\nqueues = 7\n');
+  const { code, stderr } = await holdfastCommand(["config", "set", "jobs.concurrency", "8"], { cwd });
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/^warning: this is not in the audit log: .*jobs\.queues/);
+  expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
+});
+
+it("B-18 an import is in the audit log with how many rows it made jobs of; a dry run is not", SLOW, async () => {
+  const there = await place(() => addressOf(server.url(), ownSchema(server)));
+  const old = ownSchema(server);
+  await server.query(`CREATE SCHEMA ${old}`);
+  await server.query(`CREATE TABLE ${old}.mails (id uuid, status text)`);
+  await server.query(`INSERT INTO ${old}.mails SELECT gen_random_uuid(), 'pending' FROM generate_series(1, 3)`);
+  const options = { table: `${old}.mails`, type: "mail", map: { id: "id", status: "status" }, drop: true };
+  writeFileSync(join(there.cwd, "import.json"), JSON.stringify(options));
+  await there.json("import", "import.json");
+  expect(await entriesOf(there)).toEqual([]);
+  await there.json("import", "import.json", "--yes");
+  expect(await entriesOf(there)).toMatchObject([
+    { actor: expect.stringMatching(/^cli:/) as string, action: "jobs.import", target: options.table, count: 3 },
+  ]);
+});
