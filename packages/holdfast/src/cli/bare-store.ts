@@ -1,17 +1,21 @@
-import { hideSecret, toHoldfastOptions } from "../config/index.js";
+import { existsSync } from "node:fs";
+import { hideSecret, showPath, showSource, toHoldfastOptions, type Config } from "../config/index.js";
 import type { Deed } from "../engine/audit.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import type { Store } from "../store.js";
 import type { Context } from "./command.js";
-import { operator } from "./reach.js";
+import { Failure } from "./failure.js";
+import { operator } from "./operator.js";
 
-/** The store itself, not migrated; closed at the end. */
-export async function withBareStore<Answer>(
-  { config }: Context,
-  use: (store: Store) => Promise<Answer>,
-): Promise<Answer> {
+/** The store that the configuration names, not migrated. */
+export async function openBare({ config }: Context): Promise<Store> {
   const { openStore } = await import("../engine/open-store.js");
-  const store = await openStore(toHoldfastOptions(config).store);
+  return openStore(toHoldfastOptions(config).store);
+}
+
+/** The same, closed at the end. */
+export async function withBareStore<Answer>(context: Context, use: (store: Store) => Promise<Answer>): Promise<Answer> {
+  const store = await openBare(context);
   try {
     return await use(store);
   } finally {
@@ -22,6 +26,35 @@ export async function withBareStore<Answer>(
 /** What is still to be done before the schema is this version's. Changes nothing. */
 export async function pendingOf(store: Store): Promise<string[]> {
   return (await store.pendingMigrations?.()) ?? [];
+}
+
+/**
+ * For commands that look, or change what is there: in the wrong folder they would make a new file and find nothing in it, and
+ * by a newer version of the command migrate a database under those who use it.
+ */
+export async function refusePending({ config }: Context, store: Store): Promise<void> {
+  const address = toHoldfastOptions(config).store;
+  if (/^sqlite:(?:\/\/)?:memory:$/.test(address)) return;
+  const pending = await pendingOf(store);
+  if (pending.length === 0) return;
+  const file = /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(address)?.groups?.["file"];
+  if (file !== undefined && !existsSync(file)) {
+    throw new Failure(`there is no database ${showPath(file, config.cwd)}`, {
+      code: "NO_DATABASE",
+      hint: `${sourceOfStore(config)}; holdfast migrate makes it, as do dev, worker and enqueue`,
+    });
+  }
+  throw new Failure(`the schema of the store is not this version's; pending: ${pending.join(", ")}`, {
+    code: "MIGRATIONS_PENDING",
+    hint: "holdfast migrate brings it there",
+  });
+}
+
+/** Where the address of the store comes from, in words. */
+export function sourceOfStore({ sources, cwd }: Config): string {
+  const { store } = sources;
+  if (store.kind === "default") return "no store is configured, so it is the default";
+  return `its address comes from ${showSource(store, cwd)}`;
 }
 
 /** A client on a store that is brought to this version's schema, which is written down where it was not. */

@@ -8,10 +8,15 @@ export async function jobsModule(context: Context, given: string | undefined): P
   if (given !== undefined) return loadJobs(given, context.cwd);
   const path = modulePath(context.config);
   if (path === null) {
-    throw new BadUsage(
-      "no module of jobs is named",
-      "holdfast worker jobs.ts, or holdfast config set jobs.module jobs.ts",
-    );
+    throw noModule();
   }
   return loadJobs(path, context.cwd);
+}
+
+/** Whoever runs jobs must say where they are. */
+export function noModule(): BadUsage {
+  return new BadUsage(
+    "no module of jobs is named",
+    "give its path, such as jobs.ts; or once: holdfast config set jobs.module jobs.ts",
+  );
 }

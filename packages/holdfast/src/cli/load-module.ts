@@ -45,7 +45,9 @@ function refuseFile(path: string, given: string): void {
   const file = statSync(path, { throwIfNoEntry: false });
   if (file === undefined) {
     const near = ENDINGS.map((ending) => `${given}${ending}`).find((name) => existsSync(resolve(dirname(path), name)));
-    throw new Failure(`there is no file ${given}`, near === undefined ? {} : { hint: `there is ${near}` });
+    throw new Failure(`there is no file ${given}`, {
+      hint: near === undefined ? `looked for ${path}` : `there is ${near}`,
+    });
   }
   if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "name the module itself" });
   if (!ENDINGS.includes(extname(path))) {
@@ -66,7 +68,9 @@ async function load(path: string, given: string): Promise<Exports> {
     }
     return await loadByJiti(path);
   } catch (error) {
-    const why = (error instanceof Error ? error.message || error.name : String(error)).trim().replaceAll(/\s+/g, " ");
+    const said = error instanceof Error ? error.message || error.name : String(error);
+    // Node goes on with every module on the way there.
+    const [why = ""] = said.trim().replaceAll(/\s+/g, " ").split(" Require stack:");
     throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
       cause: error,
       hint: "--verbose shows where it fails",

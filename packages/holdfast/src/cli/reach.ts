@@ -1,11 +1,13 @@
-import { hostname, userInfo } from "node:os";
 import type { AdminClient } from "../admin/client.js";
 import { toHoldfastOptions } from "../config/index.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import type { JobType } from "../job.js";
+import type { Store } from "../store.js";
 import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
 import { createLogger } from "./logger.js";
+import { operator } from "./operator.js";
+import { openBare, refusePending } from "./bare-store.js";
 
 /** How a command reaches jobs: the flags that all such commands have. */
 export const REACH: {
@@ -23,6 +25,8 @@ interface Given {
   readonly token: string | undefined;
   /** Types that are known here. */
   readonly jobs?: readonly JobType[];
+  /** It may be the first of all: a store that is not there yet, or of an older version, is made or migrated. */
+  readonly makes?: true;
 }
 
 /**
@@ -31,25 +35,27 @@ interface Given {
  */
 export async function reach<Answer>(
   context: Context,
-  { url: flag, token, jobs = [] }: Given,
+  { url: flag, token, jobs = [], makes }: Given,
   work: (client: AdminClient) => Promise<Answer>,
 ): Promise<Answer> {
   const { adminClient, AdminError } = await import("../admin/client.js");
   const url = serverOf(context, flag);
+  const given = token ?? context.env["HOLDFAST_TOKEN"] ?? "";
   const use = async (client: AdminClient): Promise<Answer> => {
     try {
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
-      const hint = error.status === 401 ? { hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one" } : {};
+      if (error.status === 401) throw strangerTo(String(url), given !== "", error);
+      const message = inCommands(error.message);
       // What was typed is wrong, though only the API could tell.
-      if (error.status === 400) throw new BadUsage(error.message);
-      throw new Failure(error.message, { code: error.code, cause: error, ...hint });
+      if (error.status === 400) throw new BadUsage(message);
+      throw new Failure(message, { code: error.code, cause: error });
     }
   };
   if (url === null) {
     if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
-    return withStore(context, jobs, async (hf) => {
+    return withStore(context, { jobs, makes: makes === true }, async (hf) => {
       const { admin } = await import("../admin/app.js");
       const api = admin(hf, { auth: () => ({ name: operator(), role: "admin", user: null }), metrics: false });
       try {
@@ -62,13 +68,28 @@ export async function reach<Answer>(
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
     throw new BadUsage(`${JSON.stringify(url)} is no address of a server`, "write http://127.0.0.1:7700");
   }
-  const given = token ?? context.env["HOLDFAST_TOKEN"];
+  const { BASE } = await import("../admin/routes.js");
   const client = adminClient({
-    url,
-    ...(given !== undefined && given !== "" && { token: given }),
+    // The address that serve tells ends in the API's path.
+    url: url.replace(/\/+$/, "").replace(new RegExp(`${BASE}$`), ""),
+    ...(given !== "" && { token: given }),
     fetch: (request) => ask(request, url, context.signal),
   });
   return use(client);
+}
+
+function strangerTo(url: string, hadToken: boolean, cause: Error): Failure {
+  const message = hadToken ? `${url} does not know this token, or no longer` : `${url} asks for a token`;
+  return new Failure(message, {
+    code: "UNAUTHORIZED",
+    cause,
+    hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one",
+  });
+}
+
+/** The errors of the API name calls in code: `hf.tokens.list()` is `holdfast tokens list` here. */
+function inCommands(message: string): string {
+  return message.replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
 }
 
 /** The server to ask; null: the store itself. A flag counts for more than a variable: somebody has just typed it. */
@@ -84,6 +105,16 @@ export function serverOf({ config, env }: Context, flag: string | undefined): st
 const STOP_MS = 10_000;
 
 async function ask(request: Request, url: string, signal: AbortSignal): Promise<Response> {
+  const response = await send(request, url, signal);
+  const type = response.headers.get("content-type") ?? "";
+  if (/\bjson\b/.test(type)) return response;
+  throw new Failure(`${url} answered ${response.status}, and not as Holdfast does`, {
+    code: "NOT_HOLDFAST",
+    hint: "is it the address of holdfast serve, or of your own server, and is there a proxy between?",
+  });
+}
+
+async function send(request: Request, url: string, signal: AbortSignal): Promise<Response> {
   try {
     // What stops an operation is sent after Ctrl-C.
     return await fetch(request, { signal: signal.aborted ? AbortSignal.timeout(STOP_MS) : signal });
@@ -96,24 +127,30 @@ async function ask(request: Request, url: string, signal: AbortSignal): Promise<
   }
 }
 
-/** A client on the store that the configuration names; closed at the end. */
+/** A client on the store that the configuration names; closed at the end. A look makes no store, and migrates none. */
 async function withStore<Answer>(
   context: Context,
-  jobs: readonly JobType[],
+  { jobs, makes }: { jobs: readonly JobType[]; makes: boolean },
   use: (hf: Holdfast) => Promise<Answer>,
 ): Promise<Answer> {
-  const hf = await openClient(context, { jobs });
+  const store = await openBare(context);
   try {
-    return await use(hf);
+    if (!makes) await refusePending(context, store);
+    const hf = await openClient(context, { jobs, store });
+    try {
+      return await use(hf);
+    } finally {
+      await hf.close();
+    }
   } finally {
-    await hf.close();
+    await store.close();
   }
 }
 
 /** A client as the configuration says, with these jobs. */
 export async function openClient(
   { config }: Context,
-  more: { jobs?: readonly JobType[]; logs?: true } = {},
+  more: { jobs?: readonly JobType[]; logs?: true; store?: Store } = {},
 ): Promise<Holdfast> {
   const { holdfast } = await import("../engine/holdfast.js");
   const { values } = config;
@@ -129,16 +166,6 @@ export async function openClient(
     logger,
     ...(paths !== null && { redact: paths }),
     ...(more.jobs !== undefined && { jobs: more.jobs }),
+    ...(more.store !== undefined && { store: more.store }),
   });
-}
-
-/** Who types commands here, for the audit log. */
-export function operator(): string {
-  let name = "somebody";
-  try {
-    name = userInfo().username;
-  } catch {
-    // In a container the user may have no name.
-  }
-  return `cli:${name}@${hostname()}`.slice(0, 200);
 }

@@ -1,13 +1,16 @@
 import { HoldfastError } from "../errors.js";
-import { Failure } from "./failure.js";
+import { BadUsage, Failure } from "./failure.js";
 import { coloured, paint } from "./style.js";
 import { cleanBlock } from "./text.js";
 
 /** An error as people read it: a sentence, a hint, and with `verbose` where it comes from. */
-export function errorText(error: unknown, { colours, verbose }: { colours: boolean; verbose: boolean }): string {
+export function errorText(
+  error: unknown,
+  { colours, verbose, usage = null }: { colours: boolean; verbose: boolean; usage?: string | null },
+): string {
   const label = (text: string, colour: "red" | "cyan"): string => coloured(text, paint(text, colour), colours);
   const lines = [`${label("error:", "red")} ${cleanBlock(sentenceOf(error))}`];
-  const hint = hintOf(error, verbose);
+  const hint = hintOf(error, verbose, usage);
   if (hint !== null) lines.push(`${label("hint:", "cyan")} ${cleanBlock(hint)}`);
   if (verbose) lines.push(...stacksOf(error));
   return `${lines.join("\n")}\n`;
@@ -22,7 +25,8 @@ function sentenceOf(error: unknown): string {
   return inner === undefined ? (typeof code === "string" ? code : error.name) : sentenceOf(inner);
 }
 
-function hintOf(error: unknown, verbose: boolean): string | null {
+function hintOf(error: unknown, verbose: boolean, usage: string | null): string | null {
+  if (error instanceof BadUsage) return error.hint ?? usage;
   if (error instanceof Failure) return error.hint;
   // Ours say themselves what to do.
   return error instanceof HoldfastError || verbose ? null : "--verbose shows where it comes from";

@@ -1,4 +1,5 @@
 import { readConfig, InvalidConfig, type Config } from "../config/index.js";
+import { StoreUnavailable, StoreUnreadable, UnknownStore, type HoldfastError } from "../errors.js";
 import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
 import { completionsOf } from "./complete.js";
 import { confirm } from "./confirm.js";
@@ -51,10 +52,12 @@ export async function run(program: Program, world: World): Promise<number> {
   const colours = (sink: Sink): boolean =>
     showsColours({ flag: colour, env: world.env, terminal: sink.cells() !== null });
   const verbose = words.includes("--verbose");
+  let usage = `${root.name} --help shows how it is used`;
   const stopping = new AbortController();
   const stopListening = onSignals(world, stopping);
   try {
     const call = parseCall(root, words);
+    usage = `${[root.name, ...call.path].join(" ")} --help shows how it is used`;
     const output = createOutput({
       stdout,
       stderr,
@@ -75,7 +78,7 @@ export async function run(program: Program, world: World): Promise<number> {
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
     }
-    stderr.write(errorText(error, { colours: colours(stderr), verbose }));
+    stderr.write(errorText(error, { colours: colours(stderr), verbose, usage }));
     return error instanceof BadUsage || error instanceof InvalidConfig ? EXIT.badUsage : EXIT.failed;
   } finally {
     stopListening();
@@ -126,7 +129,18 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
   };
   // A flag that sets a key must be right, whether the command comes to look at that key or not.
   if (Object.keys(call.keyFlags).length > 0) void context.config;
-  return runCommand(context, { flags: call.flags as never, args: call.args as never });
+  try {
+    return await runCommand(context, { flags: call.flags as never, args: call.args as never });
+  } catch (error) {
+    if (config === null || !isOfStore(error)) throw error;
+    const { sourceOfStore } = await import("./bare-store.js");
+    throw new Failure(error.message, { code: error.code, cause: error, hint: sourceOfStore(config) });
+  }
+}
+
+/** The store cannot be used at all: whoever reads that wants to know who named it. */
+function isOfStore(error: unknown): error is HoldfastError {
+  return error instanceof StoreUnavailable || error instanceof StoreUnreadable || error instanceof UnknownStore;
 }
 
 /** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */

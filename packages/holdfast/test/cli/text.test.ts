@@ -83,6 +83,15 @@ describe("tables", () => {
     expect(lines).toEqual(["Id    What             N", "id-1  short            1", "id-2  a text that…  1000"]);
   });
 
+  it("are a block for each row where a terminal is too narrow for them, and leave out what is empty", () => {
+    const narrow = [...rows, ["id-3", "", ""]];
+    expect(tableLines(columns, narrow, { cells: 12, colours: false })).toEqual([
+      ...["Id:   id-1", "What: short", "N:    1", ""],
+      ...["Id:   id-2", "What: a text that is rather long", "N:    1000", ""],
+      "Id:   id-3",
+    ]);
+  });
+
   it("are never wider than the terminal while there is something to cut, whatever is in them", () => {
     fc.assert(
       fc.property(

@@ -25,7 +25,7 @@ const create = command({
     const { role, user, expires: expiresIn } = flags;
     if ((role === "user") !== (user !== undefined))
       throw new BadUsage("--user goes with --role user, and only with that");
-    await reach(context, flags, async (client) => {
+    await reach(context, { ...flags, makes: true }, async (client) => {
       const made = await client.tokens.create({
         name: args.name,
         role,
@@ -119,7 +119,7 @@ export const auditCommand: Command = command({
         ...(cursor !== undefined && { cursor }),
       });
       context.output.answer(page, (out) => {
-        if (page.entries.length === 0) return out.line("Nothing is in the audit log.");
+        if (page.entries.length === 0) return out.line("There are no such entries.");
         out.table(
           [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Jobs", align: "right" }],
           page.entries.map((entry): Part[] => [

@@ -61,7 +61,7 @@ export const enqueueCommand: Command = command({
     const expiresAt = expires === undefined ? undefined : readFuture(expires, "--expires");
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
-    await reach(context, { ...flags, jobs }, async (client) => {
+    await reach(context, { ...flags, jobs, makes: true }, async (client) => {
       const made = await client.jobs.enqueue({
         type: args.type,
         ...(input !== undefined && { input }),
@@ -118,6 +118,7 @@ async function knownJobs(context: Context, url: string | undefined): Promise<rea
 
 /** What is wrong is told before anything is asked of the store. */
 function parse(text: string): unknown {
+  if (text.trim() === "") throw new BadUsage("the input is empty", "leave it out for a job without input");
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -203,7 +203,7 @@ const create = command({
   async run(context, { flags, args }) {
     if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
     const body = bodyOf(flags);
-    await reach(context, flags, async (client) => {
+    await reach(context, { ...flags, makes: true }, async (client) => {
       const schedule = await client.schedules.create({ name: args.name, ...body, job: args.job });
       context.output.answer(schedule, (page) => page.line(`${schedule.name} runs next ${clockOf(schedule.nextRunAt)}`));
     });

@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
-import { hideSecret, modulePath } from "../../config/index.js";
+import { hideSecret, modulePath, showPath } from "../../config/index.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { workOptions } from "../enabled.js";
-import { jobsModule } from "../jobs-module.js";
-import { BadUsage } from "../failure.js";
+import { jobsModule, noModule } from "../jobs-module.js";
+import { Failure } from "../failure.js";
 import { openClient } from "../reach.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
@@ -30,14 +30,18 @@ export const WORK: {
 
 /** A client with the module's jobs, once its `setup` has run. */
 export async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
-  const { jobs, setup } = await jobsModule(context, given);
+  const { path, jobs, setup } = await jobsModule(context, given);
   const hf = await openClient(context, { jobs, logs: true });
   try {
     await setup?.(hf);
     return hf;
   } catch (error) {
     await hf.close();
-    throw error;
+    const why = error instanceof Error ? error.message || error.name : String(error);
+    throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${why}`, {
+      cause: error,
+      hint: "--verbose shows where it fails",
+    });
   }
 }
 
@@ -83,7 +87,7 @@ export const devCommand: Command = command({
     if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module);
     const { watchAndRun } = await import("../dev.js");
     const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
-    if (path === null) throw new BadUsage("no module of jobs is named", "holdfast dev jobs.ts");
+    if (path === null) throw noModule();
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
     return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
   },

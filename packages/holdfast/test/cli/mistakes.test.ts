@@ -1,0 +1,184 @@
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
+import { ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+import { bare, place, SLOW } from "./place.js";
+import { holdfastCommand } from "./scene.js";
+
+const server = postgresServer();
+const onFile = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
+
+/** Commands that look, or change what is there. */
+const LOOKS: readonly (readonly string[])[] = [
+  ["stats"],
+  ["jobs", "list"],
+  ["jobs", "retry-dead"],
+  ["schedules", "list"],
+  ["queues", "pause", "mail"],
+  ["workers"],
+  ["tokens", "list"],
+  ["audit"],
+];
+
+describe("a store that is not there", () => {
+  it("is not made by commands that only look: in the wrong folder they would find nothing", SLOW, async () => {
+    const { cwd } = bare(onFile);
+    for (const args of LOOKS) {
+      const { code, stdout, stderr } = await holdfastCommand(args, { cwd });
+      expect({ args, code, stdout, stderr }).toEqual({
+        args,
+        code: 1,
+        stdout: "",
+        stderr:
+          "error: there is no database holdfast.db\n" +
+          "hint: no store is configured, so it is the default; holdfast migrate makes it, as do dev, worker and enqueue\n",
+      });
+    }
+    expect(readdirSync(cwd).filter((name) => name.startsWith("holdfast.db"))).toEqual([]);
+  });
+
+  it("is made by the first enqueue, schedule or token", SLOW, async () => {
+    for (const args of [
+      ["enqueue", "mail"],
+      ["schedules", "create", "a", "mail", "--every", "1h"],
+      ["tokens", "create", "a", "--role", "admin"],
+    ]) {
+      const { cwd, run } = bare(onFile);
+      expect({ args, ...(await run(...args)) }).toMatchObject({ args, code: 0 });
+      expect(existsSync(join(cwd, "jobs.db"))).toBe(true);
+    }
+  });
+
+  it("a database of an older version is not migrated by a look", SLOW, async () => {
+    const schema = ownSchema(server);
+    const { run } = await place(() => `${server.url()}?schema=${schema}`);
+    await server.query(`DELETE FROM ${schema}.migrations WHERE version = 2`);
+    expect(await run("stats")).toEqual({
+      code: 1,
+      stdout: "",
+      stderr:
+        "error: the schema of the store is not this version's; pending: migration 2: functions for SQL\n" +
+        "hint: holdfast migrate brings it there\n",
+    });
+    const { rows } = await server.query(`SELECT max(version) AS version FROM ${schema}.migrations`);
+    expect(rows).toEqual([{ version: 1 }]);
+  });
+});
+
+describe("a store that cannot be used", () => {
+  it("is told in a sentence, with who named it and without its password", SLOW, async () => {
+    const { cwd } = bare(onFile);
+    writeFileSync(join(cwd, "holdfast.toml"), 'store = "postgres://ada:secret@127.0.0.1:1/jobs"\n');
+    for (const [args, env, error, hint] of [
+      [["stats"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "its address comes from holdfast.toml:1"],
+      [["doctor"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "its address comes from holdfast.toml:1"],
+      [
+        ["worker", "jobs.ts"],
+        { HOLDFAST_STORE: "sqlite:/dev/null/a" },
+        /the folder/,
+        "its address comes from HOLDFAST_STORE",
+      ],
+      [["stats", "--store", "mysql://ada:secret@h/x"], {}, /no store for "mysql:/, "its address comes from --store"],
+      [["enqueue", "a", "--store", "jobs.db"], {}, /no store for "jobs\.db"/, "its address comes from --store"],
+    ] as const) {
+      const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
+      expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
+      const lines = stderr.split("\n");
+      expect(lines).toHaveLength(3);
+      expect(lines[0]).toMatch(error);
+      expect(lines[1]).toBe(`hint: ${hint}`);
+      expect(stderr).not.toContain("secret");
+    }
+  });
+});
+
+/** A server that is none of ours. */
+async function stranger(listener: RequestListener): Promise<string> {
+  const listening = createServer(listener);
+  onTestFinished(() => void listening.close());
+  await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`;
+}
+
+describe("a server", () => {
+  it("that is not Holdfast's is told as that", SLOW, async () => {
+    for (const status of [200, 502]) {
+      const url = await stranger((_request, response) => {
+        response.writeHead(status, { "content-type": "text/html" }).end("<html>hello");
+      });
+      expect(await holdfastCommand(["stats", "--url", url])).toEqual({
+        code: 1,
+        stdout: "",
+        stderr:
+          `error: ${url} answered ${status}, and not as Holdfast does\n` +
+          "hint: is it the address of holdfast serve, or of your own server, and is there a proxy between?\n",
+      });
+    }
+  });
+
+  it("is reached by the address that serve tells, and says what is wrong with a token", SLOW, async () => {
+    const { start, hf, cwd } = await place(onFile);
+    const { token } = await hf.tokens.create({ name: "a", role: "viewer" });
+    const serving = start("serve", "--port", "0");
+    await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
+    const [url = ""] = /http:\S+/.exec(serving.stdout()) ?? [];
+    expect(url).toMatch(/\/api\/admin$/);
+    for (const given of [url, `${url}/`, url.replace("/api/admin", "")]) {
+      const { code } = await holdfastCommand(["stats", "--url", given], { cwd, env: { HOLDFAST_TOKEN: token } });
+      expect({ given, code }).toEqual({ given, code: 0 });
+    }
+    const hint = "hint: set HOLDFAST_TOKEN; holdfast tokens create makes one\n";
+    const wrong = await holdfastCommand(["stats", "--url", url, "--token", "nonsense"], { cwd });
+    expect(wrong).toMatchObject({ code: 1, stderr: `error: ${url} does not know this token, or no longer\n${hint}` });
+    const none = await holdfastCommand(["stats", "--url", url], { cwd });
+    expect(none).toMatchObject({ code: 1, stderr: `error: ${url} asks for a token\n${hint}` });
+  });
+});
+
+describe("what was typed", () => {
+  it("and is wrong is told with how it is used, in the words of the command", SLOW, async () => {
+    const { run } = await place(onFile);
+    for (const [args, code, error, hint] of [
+      [["jobs", "show", "x"], 2, /"x" is not a UUID/, "holdfast jobs show --help shows how it is used"],
+      [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "holdfast jobs list --help shows how it is used"],
+      [["schedules", "create", "a", "b"], 2, /either/, "holdfast schedules create --help shows how it is used"],
+      [
+        ["tokens", "revoke", "x", "--yes"],
+        2,
+        /holdfast tokens list shows/,
+        "holdfast tokens revoke --help shows how it is used",
+      ],
+      [["enqueue", "mail", "-"], 2, /the input is empty/, "leave it out for a job without input"],
+      [["process"], 2, /no module/, "give its path, such as jobs.ts; or once: holdfast config set jobs.module jobs.ts"],
+    ] as const) {
+      const ended = await run(...args);
+      expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({ args, code, stdout: "" });
+      const lines = ended.stderr.split("\n");
+      expect(lines[0]).toMatch(error);
+      expect(lines.slice(1)).toEqual([`hint: ${hint}`, ""]);
+    }
+    expect((await run("schedules", "show", "x")).stderr).toBe(
+      'error: no schedule "x"; holdfast schedules list shows what there is\n',
+    );
+  });
+
+  it("a module that is not there, needs what is not there, or fails in setup is named", SLOW, async () => {
+    const { cwd, run } = await place(onFile);
+    writeFileSync(join(cwd, "needs.ts"), 'import "nowhere-to-be-found";\n');
+    const job = 'import { job } from "holdfast";\nexport const a = job({ type: "a", run() {} });\n';
+    writeFileSync(join(cwd, "setup.ts"), `${job}export function setup() { throw new Error("no such table"); }\n`);
+    expect((await run("process", "gone.ts")).stderr).toBe(
+      `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}\n`,
+    );
+    expect((await run("process", "needs.ts")).stderr).toMatch(
+      /^error: needs\.ts cannot be loaded: Cannot find (?:module|package) 'nowhere-to-be-found'[^\n]{0,80}\nhint: --verbose/,
+    );
+    expect((await run("process", "setup.ts")).stderr).toBe(
+      "error: setup in setup.ts failed: no such table\nhint: --verbose shows where it fails\n",
+    );
+  });
+});
