@@ -121,7 +121,7 @@ export const auditCommand: Command = command({
       context.output.answer(page, (out) => {
         if (page.entries.length === 0) return out.line("There are no such entries.");
         out.table(
-          [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Jobs", align: "right" }],
+          [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Count", align: "right" }],
           page.entries.map((entry): Part[] => [
             clockOf(entry.at),
             whoOf(entry),
