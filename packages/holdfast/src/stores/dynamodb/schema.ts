@@ -97,7 +97,8 @@ export async function pendingMigrations(table: Table, { clearsAway }: { clearsAw
   const config = await table.get(CONFIG);
   refuseVersion(config, table);
   return [
-    ...(found.TableStatus === "ACTIVE" ? [] : [`${table.where} to be ready`]),
+    // One that is being changed can be used meanwhile.
+    ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to be ready`]),
     ...(config === null ? ["the item that all processes share"] : []),
     ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
     ...(clearsAway && !(await isClearedAway(table)) ? ["the time to live"] : []),
