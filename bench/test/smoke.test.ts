@@ -68,8 +68,8 @@ function withoutDynamo(): string | null {
 
 describe("npm run bench", () => {
   it.for([
-    ["sqlite", /^3\./, ROWS, 12, 1_000],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 16, 1_000],
+    ["sqlite", /^3\./, ROWS, 51, 1_000],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 55, 1_000],
     ["dynamodb", /^local \d/, CHARGED, 4, 100],
   ] as const)(
     "measures every case of %s and prints one JSON document",

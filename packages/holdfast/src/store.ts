@@ -71,11 +71,11 @@ export interface Store {
    */
   list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
-  cancel(ids: readonly string[], scope?: Scope): Promise<CancelAnswer[]>;
+  cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelAnswer[]>;
   /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
-  retry(ids: readonly string[], scope?: Scope): Promise<RetryAnswer[]>;
+  retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryAnswer[]>;
   /** Deletes jobs that are not leased, with everything that belongs to them, their unique key included. */
-  remove(ids: readonly string[], scope?: Scope): Promise<RemoveAnswer[]>;
+  remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveAnswer[]>;
 
   /** Lays down leases that ran out: back to waiting, due at once, or dead when attempts are used up. */
   expireStale(limit: number): Promise<LaidDown[]>;
@@ -162,6 +162,10 @@ export interface Capabilities {
 /** Limits a call to one user's jobs. */
 export interface Scope {
   user?: string | undefined;
+}
+/** Limits a change to jobs that are in one of these states at the moment of the change; others are as good as missing. */
+export interface ChangeScope extends Scope {
+  states?: readonly State[] | undefined;
 }
 
 export interface NewJob {

@@ -1,6 +1,6 @@
 import { readId } from "../id.js";
 import { refuseUnknown } from "../options.js";
-import type { CancelAnswer, JobFilter, JobPage, RemoveAnswer, RetryAnswer, Scope } from "../store.js";
+import type { CancelAnswer, ChangeScope, JobFilter, JobPage, RemoveAnswer, RetryAnswer, Scope } from "../store.js";
 import type { Core } from "./core.js";
 import { readFilter, type Filter } from "./filter.js";
 
@@ -22,7 +22,7 @@ const CHUNK = 200;
 interface Change<Answer> {
   /** The answers that say that a job has changed. */
   counted: readonly Answer[];
-  apply: (ids: readonly string[], scope: Scope) => Promise<Answer[]>;
+  apply: (ids: readonly string[], within: ChangeScope) => Promise<Answer[]>;
 }
 
 /** Changes of jobs on request: one by one, or many in chunks. */
@@ -34,9 +34,9 @@ export class Changes {
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
-    const apply = async (ids: readonly string[]): Promise<CancelAnswer[]> => {
+    const apply = async (ids: readonly string[], within: ChangeScope): Promise<CancelAnswer[]> => {
       const { store, events } = this.#open();
-      const answers = await store.cancel(ids, scope);
+      const answers = await store.cancel(ids, within);
       if (events.hears("cancelled")) {
         for (const [index, id] of ids.entries()) {
           if (answers[index] !== "cancelled") continue;
@@ -50,9 +50,9 @@ export class Changes {
   }
 
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
-    const apply = async (ids: readonly string[]): Promise<RetryAnswer[]> => {
+    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryAnswer[]> => {
       const { store, events } = this.#open();
-      const answers = await store.retry(ids, scope);
+      const answers = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
       return answers;
     };
@@ -60,9 +60,9 @@ export class Changes {
   }
 
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
-    const apply = async (ids: readonly string[]): Promise<RemoveAnswer[]> => {
+    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveAnswer[]> => {
       const { store, events } = this.#open();
-      const answers = await store.remove(ids, scope);
+      const answers = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
       return answers;
     };
@@ -87,9 +87,12 @@ export class Changes {
     }
     refuseUnknown(options, BULK_FIELDS, "a change of many");
     const progress = { looked: 0, changed: 0 };
-    for await (const ids of this.#matching(readFilter(target))) {
+    const filter = readFilter(target);
+    // Who deletes what is dead does not delete what was retried since it was listed.
+    const within = { ...scope, states: filter.states };
+    for await (const ids of this.#matching(filter)) {
       options.signal?.throwIfAborted();
-      const answers = await apply(ids, scope);
+      const answers = await apply(ids, within);
       progress.looked += ids.length;
       progress.changed += answers.filter((answer) => counted.includes(answer)).length;
       options.onProgress?.({ ...progress });

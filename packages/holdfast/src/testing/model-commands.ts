@@ -1,7 +1,7 @@
 import type * as fastCheck from "fast-check";
 import type { Arbitrary } from "fast-check";
 import { LIMITS } from "../defaults.js";
-import type { FinishedState } from "../state.js";
+import { STATE_NAMES, type FinishedState, type State } from "../state.js";
 import type { UniqueKey } from "../store.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 
@@ -23,7 +23,7 @@ export type Command =
   | { do: "start" | "note"; leases: LeasePick[] }
   | { do: "extend"; leases: LeasePick[]; leaseMs: number }
   | { do: "settle"; outcomes: OutcomeDraft[] }
-  | { do: "cancel" | "retry" | "remove"; jobs: JobPick[]; user: string | null }
+  | { do: "cancel" | "retry" | "remove"; jobs: JobPick[]; user: string | null; states: State[] | null }
   | { do: "expireStale" | "expireWaiting"; limit: number }
   | { do: "purge"; state: FinishedState; rule: { olderThanMs: number } | { keep: number }; limit: number }
   | { do: "pause" | "resume"; queue: string }
@@ -168,6 +168,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     do: fc.constantFrom("cancel", "cancel", "retry", "retry", "retry", "remove"),
     jobs: fc.array(jobPick, { minLength: 1, maxLength: 3 }),
     user: orNull(5, fc.constantFrom(...USERS)),
+    states: orNull(5, fc.subarray([...STATE_NAMES])),
   });
   add<CommandOf<"expireStale">>(3, {
     do: fc.constantFrom("expireStale", "expireWaiting"),

@@ -274,7 +274,7 @@ export class Comparison {
     const found = command.jobs.map(({ of, nth }) => pick(pools[of], nth));
     const ids = [...new Set(found.filter((id) => id !== undefined))];
     this.#touched.push(...ids);
-    const scope = command.user === null ? {} : { user: command.user };
+    const scope = { user: command.user ?? undefined, states: command.states ?? undefined };
     const answers: readonly string[] = await this.#store[command.do](ids, scope);
     const expected = ids.map((id) => this.#model[command.do](id, scope, now));
     same(answers, expected, `the answers of ${command.do}`);

@@ -22,7 +22,7 @@ import type {
   PurgeRequest,
   RemoveAnswer,
   RetryAnswer,
-  Scope,
+  ChangeScope,
   SettleAnswer,
   StartMark,
   UniqueKey,
@@ -182,7 +182,7 @@ export class StoreModel {
     Object.assign(job, { state, dueAt, runAt: dueAt, worker: null } satisfies Partial<ModelJob>);
   }
 
-  cancel(id: string, scope: Scope, now: number): CancelAnswer {
+  cancel(id: string, scope: ChangeScope, now: number): CancelAnswer {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isFinished(job.state)) return "finished";
@@ -192,7 +192,7 @@ export class StoreModel {
     return "cancelled";
   }
 
-  retry(id: string, scope: Scope, now: number): RetryAnswer {
+  retry(id: string, scope: ChangeScope, now: number): RetryAnswer {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (job.state === "failed") {
@@ -211,7 +211,7 @@ export class StoreModel {
     return "retried";
   }
 
-  remove(id: string, scope: Scope): RemoveAnswer {
+  remove(id: string, scope: ChangeScope): RemoveAnswer {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isLeased(job.state)) return "leased";
@@ -296,8 +296,9 @@ export class StoreModel {
     return job;
   }
 
-  #visible(id: string, scope: Scope): ModelJob | undefined {
+  #visible(id: string, { user, states }: ChangeScope): ModelJob | undefined {
     const job = this.jobs.get(id);
-    return scope.user === undefined || job?.user === scope.user ? job : undefined;
+    if (job === undefined || (user !== undefined && job.user !== user)) return undefined;
+    return states?.includes(job.state) === false ? undefined : job;
   }
 }

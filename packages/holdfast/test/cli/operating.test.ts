@@ -352,7 +352,7 @@ it("serve is for this machine alone while there is no token, and asks for one as
   );
   const open = start("serve", "--port", "0");
   await until("the server to listen", () => open.stdout().includes("http://"), 60_000);
-  expect(open.stderr()).toContain("No token is asked for, as there is none: only this machine is let in.");
+  expect(open.stderr()).toContain("No token is asked for, as there is none yet: only this machine is let in.");
   const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(open.stdout()) ?? [];
   const status = async (headers = {}): Promise<number> => (await fetch(`${url}/api/admin/jobs`, { headers })).status;
   expect(await status()).toBe(200);

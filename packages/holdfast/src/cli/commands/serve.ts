@@ -31,10 +31,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
   });
   const serving = await serve(api, { host, port: values["server.port"] });
-  if (!hasTokens)
-    context.output.note(
-      "No token is asked for, as there is none: only this machine is let in. Once there is one, it is.",
-    );
+  if (!hasTokens) context.output.note("No token is asked for, as there is none yet: only this machine is let in.");
   return {
     url: serving.url,
     async stop() {

@@ -1,5 +1,5 @@
 import { isFinished, isLeased, isWaiting } from "../../state.js";
-import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope, UniqueKey } from "../../store.js";
+import type { CancelAnswer, RemoveAnswer, RetryAnswer, ChangeScope, UniqueKey } from "../../store.js";
 import { numberOf } from "./attributes.js";
 import type { ConfigKeeper } from "./config.js";
 import type { Counts } from "./counts.js";
@@ -29,7 +29,7 @@ export class Changes {
     this.#parts = parts;
   }
 
-  cancel(ids: readonly string[], scope: Scope, now: number): Promise<CancelAnswer[]> {
+  cancel(ids: readonly string[], scope: ChangeScope, now: number): Promise<CancelAnswer[]> {
     return settled(
       ids.map((id) =>
         this.#change<CancelAnswer>(id, scope, now, async (job) => {
@@ -43,7 +43,7 @@ export class Changes {
   }
 
   /** One after the other: of several that want the same key, the first gets it. */
-  async retry(ids: readonly string[], scope: Scope, now: number): Promise<RetryAnswer[]> {
+  async retry(ids: readonly string[], scope: ChangeScope, now: number): Promise<RetryAnswer[]> {
     const answers: RetryAnswer[] = [];
     for (const id of ids) {
       answers.push(
@@ -107,7 +107,7 @@ export class Changes {
     return state.held ? "held" : state.writes(keyItemOf(job, unique, now));
   }
 
-  remove(ids: readonly string[], scope: Scope, now: number): Promise<RemoveAnswer[]> {
+  remove(ids: readonly string[], scope: ChangeScope, now: number): Promise<RemoveAnswer[]> {
     return settled(
       ids.map((id) =>
         this.#change<RemoveAnswer>(id, scope, now, async (job) => {
@@ -143,7 +143,7 @@ export class Changes {
   /** Null from `work`: the job has changed in between, and is looked at again. */
   async #change<Answer>(
     id: string,
-    { user }: Scope,
+    { user, states }: ChangeScope,
     now: number,
     work: (job: JobItem) => Promise<Answer | null> | Answer | null,
   ): Promise<Answer | "missing"> {
@@ -152,6 +152,7 @@ export class Changes {
       if (found === null || isGone(found, now)) return "missing";
       const job = readItem(found);
       if (user !== undefined && job.user !== user) return "missing";
+      if (states?.includes(job.state) === false) return "missing";
       const answer = await work(job);
       if (answer !== null) return answer;
     }

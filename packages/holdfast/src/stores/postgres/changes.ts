@@ -1,4 +1,4 @@
-import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope } from "../../store.js";
+import type { CancelAnswer, ChangeScope, RemoveAnswer, RetryAnswer } from "../../store.js";
 import { answersOf, BRIEFLY } from "./answers.js";
 import type { Runner } from "./db.js";
 import { movesFor } from "./moves.js";
@@ -6,9 +6,9 @@ import { COMMON } from "./schema.js";
 import { LEASED, NOW, WAITING, type Sql } from "./sql.js";
 
 export interface ChangeOperations {
-  cancel(runner: Runner, ids: readonly string[], scope: Scope, now: number | null): Promise<CancelAnswer[]>;
-  retry(runner: Runner, ids: readonly string[], scope: Scope, now: number | null): Promise<RetryAnswer[]>;
-  remove(runner: Runner, ids: readonly string[], scope: Scope): Promise<RemoveAnswer[]>;
+  cancel(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<CancelAnswer[]>;
+  retry(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<RetryAnswer[]>;
+  remove(runner: Runner, ids: readonly string[], scope: ChangeScope): Promise<RemoveAnswer[]>;
 }
 
 /**
@@ -18,9 +18,10 @@ export interface ChangeOperations {
 export function changeOperations(sql: Sql): ChangeOperations {
   const { s } = sql;
   const moves = movesFor(sql);
-  const mine = "($3::text IS NULL OR user_id::text = $3::text)";
+  const within = (user: string, states: string): string =>
+    `(${user}::text IS NULL OR user_id::text = ${user}::text) AND (${states}::text[] IS NULL OR state = ANY (${states}::text[]))`;
   const wanted = (table: string): string =>
-    `${s}.${table} WHERE (SELECT true FROM briefly) AND id = ANY ($2::uuid[]) AND ${mine}`;
+    `${s}.${table} WHERE (SELECT true FROM briefly) AND id = ANY ($2::uuid[]) AND ${within("$3", "$4")}`;
   const cancel = sql.statement(
     "cancel",
     `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
@@ -105,27 +106,27 @@ export function changeOperations(sql: Sql): ChangeOperations {
 
   const there = sql.statement(
     "there",
-    `SELECT id::text FROM ${s}.live WHERE id = ANY ($1::uuid[]) AND ($2::text IS NULL OR user_id::text = $2::text)
-     UNION ALL SELECT id::text FROM ${s}.archive WHERE id = ANY ($1::uuid[]) AND ($2::text IS NULL OR user_id::text = $2::text)`,
+    `SELECT id::text FROM ${s}.live WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}
+     UNION ALL SELECT id::text FROM ${s}.archive WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}`,
   );
 
   return {
-    cancel: (runner, ids, { user = null }, now) =>
+    cancel: (runner, ids, { user = null, states = null }, now) =>
       answersOf<CancelAnswer>(ids, {
-        ask: (open) => runner.run(cancel, [now, open, user]),
-        look: (open) => runner.run(there, [open, user]),
+        ask: (open) => runner.run(cancel, [now, open, user, states]),
+        look: (open) => runner.run(there, [open, user, states]),
       }),
-    retry: (runner, ids, { user = null }, now) =>
+    retry: (runner, ids, { user = null, states = null }, now) =>
       answersOf<RetryAnswer>(ids, {
-        ask: (open) => runner.run(hurry, [now, open, user]),
+        ask: (open) => runner.run(hurry, [now, open, user, states]),
         // One by one: of several that want the same key, one gets it.
-        askEach: (id) => runner.run(revive, [now, [id], user]),
-        look: (open) => runner.run(there, [open, user]),
+        askEach: (id) => runner.run(revive, [now, [id], user, states]),
+        look: (open) => runner.run(there, [open, user, states]),
       }),
-    remove: (runner, ids, { user = null }) =>
+    remove: (runner, ids, { user = null, states = null }) =>
       answersOf<RemoveAnswer>(ids, {
-        ask: (open) => runner.run(remove, [null, open, user]),
-        look: (open) => runner.run(there, [open, user]),
+        ask: (open) => runner.run(remove, [null, open, user, states]),
+        look: (open) => runner.run(there, [open, user, states]),
       }),
   };
 }

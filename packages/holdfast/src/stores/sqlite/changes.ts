@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, isWaiting, type State } from "../../state.js";
-import type { CancelAnswer, RemoveAnswer, RetryAnswer, Scope, UniqueKey } from "../../store.js";
+import type { CancelAnswer, RemoveAnswer, RetryAnswer, ChangeScope, UniqueKey } from "../../store.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
@@ -24,9 +24,9 @@ export interface JobRow {
 export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at";
 
 export interface ChangeOperations {
-  cancel(ids: readonly string[], scope: Scope, now: number): CancelAnswer[];
-  retry(ids: readonly string[], scope: Scope, now: number): RetryAnswer[];
-  remove(ids: readonly string[], scope: Scope): RemoveAnswer[];
+  cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelAnswer[];
+  retry(ids: readonly string[], scope: ChangeScope, now: number): RetryAnswer[];
+  remove(ids: readonly string[], scope: ChangeScope): RemoveAnswer[];
   /** Deletes one row and all that belongs to it. `freeKey` also frees keys that outlive their job. */
   deleteRow(row: JobRow, freeKey: boolean): void;
   /** The same by id; keys that outlive their job stay. */
@@ -56,9 +56,10 @@ export function changeOperations(
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
 
-  function find(id: string, scope: Scope): JobRow | undefined {
+  function find(id: string, { user, states }: ChangeScope): JobRow | undefined {
     const row = byId.get(id) as JobRow | undefined;
-    return row === undefined || (scope.user !== undefined && row.user !== scope.user) ? undefined : row;
+    if (row === undefined || (user !== undefined && row.user !== user)) return undefined;
+    return states?.includes(row.state) === false ? undefined : row;
   }
 
   /** A job that comes back to life takes its key again; where another job has it by now, it cannot. */
@@ -72,7 +73,7 @@ export function changeOperations(
     return true;
   }
 
-  function cancelOne(id: string, scope: Scope, now: number): CancelAnswer {
+  function cancelOne(id: string, scope: ChangeScope, now: number): CancelAnswer {
     const row = find(id, scope);
     if (row === undefined) return "missing";
     if (isFinished(row.state)) return "finished";
@@ -85,7 +86,7 @@ export function changeOperations(
     return "cancelled";
   }
 
-  function retryOne(id: string, scope: Scope, now: number): RetryAnswer {
+  function retryOne(id: string, scope: ChangeScope, now: number): RetryAnswer {
     const row = find(id, scope);
     if (row === undefined) return "missing";
     if (row.state === "failed") {

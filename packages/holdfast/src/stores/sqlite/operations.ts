@@ -26,9 +26,9 @@ export interface Operations {
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
-  cancel(now: number, ids: readonly string[], scope: S.Scope): S.CancelAnswer[];
-  retry(now: number, ids: readonly string[], scope: S.Scope): S.RetryAnswer[];
-  remove(now: number, ids: readonly string[], scope: S.Scope): S.RemoveAnswer[];
+  cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelAnswer[];
+  retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryAnswer[];
+  remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveAnswer[];
   expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
   expireWaiting(now: number, limit: number): S.LaidDown[];
   purge(now: number, request: S.PurgeRequest): number;

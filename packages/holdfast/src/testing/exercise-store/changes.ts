@@ -181,6 +181,20 @@ export function changeCases(test: DefineCase): void {
     );
   });
 
+  for (const change of ["cancel", "retry", "remove"] as const) {
+    test(`${change} of jobs in some states leaves alone what is in another`, async ({ store }) => {
+      for (const state of STATE_NAMES) {
+        const id = await jobIn(store, state);
+        const others = STATE_NAMES.filter((other) => other !== state);
+        assert.deepEqual(await store[change]([id], { states: others }), ["missing"], state);
+        assert.deepEqual(await store[change]([id], { states: [] }), ["missing"], state);
+        const record = await recordOf(store, id);
+        assert.deepEqual([record.state, record.cancelRequestedAt], [state, null]);
+        assert.notEqual((await store[change]([id], { states: [state] }))[0], "missing", state);
+      }
+    });
+  }
+
   test("A-06 another user's job is as good as missing", async ({ store }) => {
     const mine = { user: "me" };
     for (const state of ["pending", "failed", "dead"] as const) {
