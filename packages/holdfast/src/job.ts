@@ -49,6 +49,8 @@ export interface RunningJob {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
+  /** Grows with every claim of the job: what takes writes in order refuses by it a process that wakes up late. */
+  readonly fence: number;
   readonly tags: readonly string[];
   /** The schedule that made the job, and for which of its slots; null if none did. */
   readonly schedule: JobSlot | null;

@@ -53,8 +53,8 @@ export class Run implements RunContext<unknown> {
 
   get job(): RunningJob {
     if (this.#job === undefined) {
-      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, runAt, createdAt } =
-        this.lease.job;
+      const held = this.lease.job;
+      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, runAt, createdAt } = held;
       this.#job = {
         id,
         type,
@@ -63,6 +63,10 @@ export class Run implements RunContext<unknown> {
         user,
         attempt,
         maxAttempts,
+        // Another one where the lease was renewed by a claim.
+        get fence() {
+          return held.fence;
+        },
         tags,
         schedule: readSlot(schedule),
         runAt: new Date(runAt),

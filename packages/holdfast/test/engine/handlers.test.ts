@@ -172,6 +172,24 @@ describe("handlers", () => {
     expect(tokens.at(-1)).toBe(`1 ${other.id}`);
   });
 
+  it("the fence grows with every claim, so that what is outside can refuse an attempt that comes late", async () => {
+    const fences: number[] = [];
+    const write = job({
+      type: "write",
+      retry: { maxAttempts: 3, backoff: () => 0 },
+      run({ job: { fence } }) {
+        fences.push(fence);
+        throw new Error("refused");
+      },
+    });
+    const { hf } = await scene({ jobs: [write] });
+    const { id } = await hf.enqueue(write);
+    await hf.drain();
+    await hf.retry(id);
+    await hf.tick();
+    expect(fences).toEqual([1, 2, 3, 4]);
+  });
+
   it("C-09 the handler sees its job: type, queue, priority, user, attempt, tags and times", async () => {
     const seen: unknown[] = [];
     const look = job({ type: "look", run: ({ job: own, input }) => void seen.push({ ...own, input }) });
@@ -189,6 +207,7 @@ describe("handlers", () => {
         user: "ada",
         attempt: 1,
         maxAttempts: 4,
+        fence: 1,
         tags: ["x"],
         schedule: null,
         createdAt,
