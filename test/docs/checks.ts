@@ -125,10 +125,16 @@ export function isRelative({ target }: Link): boolean {
   return !/^[a-z][a-z+.-]*:/i.test(target);
 }
 
+/** The document that a link of another leads to. */
+export function linkedFrom(path: string, target: string): string {
+  const [file = ""] = target.split("#");
+  return file === "" ? path : posix.join(dirname(path), decodeURIComponent(file));
+}
+
 /** A relative link of the document `path` leads to a file that exists, and to one of its headings. */
 export function checkLink(path: string, { target }: Link): void {
-  const [file = "", anchor] = target.split("#");
-  const to = file === "" ? path : posix.join(dirname(path), decodeURIComponent(file));
+  const to = linkedFrom(path, target);
+  const anchor = target.split("#")[1];
   if (!existsSync(join(ROOT, to))) throw new Error(`there is no ${to}`);
   if (anchor === undefined) return;
   if (!to.endsWith(".md")) throw new Error(`${to} has no headings`);

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { checkBlock, checkLink, isRelative, titleOf } from "./checks.js";
+import { checkBlock, checkLink, isRelative, linkedFrom, titleOf } from "./checks.js";
 import { databases as makeDatabases } from "./databases.js";
 import { findDocuments, parseDocument } from "./documents.js";
 import { compile, type Programs } from "./programs.js";
@@ -39,6 +39,21 @@ it("SQL for PostgreSQL that names no table of ours is found", async () => {
   if (good === undefined || bad === undefined) throw new Error("there are no such blocks");
   await checkBlock(good, { programs, databases, next: undefined });
   await expect(checkBlock(bad, { programs, databases, next: undefined })).rejects.toThrow(/holdfast_jobs/);
+});
+
+it("C-21 the README leads to every guide and reference: the queue, its configuration, the command, the API", () => {
+  const byPath = new Map(documents.map((document) => [document.path, document]));
+  const reached = new Set<string>();
+  const walk = (path: string): void => {
+    const document = byPath.get(path);
+    if (document === undefined || reached.has(path)) return;
+    reached.add(path);
+    for (const { target } of document.links.filter(isRelative)) walk(linkedFrom(path, target));
+  };
+  walk("README.md");
+  const guides = [...byPath.keys()].filter((path) => /^docs\/(?:guides|reference)\//.test(path));
+  expect(guides.length).toBeGreaterThan(15);
+  expect(guides.filter((path) => !reached.has(path))).toEqual([]);
 });
 
 describe("every relative link", () => {

@@ -15,7 +15,7 @@ function namesIn(heading: string): string[] {
   ]);
 }
 
-describe("docs/reference/api.md names every export", () => {
+describe("C-21 docs/reference/api.md names every export", () => {
   const prose = reference.prose.join("\n");
   for (const [entry, file] of Object.entries({
     holdfast: "index.d.ts",

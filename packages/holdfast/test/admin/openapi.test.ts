@@ -29,7 +29,7 @@ it("the OpenAPI document describes every route, and all that it refers to is the
   }
 });
 
-it("docs/reference/http-api.md is what node scripts/http-reference.mjs writes", () => {
+it("C-21 docs/reference/http-api.md is what node scripts/http-reference.mjs writes", () => {
   const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/http-api.md"), "utf8");
   const plain = (text: string): string => text.replaceAll(/ +/g, " ").replaceAll(/-{3,}/g, "---");
   expect(plain(page)).toBe(plain(referenceText()));

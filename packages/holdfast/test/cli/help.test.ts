@@ -30,7 +30,7 @@ describe("the help of every command", () => {
     });
   }
 
-  it("is the reference, to the letter; node scripts/cli-reference.mjs writes it", () => {
+  it("C-21 is the reference, to the letter; node scripts/cli-reference.mjs writes it", () => {
     const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/cli.md"), "utf8");
     expect(page).toBe(referenceText(root));
   });
