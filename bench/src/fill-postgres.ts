@@ -80,7 +80,8 @@ async function fillListed(client: pg.Client, { count }: Filling): Promise<void> 
   const values =
     "id, i, type, queue, 0, state, user_id, '{}', 2, 1, 4, 0, 0, 1, created_at, created_at, created_at, ARRAY[tag], schedule, i";
   await client.query(`
-    INSERT INTO holdfast.live (${columns}, due_at) SELECT ${values}, due_at FROM listed WHERE due_at IS NOT NULL;
+    INSERT INTO holdfast.live (${columns}, due_at, error_at)
+    SELECT ${values}, due_at, CASE WHEN state = 'failed' THEN created_at END FROM listed WHERE due_at IS NOT NULL;
     INSERT INTO holdfast.archive (${columns}, finished_at) SELECT ${values}, created_at FROM listed WHERE due_at IS NULL;
     INSERT INTO holdfast.tags (tag, seq, job) SELECT tag, i, id FROM listed;
     INSERT INTO holdfast.lanes (queue, priority, used_at) SELECT DISTINCT queue, 0, ${Date.now()} FROM listed;

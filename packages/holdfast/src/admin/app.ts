@@ -18,6 +18,7 @@ import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { Sessions } from "./sessions.js";
 
@@ -144,11 +145,10 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 
   async function summary(request: Request): Promise<Response> {
     await door.permitted(request, { role: "viewer" });
-    const failed = { state: ["failed", "dead"], limit: FAILURES, payloads: false } as const;
-    const [stats, failures] = await Promise.all([hf.stats(), hf.list(failed)]);
+    const [stats, failures] = await Promise.all([hf.stats(), latestFailures(hf, FAILURES)]);
     const answer: SummaryAnswer = {
       stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
-      recentFailures: failures.jobs.map(jobSummary),
+      recentFailures: failures.map(jobSummary),
     };
     return answered(answer, 200);
   }

@@ -9,9 +9,10 @@ import type { Restorer } from "../restore.js";
 import type { State } from "../state.js";
 import { jobDetail, jobSummary, scheduleAnswer, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
-import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
+import type { Calls, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
 import type { NewOperation, Operations } from "./operations.js";
+import { filledPage, passOver } from "./pages.js";
 import type { RouteName } from "./routes.js";
 import { PAGE } from "./shapes.js";
 
@@ -50,9 +51,9 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
     throw new ApiError(403, "OTHER_USER", `this token sees only the jobs of ${identity.user}`);
   }
-  const from = offset === 0 ? cursor : await passOver(context, conditions, offset);
+  const from = offset === 0 ? cursor : await passOver(jobsOf(context), conditions, offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
-  const page = await filledPage(context, conditions, limit, from);
+  const page = await filledPage(jobsOf(context), conditions, limit, from);
   const jobs = page.jobs.map(jobSummary);
   return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
 }
@@ -69,47 +70,6 @@ function forUser(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
-interface Page {
-  jobs: Job[];
-  cursor: string | null;
-}
-
-/** Where few match among very many the store gives short pages: a page is filled from several, as far as a moment allows. */
-async function filledPage(
-  context: CallContext,
-  conditions: JobConditions,
-  limit: number,
-  from: string | null,
-): Promise<Page> {
-  const until = performance.now() + FILLING_MS;
-  const filled: Page = { jobs: [], cursor: from };
-  do {
-    const rest = { limit: limit - filled.jobs.length, cursor: filled.cursor, payloads: false };
-    const page: Page = await jobsOf(context).list({ ...conditions, ...rest });
-    filled.jobs.push(...page.jobs);
-    filled.cursor = page.cursor;
-  } while (filled.cursor !== null && filled.jobs.length < limit && performance.now() < until);
-  return filled;
-}
-
-/** Where the page after so many jobs begins; null: there is none. */
-async function passOver(context: CallContext, conditions: JobConditions, offset: number): Promise<string | null> {
-  const until = performance.now() + PASSING_MS;
-  let cursor: string | null = null;
-  for (let left = offset; left > 0;) {
-    if (performance.now() > until) {
-      throw new ApiError(400, "OFFSET_TOO_FAR", `${offset} such jobs take too long to pass over; go on by cursor`);
-    }
-    const page: Page = await filledPage(context, conditions, Math.min(left, LONGEST_PAGE), cursor);
-    ({ cursor } = page);
-    if (cursor === null) return null;
-    left -= page.jobs.length;
-  }
-  return cursor;
-}
-const FILLING_MS = 50;
-const PASSING_MS = 2_000;
-const LONGEST_PAGE = 1_000;
 // Jobs that are changed between two looks at whether to go on.
 const CHUNK = 100;
 

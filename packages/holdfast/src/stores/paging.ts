@@ -35,6 +35,8 @@ export type Source =
   | { by: "kinds"; kinds: readonly Kind[] }
   /** Live jobs, in order. */
   | { by: "live" }
+  /** Live jobs that have failed before, in order, perhaps with some that are at it again. */
+  | { by: "failed" }
   /** Live jobs of some queues (null: of all), in no order: read whole, or as many as the newest `first` without a look at them. */
   | { by: "queues"; queues: readonly string[] | null; first: number | null }
   | { by: "seqs"; seqs: readonly number[] };
@@ -210,7 +212,16 @@ function* partsByKind(filter: JobFilter, stretch: Stretch, wanted: number, bound
       parts.push({ source, filter: ofThese, bounded: !hasMore || (yield* isShort(source, stretch, bounds)) });
     }
   }
-  const liveOne = live.length === 0 ? null : yield* livePart({ ...filter, states: live }, wanted, bounds);
+  // Those that failed are asked for most, and may wait behind any number of others. Where all that wait are asked for, they
+  // are among them.
+  const byThemselves = live.includes("failed") && !live.includes("pending");
+  if (byThemselves) {
+    const source: Source = { by: "failed" };
+    const bounded = yield* isShort(source, stretch, bounds);
+    parts.push({ source, filter: { ...filter, states: ["failed"] }, bounded });
+  }
+  const rest = byThemselves ? live.filter((state) => state !== "failed") : live;
+  const liveOne = rest.length === 0 ? null : yield* livePart({ ...filter, states: rest }, wanted, bounds);
   return liveOne === null ? parts : [...parts, liveOne];
 }
 
@@ -268,6 +279,9 @@ export interface Block {
   may: boolean;
 }
 export const BLOCK = 8_192;
+/** So many types of a block are told by name. Any further ones are told together, as `ANY_TYPE`. */
+export const MOST_TYPES = 64;
+export const ANY_TYPE = "";
 const MOST_STRETCHES = 100;
 
 /**

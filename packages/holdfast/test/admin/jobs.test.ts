@@ -1,4 +1,5 @@
 import { adminClient, AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
+import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { Holdfast } from "#src/engine/holdfast.js";
 import { SHAPES } from "#src/admin/shapes.js";
@@ -132,6 +133,26 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const summary = await client.summary();
     expect(summary.stats).toMatchObject({ pending: 2, dead: 1 });
     expect(summary.recentFailures).toMatchObject([{ state: "dead", error: { message: "no such address" } }]);
+  });
+
+  it("E-11 tells the latest failures behind a backlog, whether they wait for another attempt or were given up", async () => {
+    const flaky = job({
+      type: "flaky",
+      retry: { maxAttempts: 2, backoff: () => 900_000 },
+      run: () => Promise.reject(new Error("not yet")),
+    });
+    const { hf, as } = await adminScene(store(), {}, { jobs: [mail, never, flaky] });
+    await hf.enqueue(mail, { to: "nobody" });
+    await hf.enqueue(flaky);
+    await hf.drain();
+    await hf.enqueueMany(
+      never,
+      Array.from({ length: 20_000 }, () => ({})),
+      { delay: "5m" },
+    );
+    const summary = await (await as("viewer")).summary();
+    expect(summary.stats).toMatchObject({ pending: 20_000, dead: 1, failed: 1 });
+    expect(summary.recentFailures.map(({ state }) => state).toSorted()).toEqual(["dead", "failed"]);
   });
 
   it("B-10 adds jobs by the name of their type, and checks the input where the type is known", async () => {

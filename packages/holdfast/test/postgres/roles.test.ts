@@ -165,6 +165,22 @@ describe("the audit log and the tokens", () => {
 });
 
 describe("a login with the role enqueue", () => {
+  it("can have nobody who lists or maintains go through numbers that no job has", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    const id = await add(scene.store, { type: "here" });
+    await web.sql(
+      `INSERT INTO $s.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
+       VALUES (0, 'q', 't', 'pending', 0, false, 0, 9000000000000000000)`,
+    );
+    const page = { limit: 10, cursor: null };
+    expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
+    await scene.store.upkeep();
+    const { rows } = await server.query(`SELECT count(*)::integer AS n FROM ${scene.schema}.ages`);
+    expect((rows[0] as { n: number }).n).toBeLessThanOrEqual(2);
+    expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
+  });
+
   it("A-01 adds jobs in every way there is, for any user", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");

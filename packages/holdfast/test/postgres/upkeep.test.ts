@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
 import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -18,6 +19,20 @@ describe("upkeep", () => {
     expect((await store.stats()).counts).toEqual([
       { queue: "default", type: "mail", state: "completed", count: 120_000 },
     ]);
+  });
+
+  it("where nobody maintains, readers have the changes folded behind their own answer", async () => {
+    const { store, sql } = await openScene(server);
+    const left = async (): Promise<number> =>
+      (await sql<{ n: number }>("SELECT count(*)::integer AS n FROM $s.deltas"))[0]?.n ?? 0;
+    const add = `INSERT INTO $s.deltas (at, queue, type, state, n, ended)
+      SELECT 1, 'default', 'mail', 'completed', 1, true FROM generate_series(1, 120000)`;
+    await sql(add);
+    // More than one statement folds: each further reader has some more folded.
+    await until("all to be folded", async () => {
+      expect((await store.stats()).counts[0]?.count).toBe(120_000);
+      return (await left()) === 0;
+    });
   });
 
   it.each([

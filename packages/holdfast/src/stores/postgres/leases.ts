@@ -109,7 +109,8 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      ), kept AS (
        UPDATE ${s}.live g SET state = o.goal, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
-         updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code}, error_at = ${error.error_at}
+         updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code},
+         error_at = CASE WHEN o.goal = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error.error_at} END
        FROM o WHERE g.ctid = ANY (ARRAY(SELECT place FROM target)) AND o.id = g.id
        RETURNING g.id, g.queue, g.type, g.state
      ), history AS (${history("kept")}), counted AS (

@@ -5,6 +5,7 @@ import {
   END,
   findPage,
   stretchesFrom,
+  ANY_TYPE,
   BLOCK,
   type Bounds,
   type Found,
@@ -44,12 +45,13 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       ) SELECT state, queue FROM known LIMIT $1::bigint) k LIMIT $1::bigint`;
   const kindsOfAll = sql.statement("kinds", kindsOf(`(${knownTypes(sql)}) AS y`));
   const kindsOfSome = sql.statement("kinds_of_types", kindsOf("unnest($2::text[]) AS y (type)"));
-  // What is not folded yet counts as well. A job of each block has its type and time told there.
+  // What is not folded yet counts as well. A job of each block has its type and time told there. No further than jobs go: who
+  // may only enqueue writes these rows too, and could write any numbers.
   const blocks = sql.statement(
     "blocks",
-    `SELECT block::float8, bool_or(($1::text[] IS NULL OR type = ANY ($1::text[])) AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
+    `SELECT block::float8, bool_or(($1::text[] IS NULL OR type = ANY ($1::text[]) OR type = '${ANY_TYPE}') AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
        SELECT block, type, oldest, newest FROM ${s}.ages
-       UNION ALL SELECT generate_series(first_seq / ${BLOCK}, last_seq / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
+       UNION ALL SELECT generate_series(greatest(first_seq, $4::bigint) / ${BLOCK}, least(last_seq, $5::bigint) / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
        FROM ${s}.deltas WHERE first_seq IS NOT NULL) b GROUP BY block`,
   );
   const ends = sql.statement(
@@ -85,7 +87,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
     async stretches({ types = null, createdAfter = -END, createdBefore = END }) {
       const [[first, last] = []] = await runner.run(ends, []);
       if (typeof first !== "number" || typeof last !== "number") return [];
-      const told = await runner.run(blocks, [types, createdAfter, createdBefore]);
+      const told = await runner.run(blocks, [types, createdAfter, createdBefore, first, last]);
       const known = told.map(([block, may]) => ({ block: block as number, may: may as boolean }));
       return stretchesFrom(known, first, last);
     },
@@ -167,6 +169,8 @@ function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unk
       return both(OF_ALL);
     case "live":
       return [walk("live", OF_ALL)];
+    case "failed":
+      return [walk("live", OF_SOME, "j.error_at IS NOT NULL")];
     case "user":
       return both(OF_SOME, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
     case "schedule":

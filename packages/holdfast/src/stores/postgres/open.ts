@@ -30,6 +30,7 @@ import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./types-index.js";
 import { refuseUnfit } from "./unfit.js";
 import { upkeepOperations } from "./upkeep.js";
+import { Folding } from "./folding.js";
 import { readUsers, type UsersOptions } from "./users.js";
 
 export interface PostgresOptions {
@@ -163,6 +164,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const audit = auditOperations(sql);
   const tokens = tokenOperations(sql);
   const lanes = laneKeeper(sql, db);
+  const folding = new Folding(() => upkeep.fold(db, time()));
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const listeners = new Set<(hint: Hint) => void>();
   const tell = (hints: readonly Hint[]): void => {
@@ -205,7 +207,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     listeners.clear();
     await listener.stop();
     await notifier.stop();
-    await Promise.allSettled([...pending, typesIndex.stop()]);
+    await Promise.allSettled([...pending, typesIndex.stop(), folding.stop()]);
     await db.end();
   }
 
@@ -341,7 +343,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
           throw new InvalidOption("cursor", "is not a cursor that list gave");
         }
-        return db.snapshot((runner) => queries.list(runner, filter, page, time()));
+        const found = await db.snapshot((runner) => queries.list(runner, filter, page, time()));
+        folding.soon();
+        return found;
       }),
     cancel: (ids, scope) =>
       under(async () => {
@@ -376,7 +380,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     upkeep: () => under(() => upkeep.tidy(db, time())),
     turn: (name, everyMs) => under(() => upkeep.turn(db, name, everyMs, time())),
 
-    stats: () => under(() => queries.stats(db, time())),
+    stats: () =>
+      under(async () => {
+        const stats = await queries.stats(db, time());
+        folding.soon();
+        return stats;
+      }),
     pause: (queue) => under(() => queries.setPaused(db, queue, true, time())),
     resume: (queue) =>
       under(async () => {

@@ -172,7 +172,9 @@ CREATE TABLE ${s}.live (${common(settings)},
   prev_due_at bigint,
   -- Every claim writes each index entry once more: there is room for it beside the first.
   PRIMARY KEY (id) WITH (fillfactor = 50),
-  CHECK (state IN (${LIVE}))
+  CHECK (state IN (${LIVE})),
+  -- The index of those that have failed goes by it.
+  CHECK (state <> 'failed' OR error_at IS NOT NULL)
 ) WITH (
   fillfactor = 80,
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
@@ -184,6 +186,8 @@ CREATE INDEX live_due ON ${s}.live (queue, priority, due_at, seq);
 CREATE INDEX live_seq ON ${s}.live (seq) WITH (fillfactor = 50);
 -- Indexes that lists of some jobs need have an order of their own: see listing.ts.
 CREATE INDEX live_user ON ${s}.live (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
+-- Those that have failed. Not by their state: what changes with a column of an index costs all indexes.
+CREATE INDEX live_failed ON ${s}.live (seq DESC NULLS LAST) WHERE error_at IS NOT NULL;
 CREATE INDEX live_expiry ON ${s}.live (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX live_schedule ON ${s}.live (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
 

@@ -1,6 +1,6 @@
 import { EXPIRED_ERROR, type State } from "../../state.js";
 import type { LaidDown, PurgeRequest } from "../../store.js";
-import { BLOCK } from "../paging.js";
+import { ANY_TYPE, BLOCK, MOST_TYPES } from "../paging.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
 import { NOW, WAITING, type Sql } from "./sql.js";
@@ -12,6 +12,8 @@ export interface UpkeepOperations {
   purge(runner: Runner, request: PurgeRequest, now: number | null): Promise<number>;
   turn(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
   tidy(runner: Runner, now: number | null): Promise<void>;
+  /** Folds some of the changes into the counters. Answers whether there are more. */
+  fold(runner: Runner, now: number | null): Promise<boolean>;
 }
 
 // Counts are folded once they no longer tell what ended in the last minute.
@@ -74,10 +76,21 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
        ORDER BY queue, type, state
        ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n
+     ), ends AS MATERIALIZED (
+       SELECT least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive)) AS first,
+         greatest((SELECT max(seq) FROM ${s}.live), (SELECT max(seq) FROM ${s}.archive), -1) AS last
+     ), told AS (
+       SELECT b.block, o.type, min(coalesce(o.oldest, o.at)) AS oldest, max(coalesce(o.newest, o.at)) AS newest
+       FROM old o, ends e, generate_series(greatest(o.first_seq, e.first) / ${BLOCK}, least(o.last_seq, e.last) / ${BLOCK}) AS b (block)
+       GROUP BY b.block, o.type
+     ), named AS (
+       SELECT n.block, n.oldest, n.newest, CASE WHEN EXISTS (SELECT 1 FROM ${s}.ages a WHERE a.block = n.block AND a.type = n.type)
+         OR (SELECT count(*) FROM ${s}.ages a WHERE a.block = n.block) + row_number() OVER (PARTITION BY n.block ORDER BY n.type) <= ${MOST_TYPES}
+         THEN n.type ELSE '${ANY_TYPE}' END AS type
+       FROM told n
      ), aged AS (
        INSERT INTO ${s}.ages (block, type, oldest, newest)
-       SELECT b.block, o.type, min(coalesce(o.oldest, o.at)), max(coalesce(o.newest, o.at))
-       FROM old o, generate_series(o.first_seq / ${BLOCK}, o.last_seq / ${BLOCK}) AS b (block) GROUP BY b.block, o.type ORDER BY b.block, o.type
+       SELECT block, type, min(oldest), max(newest) FROM named GROUP BY block, type ORDER BY block, type
        ON CONFLICT (block, type) DO UPDATE SET oldest = least(ages.oldest, excluded.oldest), newest = greatest(ages.newest, excluded.newest)
      )
      SELECT count(*)::float8 FROM old`,
@@ -119,6 +132,10 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
       return (row?.[0] as number | undefined) ?? 0;
     },
     turn: async (runner, name, everyMs, now) => (await runner.run(turn, [now, name, Math.round(everyMs)])).length > 0,
+    async fold(runner, now) {
+      const [row] = await runner.run(fold, [now]);
+      return (row?.[0] as number) >= FOLDED_AT_ONCE;
+    },
     async tidy(runner, now) {
       const deadline = performance.now() + TIDY_MS;
       let left = [

@@ -103,6 +103,7 @@ export function changeOperations(
 
   function deleteRow(row: JobRow, freeKey: boolean): void {
     deleteSeq.run(row.seq);
+    counts.numbers.deleted(row.seq);
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);

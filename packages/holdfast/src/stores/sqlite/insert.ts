@@ -14,9 +14,9 @@ export function insertOperation(
   lanes: Lanes,
 ): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
   const insertRow = db.prepare(
-    `INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
+    `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
        fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
-     VALUES (?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (id) DO NOTHING`,
   );
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
@@ -43,13 +43,23 @@ export function insertOperation(
       if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
     const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
-    const added = insertRow.run(job.id, ...asked(job, now), now, now, key, scope, tagText(job.tags));
+    const added = insertRow.run(
+      counts.numbers.next(),
+      job.id,
+      ...asked(job, now),
+      now,
+      now,
+      key,
+      scope,
+      tagText(job.tags),
+    );
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
+    counts.numbers.taken();
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
     counts.move(job.queue, job.type, null, "pending");
-    counts.created(job.type, Number(added.lastInsertRowid), now);
+    counts.ages.created(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
 
@@ -81,7 +91,7 @@ export function insertOperation(
     keys.take(unique.key, holderId, hold(unique, row.fence, now));
     counts.move(row.queue, row.type, row.state, null);
     counts.move(job.queue, job.type, null, "pending");
-    counts.created(job.type, row.seq, row.created_at);
+    counts.ages.created(job.type, row.seq, row.created_at);
     return true;
   }
 

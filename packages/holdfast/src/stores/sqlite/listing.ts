@@ -2,6 +2,7 @@ import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../state.js";
 import type { JobFilter } from "../../store.js";
 import {
+  ANY_TYPE,
   answered,
   findPage,
   END,
@@ -57,7 +58,7 @@ export function pageFinder(
   const otherState = kindAfter("type = ? AND state > ?");
   const otherType = kindAfter("type > ?");
   const blocks = db.prepare(
-    `SELECT block, max((@types IS NULL OR type IN (SELECT value FROM json_each(@types)))
+    `SELECT block, max((@types IS NULL OR type = '${ANY_TYPE}' OR type IN (SELECT value FROM json_each(@types)))
        AND newest >= @after AND oldest < @before) AS may FROM holdfast_ages GROUP BY block`,
   );
   const ends = db.prepare(
@@ -187,6 +188,8 @@ function walksOf(source: Source, { from, below }: Stretch): Walk[] {
       return [walk("holdfast_jobs j NOT INDEXED", [], [])];
     case "live":
       return [walk("holdfast_jobs j NOT INDEXED", [], [])];
+    case "failed":
+      return [walk("holdfast_jobs j INDEXED BY holdfast_jobs_failed", ["j.state = 'failed'"], [])];
     case "user":
       return [walk("holdfast_jobs j INDEXED BY holdfast_jobs_user", ["j.user = ?"], [source.user])];
     case "schedule":

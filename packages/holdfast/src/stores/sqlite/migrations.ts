@@ -99,11 +99,17 @@ DROP INDEX holdfast_jobs_finished_type;
 -- With due_at, always NULL here, or SQLite would look at each job to see that.
 CREATE INDEX holdfast_jobs_finished_type ON holdfast_jobs (type, state, queue, due_at) WHERE due_at IS NULL;
 
+CREATE INDEX holdfast_jobs_failed ON holdfast_jobs (state) WHERE state = 'failed';
+
 -- The types of the jobs in each block of numbers, and bounds of when they were created; see paging.ts.
 CREATE TABLE holdfast_ages (
   block INTEGER NOT NULL, type TEXT NOT NULL, oldest INTEGER NOT NULL, newest INTEGER NOT NULL, PRIMARY KEY (block, type)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_ages SELECT seq / ${BLOCK}, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2;
+
+-- The highest number that a job ever had, where that job is gone.
+CREATE TABLE holdfast_numbers (highest INTEGER NOT NULL) STRICT;
+INSERT INTO holdfast_numbers VALUES (0);
 
 CREATE TABLE holdfast_schedules (
   name TEXT PRIMARY KEY,

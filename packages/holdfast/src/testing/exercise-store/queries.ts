@@ -107,6 +107,34 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(ids(await list(store, between)), [made[1]]);
   });
 
+  test("a job that is added while others are removed page by page is none of theirs", async ({ store, clock }) => {
+    for (let count = 0; count < 6; count++) {
+      await add(store);
+      await clock.advance(1);
+    }
+    const first = await store.list({}, { limit: 3, cursor: null });
+    await store.remove(ids(first.jobs));
+    const added = await add(store);
+    const second = await store.list({}, { limit: 10, cursor: first.cursor });
+    assert.equal(second.jobs.length, 3);
+    assert.ok(!ids(second.jobs).includes(added), "the new one is not behind the cursor");
+    await store.remove([...ids(second.jobs), added]);
+    const last = await add(store);
+    assert.deepEqual(ids((await store.list({}, { limit: 10, cursor: null })).jobs), [last]);
+    assert.deepEqual(ids((await store.list({}, { limit: 10, cursor: first.cursor })).jobs), []);
+  });
+
+  test("each of many types is found by its name, beside the others", async ({ store }) => {
+    const types = Array.from({ length: 100 }, (_, nth) => `t${nth}`);
+    const jobs = types.map((type) => newJob({ type }));
+    await addAll(store, jobs);
+    await store.upkeep();
+    for (const { id, type } of jobs) {
+      const page = await store.list({ types: [type] }, { limit: 5, cursor: null });
+      assert.deepEqual(ids(page.jobs), [id], type);
+    }
+  });
+
   test("paging goes through all jobs, newest first, without gaps or doubles", async ({ store, clock }) => {
     const made: string[] = [];
     // Several to a millisecond: the cursor must tell them apart.

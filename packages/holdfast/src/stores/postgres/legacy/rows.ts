@@ -65,7 +65,8 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
     started_at: `o."startedAt"`,
     tags: "o.tags",
     error: "o.error",
-    error_at: "CASE WHEN o.error IS NOT NULL THEN o.finished_at END",
+    error_at:
+      "CASE WHEN o.error IS NOT NULL OR o.state = 'failed' THEN coalesce(o.finished_at, o.updated_at, o.created_at) END",
   };
   return `INSERT INTO ${STAGED} (${COMMON.join(", ")}, output, finished_at, due_at)
     SELECT ${COMMON.map((column) => values[column] ?? "NULL").join(", ")},
