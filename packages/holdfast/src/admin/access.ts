@@ -2,6 +2,7 @@ import { Holdfast } from "../engine/holdfast.js";
 import type { TokenIdentity } from "../engine/tokens.js";
 import { ApiError } from "./api-error.js";
 import type { Identity } from "./identity.js";
+import { isFromHere } from "./loopback.js";
 import { cookieIn, type Sessions } from "./sessions.js";
 
 /** Who sent a request, with which token, and until when that holds, where it ends. */
@@ -59,8 +60,15 @@ function crossSite(): ApiError {
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"] as const;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
 
-/** Where no token is asked for, a name that was made to point here must not let a page in. */
-export function refuseOtherHosts(request: Request): void {
+/**
+ * Where no token is asked for, only this machine is let in. Whoever connects from another one can write any name into `Host`; and a
+ * page that is open on this one reaches us by a name that was made to point here. `peer`: the other end of the connection; null: nobody
+ * knows.
+ */
+export function refuseOthers(request: Request, peer: string | null): void {
+  if (peer !== null && !isFromHere(peer)) {
+    throw new ApiError(403, "OTHER_MACHINE", "without tokens this server answers this machine only");
+  }
   const proxied = FORWARDED.find((name) => request.headers.has(name));
   if (proxied !== undefined) {
     throw new ApiError(403, "PROXIED", `without tokens this server answers nobody by way of a proxy (${proxied})`);

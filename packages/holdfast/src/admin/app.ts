@@ -25,8 +25,8 @@ import { Sessions } from "./sessions.js";
 export interface AdminOptions {
   /**
    * Who may call. `tokens` (default): who has a token, see `hf.tokens`. A function: whom it names, for an application that knows
-   * its users itself; null turns a request away. `open`: anybody who reaches it as localhost, for development; and as soon as there
-   * is a token, who has one.
+   * its users itself; null turns a request away. `open`: whoever is on this machine and reaches it as localhost, for
+   * development; and as soon as there is a token, who has one.
    */
   auth?: Auth;
   /** Signs the cookies of sessions. Left out: they end with the process, and hold on one server only. */
@@ -111,13 +111,13 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       begun.then(() => hf.audit.record(endOf(answer, caller, target as object))).catch(onError),
   });
 
-  async function call<Name extends RouteName>(name: Name, { req, env }: Context): Promise<Response> {
+  async function call<Name extends RouteName>(name: Name, { req }: Context): Promise<Response> {
     const { raw: request } = req;
     const path = req.param() as Record<string, string>;
     if (name === "session.start") {
       refuseOtherSites(request);
       const { token } = await readInput("session.start", request, path);
-      const { caller, cookies } = await door.startSession(request, env, token);
+      const { caller, cookies } = await door.startSession(request, token);
       return answered(sessionAnswer(caller), 200, setting(cookies));
     }
     if (name === "session.end") {
@@ -206,7 +206,10 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   app.notFound(({ req }) => guarded(() => noRoute(req.method, req.path)));
 
   return {
-    fetch: async (request, env) => app.fetch(request, env),
+    async fetch(request, env) {
+      door.arrived(request, env);
+      return app.fetch(request, env);
+    },
     openApi: () => document,
     async close() {
       feed.close();

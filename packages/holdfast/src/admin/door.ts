@@ -1,5 +1,5 @@
 import { Holdfast } from "../engine/holdfast.js";
-import { callerBy, callerOf, refuseOtherHosts, refuseOtherSites, type Caller } from "./access.js";
+import { callerBy, callerOf, refuseOthers, refuseOtherSites, type Caller } from "./access.js";
 import { ApiError } from "./api-error.js";
 import type { Attempts } from "./attempts.js";
 import { mayCall, readIdentity, type Identity } from "./identity.js";
@@ -29,6 +29,7 @@ export class Door {
   readonly #hf: Holdfast;
   readonly #options: DoorOptions;
   readonly #known: () => ReturnType<Holdfast["tokens"]["known"]>;
+  readonly #envs = new WeakMap<Request, unknown>();
   #isOpen: boolean;
 
   constructor(hf: Holdfast, options: DoorOptions) {
@@ -36,6 +37,11 @@ export class Door {
     this.#options = options;
     this.#isOpen = options.auth === "open";
     this.#known = remembered(() => hf.tokens.known(), KNOWN_MS);
+  }
+
+  /** Keeps what the server says of a request's connection. Every request comes by here, so that no route can forget it. */
+  arrived(request: Request, env: unknown): void {
+    this.#envs.set(request, env);
   }
 
   /** Whoever calls, if they may. */
@@ -52,12 +58,12 @@ export class Door {
   }
 
   /** Exchanges a token for cookies. */
-  async startSession(request: Request, env: unknown, token: string): Promise<{ caller: Caller; cookies: string[] }> {
+  async startSession(request: Request, token: string): Promise<{ caller: Caller; cookies: string[] }> {
     const { sessions, attempts, clientAddress } = this.#options;
     if (!(await this.#wantsTokens()))
       throw new ApiError(404, "NO_SESSIONS", "this server asks for no tokens, and has no sessions");
     const now = Holdfast.coreOf(this.#hf).clock.now();
-    const given: unknown = clientAddress(request, env);
+    const given: unknown = clientAddress(request, this.#envs.get(request));
     const address = typeof given === "string" && given !== "" ? given : null;
     const waitMs = attempts.waitMs(address, now);
     // Whoever guesses may share an address with everybody else: a token that is right comes in, and guesses together cost the
@@ -93,7 +99,7 @@ export class Door {
       return identity === null ? null : { identity, tokenId: null, sessionEndsAt: null };
     }
     if (await this.#wantsTokens()) return callerOf(request, this.#hf, sessions);
-    refuseOtherHosts(request);
+    refuseOthers(request, socketAddress(request, this.#envs.get(request)));
     return LOCAL;
   }
 

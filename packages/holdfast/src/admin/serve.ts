@@ -58,8 +58,3 @@ async function listening(server: Server, host: string, port: number): Promise<vo
     server.listen(port, host, resolve);
   });
 }
-
-/** Whether only this machine can reach it. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
-}

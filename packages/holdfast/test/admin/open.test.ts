@@ -1,4 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
+import { nodeListener } from "holdfast/admin";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { Holdfast } from "#src/engine/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES } from "./scene.js";
@@ -44,5 +48,56 @@ describe.each(STORES)("a server that was started open on %s", (_name, store) => 
     const { store: asked } = Holdfast.coreOf(hf);
     Object.assign(asked, { tokens: () => Promise.reject(new Error("out")) });
     expect((await send("/api/admin/queues")).status).toBe(500);
+  });
+});
+
+describe("a server of one's own that is open and listens to all the world", () => {
+  /** The status, to whoever connects to this address of the machine and names it so. */
+  async function asked(host: string, listen: string, name = "localhost"): Promise<number | undefined> {
+    const { api } = await adminScene("sqlite::memory:", { auth: "open" });
+    const server = createServer(nodeListener(api));
+    await new Promise<void>((resolve) => server.listen(0, listen, resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    return new Promise((resolve, reject) => {
+      request({ host, port, path: "/api/admin/queues", headers: { host: name }, agent: false }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      })
+        .on("error", reject)
+        .end();
+    });
+  }
+  const addresses = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
+  const elsewhere = addresses.find(({ internal, family }) => !internal && family === "IPv4")?.address;
+  // With both kinds of addresses, those of IPv4 look different.
+  const LISTEN = addresses.some(({ address }) => address === "::1") ? ["0.0.0.0", "::"] : ["0.0.0.0"];
+
+  it.skipIf(elsewhere === undefined)("lets in nobody who comes over the network and says localhost", async () => {
+    for (const listen of LISTEN) expect(await asked(elsewhere ?? "", listen)).toBe(403);
+  });
+
+  it("lets in whoever is on this machine", async () => {
+    for (const listen of LISTEN) expect(await asked("127.0.0.1", listen)).toBe(200);
+    if (LISTEN.includes("::")) expect(await asked("::1", "::")).toBe(200);
+    expect(await asked("127.0.0.1", "0.0.0.0", "jobs.example.com")).toBe(403);
+  });
+
+  it("goes by the connection where that is known, on every route, and by the name where nobody knows it", async () => {
+    const { api } = await adminScene("sqlite::memory:", { auth: "open", clientAddress: () => "127.0.0.1" });
+    const from = async (path: string, remoteAddress: string | undefined): Promise<number> => {
+      const env = { incoming: { socket: { remoteAddress } } };
+      const answer = await api.fetch(new Request(`http://localhost${path}`), env);
+      await answer.body?.cancel();
+      return answer.status;
+    };
+    for (const path of ["/api/admin/tokens", "/api/v1/admin/jobs", "/metrics", "/api/admin/events"]) {
+      for (const peer of ["192.0.2.7", "::ffff:192.0.2.7", "fe80::1%eth0", "127.0.0.1.example.com"]) {
+        expect(await from(path, peer)).toBe(403);
+      }
+      for (const peer of ["127.0.0.1", "127.8.0.1", "::ffff:127.0.0.1", "::1", undefined]) {
+        expect(await from(path, peer)).toBe(200);
+      }
+    }
   });
 });

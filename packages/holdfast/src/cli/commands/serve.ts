@@ -12,7 +12,8 @@ export const LISTEN: {
 /** Serves a client's API until `stop`. Without any token only this machine is let in. */
 export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
   const { admin } = await import("../../admin/app.js");
-  const { isLoopback, serve } = await import("../../admin/serve.js");
+  const { isLoopback } = await import("../../admin/loopback.js");
+  const { serve } = await import("../../admin/serve.js");
   const { values } = context.config;
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
