@@ -1,11 +1,12 @@
 import { LIMITS } from "./defaults.js";
-import { InvalidOption } from "./errors.js";
-import { NotJson, toJson } from "./json.js";
+import { InvalidOption, PayloadTooLarge } from "./errors.js";
+import { jsonBytes, NotJson, toJson } from "./json.js";
 import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
 
 /**
  * Puts back what was redacted: gives what somebody sent, with the stored value wherever the mark stands at a path that is
- * redacted. Throws `InvalidOption` where there is no such value, or where it cannot be told which is meant.
+ * redacted. Throws `InvalidOption` where there is no such value, or where it cannot be told which is meant, and `PayloadTooLarge` where
+ * marks stand in what is too large to be stored.
  */
 export type Restorer = (sent: unknown, stored: unknown) => unknown;
 
@@ -20,30 +21,50 @@ export function restorer(paths: readonly string[]): Restorer {
   const start = redactionOf(paths);
   const redact = redactor(paths);
   return (sent, stored) => {
-    const marked = new Set<unknown>();
-    if (!mark(sent, start, 0, marked) || !isPayload(sent)) return sent;
-    return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, marked);
+    const seen: Seen = { marked: new Set(), marks: 0 };
+    if (!mark(sent, start, 0, seen)) return sent;
+    // Never handed on with its marks: whoever stores it may find that it fits, and stores them.
+    refuseUnstorable(sent, seen.marks);
+    return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, seen.marked);
   };
 }
 
-/** What is too long or too deep is refused where it is stored, with the reason; here it would only cost. */
-function isPayload(sent: unknown): boolean {
+/** What is too long or too deep to be stored, whatever the marks stand for: to put that back would only cost. */
+function refuseUnstorable(sent: unknown, marks: number): void {
+  // The parts are what is stored, each by itself.
+  for (const [part, value] of Object.entries(sent ?? {})) {
+    const bytes = bytesOf(part, value) - marks * (MARK_BYTES - 1);
+    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLarge(part, bytes, LIMITS.payloadBytes);
+  }
+}
+// A value of a single byte may stand where a mark was sent. What is stored is measured again then.
+const MARK_BYTES = JSON.stringify(REDACTED).length;
+
+function bytesOf(part: string, value: unknown): number {
   try {
-    return toJson(sent).length <= LIMITS.payloadBytes;
+    return jsonBytes(toJson(value));
   } catch (error) {
-    if (error instanceof NotJson) return false;
-    throw error;
+    if (!(error instanceof NotJson)) throw error;
+    throw new InvalidOption([part, error.issue.path].filter((name) => name !== "").join("."), error.issue.message);
   }
 }
 
-/** Finds the lists and objects that have a mark inside. */
-function mark(sent: unknown, state: State, depth: number, marked: Set<unknown>): boolean {
+interface Seen {
+  marked: Set<unknown>;
+  marks: number;
+}
+
+/** Finds the lists and objects that have a mark inside, and counts the marks. */
+function mark(sent: unknown, state: State, depth: number, seen: Seen): boolean {
   if (state.places.length === 0 || depth > DEEPEST) return false;
-  if (state.hidden) return sent === REDACTED;
+  if (state.hidden) {
+    if (sent === REDACTED) seen.marks++;
+    return sent === REDACTED;
+  }
   if (typeof sent !== "object" || sent === null) return false;
   let found = false;
-  for (const [key, item] of Object.entries(sent)) found = mark(item, state.step(key), depth + 1, marked) || found;
-  if (found) marked.add(sent);
+  for (const [key, item] of Object.entries(sent)) found = mark(item, state.step(key), depth + 1, seen) || found;
+  if (found) seen.marked.add(sent);
   return found;
 }
 

@@ -1,6 +1,7 @@
 import type { AdminClient, AdminError } from "holdfast/admin";
 import type { Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { LIMITS } from "#src/defaults.js";
 import { adminScene, STORES } from "./scene.js";
 
 const REDACT = { redact: ["input.password", "**.number", "input.keys.*"] };
@@ -76,6 +77,17 @@ describe.each(STORES)("what is shown redacted on %s", (_name, store) => {
       });
       expect((await hf.list()).jobs.filter(({ input }) => JSON.stringify(input).includes(MARK))).toEqual([]);
     }
+  });
+
+  it.each(Object.keys(WAYS))("of %s is not stored as a mark, however near to the limit the payload is", async (way) => {
+    const { hf, as } = await adminScene(store(), {}, REDACT);
+    const client = await as("operator");
+    let left = 0;
+    const stored = await WAYS[way]?.(hf, client, (shown) => {
+      left = LIMITS.payloadBytes - JSON.stringify({ ...STORED, pad: "" }).length;
+      return { ...shown, pad: "x".repeat(left) };
+    });
+    expect(stored).toEqual({ ...STORED, pad: "x".repeat(left) });
   });
 
   it("stands for nothing in a new job or a new schedule, and is refused there", async () => {

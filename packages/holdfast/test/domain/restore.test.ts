@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { redactor } from "holdfast";
+import { LIMITS } from "#src/defaults.js";
 import { restorer } from "#src/restore.js";
 
 const MARK = "[redacted]";
@@ -63,12 +64,30 @@ describe("putting back what was redacted", () => {
     expect(() => restore(sent, stored)).toThrow(expect.objectContaining({ code: "INVALID_OPTION", field })),
   );
 
-  it("leaves what is too deep or too long for a payload to whoever stores it", () => {
+  it("is refused where what was sent is too deep or too long for a payload, and never handed on with its marks", () => {
     const deep = JSON.parse(`${"[".repeat(5_000)}1${"]".repeat(5_000)}`) as unknown;
-    const sent = { list: [{ secret: MARK, deep }] };
-    expect(restore(sent, {})).toBe(sent);
+    expect(() => restore({ list: [{ secret: MARK, deep }] }, {})).toThrow(
+      expect.objectContaining({ code: "INVALID_OPTION", field: expect.stringMatching(/^list\.0\.deep/) as string }),
+    );
     const long = { list: [{ secret: MARK, text: "x".repeat(300_000) }] };
-    expect(restore(long, {})).toBe(long);
+    expect(() => restore(long, {})).toThrow(expect.objectContaining({ code: "PAYLOAD_TOO_LARGE" }));
+    // Without marks it is left to whoever stores it.
+    const unmarked = { list: [{ secret: "new", deep }] };
+    expect(restore(unmarked, {})).toBe(unmarked);
+  });
+
+  it("happens up to the last byte that a payload may have, which may be fewer than the marks have", () => {
+    const most = LIMITS.payloadBytes;
+    const padded = (secret: string, bytes: number): { secret: string; pad: string } => {
+      const empty = { secret, pad: "" };
+      return { secret, pad: "é".repeat(Math.floor((bytes - JSON.stringify(empty).length) / 2)) };
+    };
+    for (const bytes of [most - 21, most - 11, most - 1, most]) {
+      const stored = padded("s3cr3t-xxx", bytes);
+      expect(restore({ a: { ...stored, secret: MARK } }, { a: stored })).toEqual({ a: stored });
+    }
+    const short = { keys: Array<number>(most / 2 - 1).fill(1) };
+    expect(restore(redactor(["keys.*"])(short), short)).toEqual(short);
   });
 
   it("gives what was redacted, whatever it is and whatever the paths are", () => {
