@@ -12,13 +12,20 @@ export interface Caller {
   sessionEndsAt: number | null;
 }
 
+interface Knowing {
+  hf: Holdfast;
+  sessions: Sessions;
+  /** Who a token stands for. */
+  check: (token: string) => Promise<TokenIdentity | null>;
+}
+
 /** By a bearer token, or by the cookie of a session. Null: nobody that is known. */
-export async function callerOf(request: Request, hf: Holdfast, sessions: Sessions): Promise<Caller | null> {
+export async function callerOf(request: Request, { hf, sessions, check }: Knowing): Promise<Caller | null> {
   const header = request.headers.get("authorization") ?? "";
   // Other kinds are a proxy's, which has asked for a password of its own.
   if (/^Bearer(?: |$)/i.test(header)) {
     const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
-    const found = token === undefined ? null : await hf.tokens.check(token);
+    const found = token === undefined ? null : await check(token);
     return found === null ? null : callerBy(found, null);
   }
   const cookie = cookieIn(request.headers.get("cookie"));

@@ -17,6 +17,7 @@ import { HANDLERS, type CallContext } from "./handlers.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
+import { remembered } from "./remembered.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
@@ -33,10 +34,13 @@ export interface AdminOptions {
   sessionSecret?: string;
   /** How long a session lasts. Default 12 h. */
   sessionLength?: Duration;
-  /** Failed logins that one address has a minute, before others from there are refused unless their token is right. Default 10. */
+  /**
+   * Tokens that are not valid which one address may send in a minute, to log in or to call. Others from there are refused then without
+   * asking the store; those that are right come in. Default 10.
+   */
   loginAttempts?: number;
   /**
-   * The address that a login comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
+   * The address that a token comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
    * of the connection, on Node's own server. Behind a proxy only the application knows which header to trust.
    */
   clientAddress?: ClientAddress;
@@ -69,6 +73,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "onError",
 ]);
 const READY_MS = 2_000;
+const READY_FOR_MS = 1_000;
 const FAILURES = 20;
 /** A page that somebody makes of an answer can load nothing, run nothing and be framed by nobody. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -153,7 +158,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     return answered(answer, 200);
   }
 
-  async function ready(): Promise<Response> {
+  /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
+  const storeAnswers = remembered(async () => {
     const late = new Promise<boolean>((resolve) => void setTimeout(() => resolve(false), READY_MS).unref());
     const answers = Holdfast.coreOf(hf)
       .store.dueSchedules(0)
@@ -161,8 +167,12 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
         () => true,
         () => false,
       );
+    return Promise.race([answers, late]);
+  }, READY_FOR_MS);
+
+  async function ready(): Promise<Response> {
     // Anybody may ask, so that no more is told.
-    if (await Promise.race([answers, late])) return answered({ status: "ready" }, 200);
+    if (await storeAnswers()) return answered({ status: "ready" }, 200);
     throw new ApiError(503, "NOT_READY", "the store does not answer");
   }
 

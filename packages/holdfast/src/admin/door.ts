@@ -1,11 +1,12 @@
 import { Holdfast } from "../engine/holdfast.js";
+import type { TokenIdentity } from "../engine/tokens.js";
 import { callerBy, callerOf, refuseOthers, refuseOtherSites, type Caller } from "./access.js";
 import { ApiError } from "./api-error.js";
 import type { Attempts } from "./attempts.js";
 import { mayCall, readIdentity, type Identity } from "./identity.js";
-import { remembered } from "./remembered.js";
 import { PLACES, type RouteLine } from "./routes.js";
 import { setCookie, type Sessions } from "./sessions.js";
+import { TokenChecks } from "./token-checks.js";
 
 /** Who may call: see `AdminOptions`. */
 export type Auth = "tokens" | "open" | ((request: Request) => Identity | null | Promise<Identity | null>);
@@ -21,14 +22,12 @@ export interface DoorOptions {
 
 /** The identity of everybody where no token is asked for. */
 const LOCAL: Caller = { identity: { name: "local", role: "admin", user: null }, tokenId: null, sessionEndsAt: null };
-// How old what is known of all tokens together may be. Whether one that was sent is right the store is asked each time.
-const KNOWN_MS = 1_000;
 
 /** Where callers come in: who they are, what they may do, and how browsers log in and out. */
 export class Door {
   readonly #hf: Holdfast;
   readonly #options: DoorOptions;
-  readonly #known: () => ReturnType<Holdfast["tokens"]["known"]>;
+  readonly #checks: TokenChecks;
   readonly #envs = new WeakMap<Request, unknown>();
   #isOpen: boolean;
 
@@ -36,7 +35,7 @@ export class Door {
     this.#hf = hf;
     this.#options = options;
     this.#isOpen = options.auth === "open";
-    this.#known = remembered(() => hf.tokens.known(), KNOWN_MS);
+    this.#checks = new TokenChecks(hf, options.attempts);
   }
 
   /** Keeps what the server says of a request's connection. Every request comes by here, so that no route can forget it. */
@@ -59,25 +58,13 @@ export class Door {
 
   /** Exchanges a token for cookies. */
   async startSession(request: Request, token: string): Promise<{ caller: Caller; cookies: string[] }> {
-    const { sessions, attempts, clientAddress } = this.#options;
+    const { sessions } = this.#options;
     if (!(await this.#wantsTokens()))
       throw new ApiError(404, "NO_SESSIONS", "this server asks for no tokens, and has no sessions");
+    const checked = await this.#checks.check(token, this.#addressOf(request));
+    const { found } = checked;
+    if (found === null) throw checked.waitMs > 0 ? tooMany(checked.waitMs) : notValid();
     const now = Holdfast.coreOf(this.#hf).clock.now();
-    const given: unknown = clientAddress(request, this.#envs.get(request));
-    const address = typeof given === "string" && given !== "" ? given : null;
-    const waitMs = attempts.waitMs(address, now);
-    // Whoever guesses may share an address with everybody else: a token that is right comes in, and guesses together cost the
-    // store one reading a second.
-    if (waitMs > 0 && !(await this.#known()).has(token)) {
-      throw new ApiError(429, "TOO_MANY_ATTEMPTS", "too many tokens that are not valid; wait a while", {
-        headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
-      });
-    }
-    // Counted before it is known, so that guesses at the same time are counted too.
-    const takeBack = attempts.failed(address, now);
-    const found = await this.#hf.tokens.check(token);
-    if (found === null) throw new ApiError(401, "NOT_KNOWN", "this token is not valid");
-    takeBack();
     const expiresAt = now + sessions.lengthMs;
     const value = sessions.sign({ tokenId: found.id, expiresAt });
     return {
@@ -98,14 +85,24 @@ export class Door {
       const identity = await named(auth, request);
       return identity === null ? null : { identity, tokenId: null, sessionEndsAt: null };
     }
-    if (await this.#wantsTokens()) return callerOf(request, this.#hf, sessions);
+    if (await this.#wantsTokens()) {
+      const check = async (token: string): Promise<TokenIdentity | null> =>
+        (await this.#checks.check(token, this.#addressOf(request))).found;
+      return callerOf(request, { hf: this.#hf, sessions, check });
+    }
     refuseOthers(request, socketAddress(request, this.#envs.get(request)));
     return LOCAL;
   }
 
+  /** Where a request comes from; null: nobody knows. */
+  #addressOf(request: Request): string | null {
+    const given: unknown = this.#options.clientAddress(request, this.#envs.get(request));
+    return typeof given === "string" && given !== "" ? given : null;
+  }
+
   /** A server that was open asks for tokens from when there is one. It stays so, whatever becomes of that token. */
   async #wantsTokens(): Promise<boolean> {
-    if (this.#isOpen && (await this.#known()).any) this.#isOpen = false;
+    if (this.#isOpen && (await this.#checks.any())) this.#isOpen = false;
     return typeof this.#options.auth !== "function" && !this.#isOpen;
   }
 
@@ -115,6 +112,16 @@ export class Door {
     const secure = protocol === "https:" || request.headers.get("x-forwarded-proto") === "https";
     return PLACES.map((place) => setCookie(value, { path: `${this.#options.basePath}${place}`, secure, maxAgeS }));
   }
+}
+
+function tooMany(waitMs: number): ApiError {
+  return new ApiError(429, "TOO_MANY_ATTEMPTS", "too many tokens that are not valid; wait a while", {
+    headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
+  });
+}
+
+function notValid(): ApiError {
+  return new ApiError(401, "NOT_KNOWN", "this token is not valid");
 }
 
 /** What an application's function says; a mistake in it is the application's, and not the caller's. */

@@ -106,7 +106,7 @@ export const KEYS = {
     least: 1,
     most: 1_000,
     default: 10,
-    says: "Failed logins that an address has in a minute, until only right tokens are let in from there.",
+    says: "Tokens that are not valid which an address may send in a minute, until only right ones are looked at from there.",
   },
   "redact.paths": {
     kind: "names",

@@ -1,10 +1,10 @@
 import { Hono } from "hono";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { Attempts, networkOf } from "#src/admin/attempts.js";
 import { remembered } from "#src/admin/remembered.js";
 import { serve } from "#src/admin/serve.js";
 import { Holdfast } from "#src/engine/holdfast.js";
-import { onTestFinished } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES, type AdminScene } from "./scene.js";
 
 const WRONG = `hf_${"0".repeat(16)}_${"0".repeat(43)}`;
@@ -62,6 +62,64 @@ describe.each(STORES)("logins on %s", (_name, store) => {
     expect(calls.all).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
     expect(await login(scene, good)).toBe(200);
     expect(calls.one).toBe(1);
+  });
+
+  it("calls with tokens that are not valid count as guesses, and past that cost the store as little", async () => {
+    const scene = await adminScene(store(), { loginAttempts: 3 });
+    const good = await scene.token("viewer");
+    const call = async (token: string): Promise<number> => {
+      const answer = await scene.send("/api/admin/queues", { token });
+      await answer.text();
+      return answer.status;
+    };
+    const calls = counted(scene.hf);
+    const begun = performance.now();
+    const answers = await Promise.all(Array.from({ length: 60 }, () => call(WRONG)));
+    expect(new Set(answers)).toEqual(new Set([401]));
+    expect(calls.one).toBe(3);
+    expect(calls.all).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
+    // The right id does not make a guess any better, and a guess is a guess wherever it is made.
+    expect(await call(`${good.slice(0, 20)}${"0".repeat(43)}`)).toBe(401);
+    expect(await login(scene, WRONG)).toBe(429);
+    expect(calls.one).toBe(3);
+    expect([await call(good), await login(scene, good)]).toEqual([200, 200]);
+  });
+
+  it("calls with a token that is right cost one look at that token each, however many come at once", async () => {
+    const scene = await adminScene(store(), { loginAttempts: 1 });
+    const { id, token } = await scene.hf.tokens.create({ name: "a", role: "viewer" });
+    const call = async (): Promise<number> => (await scene.send("/api/admin/queues", { token })).status;
+    expect(await call()).toBe(200);
+    await login(scene, WRONG);
+    const calls = counted(scene.hf);
+    expect(new Set(await Promise.all(Array.from({ length: 20 }, call)))).toEqual(new Set([200]));
+    expect(calls).toEqual({ one: 20, all: 0 });
+    await scene.hf.tokens.revoke(id);
+    expect(await call()).toBe(401);
+    // From then on it is like any other that is not valid.
+    expect(await call()).toBe(401);
+    expect(calls.all).toBe(1);
+  });
+
+  it("whoever asks whether it is ready costs the store one question a second, also while it does not answer", async () => {
+    const { hf, send } = await adminScene(store());
+    const { store: asked } = Holdfast.coreOf(hf);
+    const dueSchedules = asked.dueSchedules.bind(asked);
+    let [questions, isOut] = [0, false];
+    Object.assign(asked, {
+      dueSchedules: (now: number) => (questions++, isOut ? Promise.reject(new Error("out")) : dueSchedules(now)),
+    });
+    const begun = performance.now();
+    const many = async (): Promise<Set<number>> =>
+      new Set(await Promise.all(Array.from({ length: 40 }, async () => (await send("/readyz")).status)));
+    expect(await many()).toEqual(new Set([200]));
+    isOut = true;
+    await until("it to be told", async () => (await send("/readyz")).status === 503);
+    expect(await many()).toContain(503);
+    isOut = false;
+    await until("it to be ready again", async () => (await send("/readyz")).status === 200);
+    expect(questions).toBeGreaterThan(2);
+    expect(questions).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
   });
 
   it("where nobody knows who calls, nobody can keep the others out", async () => {
