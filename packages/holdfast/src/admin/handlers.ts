@@ -1,6 +1,7 @@
 import { Holdfast } from "../engine/holdfast.js";
 import type { Filter } from "../engine/filter.js";
 import type { NamedScheduleOptions, ScheduleSettings, ScheduleTiming } from "../engine/schedule-definition.js";
+import type { ListedToken } from "../engine/tokens.js";
 import type { UserJobs } from "../engine/user-jobs.js";
 import { JobNotFound, ScheduleNotFound } from "../errors.js";
 import type { Job } from "../job.js";
@@ -266,9 +267,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "tokens.list": async ({ hf }) => ({ tokens: (await hf.tokens.list()).map(tokenAnswer) }),
   "tokens.create": async ({ hf }, options) => {
-    const { id, token } = await hf.tokens.create(options);
-    const made = (await hf.tokens.list()).find((listed) => listed.id === id);
-    if (made === undefined) throw new ApiError(409, "REVOKED", "the token was revoked as it was made");
+    // Of what was made, and not of another look: if that failed, there would be a token that nothing tells of.
+    const { token, ...made } = await hf.tokens.create(options);
     return { ...tokenAnswer(made), token };
   },
   "tokens.revoke": async ({ hf }, { id }) => {
@@ -295,9 +295,7 @@ function runs(slots: readonly Date[]): { runs: string[] } {
   return { runs: slots.map((slot) => slot.toISOString()) };
 }
 
-function tokenAnswer(
-  token: Awaited<ReturnType<Holdfast["tokens"]["list"]>>[number],
-): Calls["tokens.list"]["answer"]["tokens"][number] {
+function tokenAnswer(token: ListedToken): Calls["tokens.list"]["answer"]["tokens"][number] {
   return {
     ...token,
     createdAt: token.createdAt.toISOString(),

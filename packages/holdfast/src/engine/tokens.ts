@@ -19,12 +19,6 @@ export interface TokenOptions {
 }
 const TOKEN_FIELDS: ReadonlySet<string> = new Set(["name", "role", "user", "expiresIn"]);
 
-/** A token just made. Its text is told this once: the store knows only a hash of it. */
-export interface NewToken {
-  id: string;
-  token: string;
-}
-
 /** A token as it is listed. */
 export interface ListedToken {
   id: string;
@@ -33,6 +27,11 @@ export interface ListedToken {
   user: string | null;
   createdAt: Date;
   expiresAt: Date | null;
+}
+
+/** A token just made. Its text is told this once: the store knows only a hash of it. */
+export interface NewToken extends ListedToken {
+  token: string;
 }
 
 /** Who came with a token that counts. */
@@ -73,8 +72,9 @@ export class Tokens {
       const id = randomBytes(ID_BYTES).toString("hex");
       const { name, role, user } = given;
       const hash = hashOf(secret).toString("hex");
-      const answer = await store.putToken({ id, name, hash, role, user, createdAt: now, expiresAt });
-      if (answer === "put") return { id, token: `hf_${id}_${secret}` };
+      const record: TokenRecord = { id, name, hash, role, user, createdAt: now, expiresAt };
+      const answer = await store.putToken(record);
+      if (answer === "put") return { ...listed(record), token: `hf_${id}_${secret}` };
       if (answer === "full" && (await this.#removeExpired()) === 0) throw new TooManyTokens(LIMITS.tokens);
     }
     throw new HoldfastError("STORE_ERROR", "the store took none of the ids that were tried for a token");
@@ -107,14 +107,7 @@ export class Tokens {
 
   /** All of them, oldest first, those that have expired included. */
   async list(): Promise<ListedToken[]> {
-    return (await this.#open().store.tokens()).map(({ id, name, role, user, createdAt, expiresAt }) => ({
-      id,
-      name,
-      role,
-      user,
-      createdAt: new Date(createdAt),
-      expiresAt: expiresAt === null ? null : new Date(expiresAt),
-    }));
+    return (await this.#open().store.tokens()).map(listed);
   }
 
   /** Takes a token back, at once and in every process. False: there was none with this id. */
@@ -159,6 +152,17 @@ export class KnownTokens {
     const record = parts === null ? undefined : this.#records.get(parts.id);
     return parts !== null && record !== undefined && isRight(record, parts.secret, this.#clock.now());
   }
+}
+
+function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ListedToken {
+  return {
+    id,
+    name,
+    role,
+    user,
+    createdAt: new Date(createdAt),
+    expiresAt: expiresAt === null ? null : new Date(expiresAt),
+  };
 }
 
 interface ReadOptions {

@@ -1,3 +1,4 @@
+import { StoreUnavailable } from "holdfast";
 import { adminClient, AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
@@ -332,6 +333,20 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     ]);
     expect(JSON.stringify(entries)).not.toContain("hush");
     expect((await admin.audit.list({ actor: "token:admin", action: "jobs.removeMany" })).entries).toHaveLength(1);
+  });
+
+  it("B-18 a token that was made is in the audit log, and answered, though nothing can be read after that", async () => {
+    const { hf, as } = await adminScene(store());
+    const admin = await as("admin");
+    const { store: asked } = Holdfast.coreOf(hf);
+    const tokens = asked.tokens.bind(asked);
+    Object.assign(asked, { tokens: () => Promise.reject(new StoreUnavailable("out", new Error("out"))) });
+    const made = described("tokens.create", await admin.tokens.create({ name: "ci", role: "viewer", expiresIn: "1h" }));
+    Object.assign(asked, { tokens });
+    const { token, ...rest } = made;
+    expect((await admin.tokens.list()).tokens).toContainEqual(rest);
+    expect(await hf.tokens.check(token)).toMatchObject({ id: made.id });
+    expect((await hf.audit.list()).entries).toMatchObject([{ action: "tokens.create", target: made.id, count: 1 }]);
   });
 
   it("B-18 the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
