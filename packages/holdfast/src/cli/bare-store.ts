@@ -57,10 +57,17 @@ export function sourceOfStore({ sources, cwd }: Config): string {
   return `its address comes from ${showSource(store, cwd)}`;
 }
 
-/** A client on a store that is brought to this version's schema, which is written down where it was not. */
-export async function migrated(context: Context, store: Store): Promise<{ hf: Holdfast; applied: string[] }> {
+/**
+ * A client on a store that is brought to this version's schema, which is written down where it was not. `open` makes that client,
+ * and the schema with it.
+ */
+export async function migrated(
+  context: Context,
+  store: Store,
+  open: (store: Store) => Promise<Holdfast> = (given) => clientOn(context, given),
+): Promise<{ hf: Holdfast; applied: string[] }> {
   const applied = await pendingOf(store);
-  const hf = await clientOn(context, store);
+  const hf = await open(store);
   if (applied.length > 0) {
     await writeDown(hf, {
       action: "store.migrate",

@@ -7,7 +7,7 @@ import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
 import { createLogger } from "./logger.js";
 import { operator } from "./operator.js";
-import { openBare, refusePending } from "./bare-store.js";
+import { migrated, openBare, refusePending } from "./bare-store.js";
 
 /** How a command reaches jobs: the flags that all such commands have. */
 export const REACH: {
@@ -136,7 +136,8 @@ async function withStore<Answer>(
   const store = await openBare(context);
   try {
     if (!makes) await refusePending(context, store);
-    const hf = await openClient(context, { jobs, store });
+    const open = (given: Store): Promise<Holdfast> => openClient(context, { jobs, store: given });
+    const hf = makes ? (await migrated(context, store, open)).hf : await open(store);
     try {
       return await use(hf);
     } finally {
@@ -147,16 +148,34 @@ async function withStore<Answer>(
   }
 }
 
+/**
+ * A client for what goes on, on the store that the configuration names. It may be the first of all: a store that is not there yet,
+ * or of an older version, is made or migrated, and that is written down.
+ */
+export async function openService(context: Context, jobs?: readonly JobType[]): Promise<Holdfast> {
+  const store = await openBare(context);
+  try {
+    const more = { logs: true, ...(jobs !== undefined && { jobs }) } as const;
+    return (await migrated(context, store, (given) => openClient(context, { ...more, store: given }))).hf;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+interface ClientOptions {
+  store: Store;
+  jobs?: readonly JobType[];
+  logs?: true;
+}
+
 /** A client as the configuration says, with these jobs. */
-export async function openClient(
-  { config }: Context,
-  more: { jobs?: readonly JobType[]; logs?: true; store?: Store } = {},
-): Promise<Holdfast> {
+async function openClient({ config }: Context, { store, jobs, logs }: ClientOptions): Promise<Holdfast> {
   const { holdfast } = await import("../engine/holdfast.js");
   const { values } = config;
   const paths = values["redact.paths"];
   const logger = createLogger({
-    level: more.logs === true ? values["log.level"] : "warn",
+    level: logs === true ? values["log.level"] : "warn",
     format: values["log.format"],
     write: (line) => void process.stderr.write(line),
     now: () => new Date(),
@@ -165,7 +184,7 @@ export async function openClient(
     ...toHoldfastOptions(config),
     logger,
     ...(paths !== null && { redact: paths }),
-    ...(more.jobs !== undefined && { jobs: more.jobs }),
-    ...(more.store !== undefined && { store: more.store }),
+    ...(jobs !== undefined && { jobs }),
+    store,
   });
 }

@@ -79,7 +79,7 @@ describe("a store that cannot be used", () => {
       [
         ["worker", "jobs.ts"],
         { HOLDFAST_STORE: "sqlite:/dev/null/a" },
-        /the folder/,
+        /\/dev\/null\/a cannot be opened as a SQLite database: ENOTDIR/,
         "its address comes from HOLDFAST_STORE",
       ],
       [["stats", "--store", "mysql://ada:secret@h/x"], {}, /no store for "mysql:/, "its address comes from --store"],

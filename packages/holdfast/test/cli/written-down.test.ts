@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AuditRecord } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 import { bare, place, SLOW, storesOf, type Place } from "./place.js";
@@ -28,6 +29,38 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
         count: applied.length,
         detail: { applied },
       },
+    ]);
+  });
+
+  it.each([
+    ["enqueue", "mail", '{"to":"ada"}'],
+    ["tokens", "create", "ci", "--role", "viewer"],
+    ["schedules", "create", "nightly", "mail", "--every", "1d"],
+    ["process", "jobs.ts"],
+  ])("B-18 has that %s %s was the first to come, and made the schema", SLOW, async (...words) => {
+    const there = bare(address);
+    await there.json(...words);
+    await there.json("queues", "pause", "mail");
+    const [first, ...others] = await entriesOf(there);
+    expect(first).toMatchObject({ actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" });
+    expect(first?.count).toBeGreaterThan(0);
+    expect(others.map(({ action }) => action)).not.toContain("store.migrate");
+  });
+
+  it.each([
+    ["worker", "jobs.ts"],
+    ["serve", "--port", "0"],
+    ["dev", "jobs.ts", "--port", "0"],
+  ])("B-18 has that %s was the first to come, and made the schema", SLOW, async (...words) => {
+    const there = bare(address);
+    for (let start = 0; start < 2; start++) {
+      const { child, stdout, ended } = there.start(...words);
+      await until("it to run", async () => stdout().includes("\n"), 60_000);
+      child.kill("SIGTERM");
+      await ended;
+    }
+    expect(await entriesOf(there)).toMatchObject([
+      { actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" },
     ]);
   });
 

@@ -1,7 +1,7 @@
 import type { Holdfast } from "../../engine/holdfast.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { Failure } from "../failure.js";
-import { openClient } from "../reach.js";
+import { openService } from "../reach.js";
 
 /** The flags of whatever listens. */
 export const LISTEN: {
@@ -57,7 +57,7 @@ export const serveCommand: Command = command({
     "HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
   flags: { ...LISTEN, store: keyFlag("store", { placeholder: "url" }) },
   async run(context) {
-    const hf = await openClient(context, { logs: true });
+    const hf = await openService(context);
     try {
       const serving = await serveClient(context, hf);
       context.output.event({ url: serving.url }, (page) => page.line(`Holdfast serves ${serving.url}/api/admin`));

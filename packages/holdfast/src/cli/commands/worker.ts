@@ -6,7 +6,7 @@ import { command, keyFlag, type Command, type Context } from "../command.js";
 import { workOptions } from "../enabled.js";
 import { jobsModule, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
-import { openClient } from "../reach.js";
+import { openService } from "../reach.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
 /** The argument of whatever runs jobs. */
@@ -31,7 +31,7 @@ export const WORK: {
 /** A client with the module's jobs, once its `setup` has run. */
 export async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
   const { path, jobs, setup } = await jobsModule(context, given);
-  const hf = await openClient(context, { jobs, logs: true });
+  const hf = await openService(context, jobs);
   try {
     await setup?.(hf);
     return hf;
