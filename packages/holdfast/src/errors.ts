@@ -1,3 +1,5 @@
+import { hideSecret } from "./secret.js";
+
 /**
  * Every error Holdfast throws or gives to a handler's signal. Each class has a stable `code`; match on that or on
  * `instanceof`, never on the text.
@@ -140,7 +142,7 @@ export class Closed extends HoldfastError {
 export class UnknownStore extends HoldfastError {
   constructor(given: string) {
     // A mistyped URL may carry a password, and errors end up in logs.
-    const shown = given.replace(/\/\/[^/]*@/, "//…@");
+    const shown = hideSecret(given);
     super(
       "UNKNOWN_STORE",
       `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:", "postgres://…", "dynamodb://<table>" or a store object`,

@@ -3,7 +3,7 @@ import { InvalidConfig } from "./invalid-config.js";
 import { isKey, KEY_NAMES, keyOf, OTHER_VARIABLES, SECTIONS, variableOf, type KeyName, type Values } from "./keys.js";
 import { checkValue, readText, showValue, type Read } from "./kind.js";
 import { didYouMean, nearest } from "./nearest.js";
-import { hideSecret } from "./secret.js";
+import { hideSecret } from "../secret.js";
 import { showPath, showSource, type Source } from "./source.js";
 import { isTable } from "./toml-edit.js";
 

@@ -10,7 +10,7 @@ export { checkValue, describe, readText, showValue } from "./kind.js";
 export type { Kind, Read, Value, ValueOf } from "./kind.js";
 export { didYouMean, nearest } from "./nearest.js";
 export { modulePath, toHoldfastOptions, toWorkOptions } from "./options.js";
-export { hideSecret } from "./secret.js";
+export { hideSecret } from "../secret.js";
 export { showPath, showSource } from "./source.js";
 export type { Source } from "./source.js";
 export { fileToWrite, setKey, unsetKey } from "./write.js";
