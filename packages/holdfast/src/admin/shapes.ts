@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { LIMITS } from "../defaults.js";
+import { show } from "../options.js";
 import { TOKEN_ROLES } from "../roles.js";
 import { STATE_NAMES, type FinishedState } from "../state.js";
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
@@ -35,6 +36,9 @@ const priority = count(-LIMITS.priority, LIMITS.priority);
 const tags = z.array(text(LIMITS.tagLength)).max(LIMITS.tags);
 const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);
 
+// Looked at before anything is changed: the one that is none would be met when others are done already.
+const jobId = z.guid({ error: ({ input }) => `${show(input)} is not the id of a job, which is a UUID` });
+
 const none = z.strictObject({});
 const byId = { id: text(100) };
 const byName = { name: text(LIMITS.scheduleLength) };
@@ -51,7 +55,7 @@ const conditions = {
   createdBefore: instant.optional(),
 };
 const many = z.strictObject({
-  ids: z.array(text(100)).min(1).max(MOST_IDS).optional(),
+  ids: z.array(jobId).min(1).max(MOST_IDS).optional(),
   filter: z.strictObject(conditions).optional(),
 });
 

@@ -309,6 +309,28 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     await worker.stop();
   });
 
+  it("changes of many jobs are refused with an id that is none, before anything is changed", async () => {
+    const { hf, as } = await adminScene(store());
+    const admin = await as("admin");
+    const made = await hf.enqueueMany(
+      never,
+      Array.from({ length: 150 }, () => ({})),
+    );
+    const ids = made.map(({ id }) => String(id));
+    for (const change of [admin.jobs.cancelMany, admin.jobs.retryMany, admin.jobs.removeMany]) {
+      for (const wrong of ["nope", "", `${ids[0]}0`]) {
+        const error = await refusal(change({ ids: [...ids, wrong] }));
+        expect(error).toMatchObject({ status: 400, code: "INVALID_REQUEST", issues: [{ path: "ids.150" }] });
+        expect(error.message).toContain(`${JSON.stringify(wrong)} is not the id of a job`);
+      }
+    }
+    expect(await admin.operations.list()).toEqual({ operations: [] });
+    expect((await hf.stats()).states).toMatchObject({ pending: 150, cancelled: 0 });
+    // Ids may be written in capitals, as in any other call.
+    const capitals = ids.map((id) => id.toUpperCase());
+    expect(await ended(admin, await admin.jobs.cancelMany({ ids: capitals }))).toMatchObject({ changed: 150 });
+  });
+
   it("B-18 keeps every change in the audit log: who, what, when, how many", async () => {
     const { as } = await adminScene(store(), {}, { redact: ["**.secret"] });
     const [operator, admin] = [await as("operator"), await as("admin")];

@@ -9,6 +9,7 @@ import { postgresServer } from "../postgres/server.js";
 import { bare, place, SLOW } from "./place.js";
 import { holdfastCommand } from "./scene.js";
 
+const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 const server = postgresServer();
 const onFile = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
 
@@ -143,6 +144,12 @@ describe("what was typed", () => {
   it("and is wrong is told with how it is used, in the words of the command", SLOW, async () => {
     const { run } = await place(onFile);
     for (const [args, code, error, hint] of [
+      [
+        ["jobs", "cancel", ID, "x"],
+        2,
+        /"x" is not the id of a job/,
+        "holdfast jobs cancel --help shows how it is used",
+      ],
       [["jobs", "show", "x"], 2, /"x" is not a UUID/, "holdfast jobs show --help shows how it is used"],
       [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "holdfast jobs list --help shows how it is used"],
       [["schedules", "create", "a", "b"], 2, /either/, "holdfast schedules create --help shows how it is used"],
