@@ -73,7 +73,8 @@ export async function run(program: Program, world: World): Promise<number> {
     return ending ?? interruption(stopping.signal) ?? EXIT.done;
   } catch (error) {
     const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
-    if (interrupted !== null) {
+    // What fails while the command ends, as it was asked to, is told like any other failure.
+    if (interrupted !== null && isInterruption(error)) {
       // The shell's prompt would stand behind the ^C.
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
@@ -166,6 +167,16 @@ function isGone({ code }: NodeJS.ErrnoException): boolean {
 function interruption(signal: AbortSignal): number | null {
   const reason: unknown = signal.reason;
   return signal.aborted && reason instanceof Interrupted ? EXIT[reason.signal] : null;
+}
+
+const DEEPEST_CAUSE = 5;
+
+/** Whether a command was thrown out of its work by the signal: by its reason, or by what Node makes of it. */
+function isInterruption(error: unknown): boolean {
+  for (let at = error, depth = 0; at instanceof Error && depth < DEEPEST_CAUSE; at = at.cause, depth++) {
+    if (at instanceof Interrupted || at.name === "AbortError") return true;
+  }
+  return false;
 }
 
 /** The first signal asks the command to end; another ends the process. */

@@ -39,12 +39,14 @@ const commands = [
     flags: {
       ignore: { kind: "switch", says: "Takes no notice." },
       drain: { kind: "switch", says: "Ends well when it is asked to." },
+      fail: { kind: "switch", says: "Fails when it is asked to end." },
     },
     async run({ output, signal }, { flags }) {
       output.event({ ready: true }, (page) => page.line("ready"));
       try {
         await sleep(60_000, undefined, { signal: flags.ignore ? undefined : signal });
       } catch (error) {
+        if (flags.fail) throw new Error("the outcome of a job was not kept", { cause: new Error("the disk is full") });
         if (!flags.drain) throw error;
         output.note("drained");
         return 0;

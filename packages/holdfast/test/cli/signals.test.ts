@@ -43,6 +43,17 @@ describe.concurrent("a command that is interrupted", () => {
     expect(await errors).toBe("drained\n");
   });
 
+  it("tells what fails while it ends, and is a failure then", async () => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      const child = start("wait", "--fail");
+      const errors = text(child.stderr);
+      await ready(child);
+      child.kill(signal);
+      expect(await codeOf(child)).toBe(1);
+      expect(await errors).toMatch(/^error: the outcome of a job was not kept\n/);
+    }
+  });
+
   it("that takes no notice ends with the second Ctrl-C, unless that is the first one delivered twice", async () => {
     const child = start("wait", "--ignore");
     await ready(child);
