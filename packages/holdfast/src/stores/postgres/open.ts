@@ -30,6 +30,7 @@ import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./types-index.js";
 import { refuseUnfit } from "./unfit.js";
 import { upkeepOperations } from "./upkeep.js";
+import { hideSecret } from "../../secret.js";
 import { Folding } from "./folding.js";
 import { readUsers, type UsersOptions } from "./users.js";
 
@@ -522,7 +523,9 @@ function isNearly(given: string, meant: string, most: number): boolean {
 
 /** A mistyped URL may carry a password, and errors end up in logs. */
 function hideSecrets(url: string): string {
-  return url.replace(/^(\w+:)?(?:\/\/)?.*@/s, "$1//…@").replace(/\?.*$/s, "");
+  return hideSecret(url)
+    .replace(/^(\w+:)?(?:\/\/)?.*@/s, "$1//…@")
+    .replace(/\?.*$/s, "");
 }
 
 function warnOfPooler(): void {
