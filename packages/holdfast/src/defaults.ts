@@ -11,6 +11,8 @@ export const DEFAULTS = {
   /** How rarely a worker that finds nothing looks where every look costs money, unless `poll` is longer. */
   rarePollMs: 10_000,
   concurrency: 4,
+  /** A worker that was not heard of for so long is gone. It is heard of three times in a lease, and at least three times in this. */
+  silentWorkerMs: 60_000,
   graceMs: 30_000,
   /** How long a handler may ignore its signal before it is written off. */
   writeOffMs: 30_000,

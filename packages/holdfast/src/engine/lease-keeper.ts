@@ -56,6 +56,7 @@ export class LeaseKeeper {
     this.#core.defining.add(this.#tellDefined);
     this.#beat();
     this.watchLeases();
+    if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#scheduleWord();
   }
 
   /** Others must not take a schedule for left behind until the next beat; several defined in a row are told at once. */
@@ -96,7 +97,8 @@ export class LeaseKeeper {
     this.#beatTimer?.cancel();
     this.#busyTimer?.cancel();
     this.#attentionTimer?.cancel();
-    await Promise.all([this.#beating, ...this.#asking]);
+    this.#wordTimer?.cancel();
+    await Promise.all([this.#beating, this.#saying, ...this.#asking]);
     if (!this.#listedHere) return;
     await this.#core.store.leave(this.#holder.id).catch((error: unknown) => this.#report("leave", error));
   }
@@ -152,6 +154,19 @@ export class LeaseKeeper {
     };
     this.#beatTimer = this.#core.clock.after(this.#settings.leaseMs / 3, due, { background: true });
   }
+
+  /** Between the beats of a long lease it would be taken for gone. */
+  #scheduleWord(): void {
+    const due = (): void => {
+      this.#scheduleWord();
+      this.#saying ??= this.#sayAlive().then(() => {
+        this.#saying = null;
+      });
+    };
+    this.#wordTimer = this.#core.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
+  }
+  #wordTimer: Timer | null = null;
+  #saying: Promise<void> | null = null;
 
   /** A call that hangs must not gather others behind it. */
   #beat(): void {

@@ -4,6 +4,7 @@ import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotCompleted, JobNotFound, StoreUnreadable, WaitTimeout } from "../errors.js";
 import type { JobType } from "../job.js";
 import { fromJson } from "../json.js";
+import { isLive } from "../live-worker.js";
 import { isFinished } from "../state.js";
 import type { Scope, StoredJob } from "../store.js";
 import type { Core } from "./core.js";
@@ -43,8 +44,6 @@ interface Waiter {
 
 // A job that is due for so long and nobody takes makes us look whether there is a worker at all.
 const UNTAKEN_MS = 5_000;
-// A worker that was not heard of for so long is not there.
-const WORKER_MS = 60_000;
 const FEW = 16;
 const SHARED_LOOK_MS = 20;
 
@@ -181,9 +180,9 @@ export class Results {
     if (clock.monotonic() - waiter.dueSince < UNTAKEN_MS) return;
     waiter.dueSince = clock.monotonic();
     const workers = await store.workers().catch(() => null);
-    const since = clock.now() - WORKER_MS;
+    const now = clock.now();
     const isTaken = workers?.some(
-      ({ left, seenAt, queues }) => !left && seenAt >= since && (queues === null || queues.includes(job.queue)),
+      (worker) => isLive(worker, now) && (worker.queues === null || worker.queues.includes(job.queue)),
     );
     if (this.#warned || isTaken !== false) return;
     this.#warned = true;

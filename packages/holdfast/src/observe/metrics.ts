@@ -1,6 +1,7 @@
 import type { EventName, Listener } from "../engine/events.js";
 import type { ListedWorker } from "../engine/records.js";
 import type { Stats } from "../engine/stats.js";
+import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
 import { version } from "./version.js";
 
@@ -16,8 +17,6 @@ const MOST_NAMES = 200;
 const OTHER = "other";
 // Scrapes by several servers, or by somebody impatient, share what the store said.
 const FRESH_MS = 1_000;
-// A worker that was not heard of for so long is not counted.
-const WORKER_MS = 60_000;
 // From a quick job to the longest by default, in seconds.
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
 
@@ -157,8 +156,8 @@ export class Metrics {
   async #ask(): Promise<Told | null> {
     try {
       const [stats, workers] = await Promise.all([this.#client.stats(), this.#client.workers()]);
-      const since = Date.now() - WORKER_MS;
-      return { stats, workers: workers.filter(({ left, seenAt }) => !left && seenAt.getTime() >= since) };
+      const now = Date.now();
+      return { stats, workers: workers.filter((worker) => isLive(worker, now)) };
     } catch {
       return null;
     }

@@ -233,6 +233,19 @@ describe("worker", () => {
     expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);
   });
 
+  it("is heard of within a minute, however long its lease, and not after it has left", async () => {
+    const { hf, clock } = await scene();
+    const worker = hf.work({ lease: "1h" });
+    for (let minute = 0; minute < 5; minute++) {
+      await clock.advance("1m");
+      const [seen] = await hf.workers();
+      expect(clock.now() - (seen?.seenAt.getTime() ?? 0)).toBeLessThan(60_000);
+    }
+    await worker.stop();
+    await clock.advance("5m");
+    expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);
+  });
+
   it("C-09 queues and types limit what a worker takes", async () => {
     const a = gated("a");
     const b = gated("b");

@@ -1,3 +1,4 @@
+import { isLive } from "../../live-worker.js";
 import type { PostgresStore } from "../../stores/postgres/index.js";
 import { pendingOf, withBareStore } from "../bare-store.js";
 import { command, keyFlag, type Command } from "../command.js";
@@ -33,8 +34,9 @@ export const doctorCommand: Command = command({
             client.workers.list(),
             client.queues.list(),
           ]);
+          const live = workers.filter((worker) => isLive(worker, Date.now()));
           return [
-            checkWorkers(workers.filter(({ left }) => !left).length, stats.states.pending + stats.states.failed),
+            checkWorkers(live.length, stats.states.pending + stats.states.failed),
             checkAge(stats.oldestDueMs),
             checkDead(stats.states.dead),
             ...queues
@@ -69,7 +71,10 @@ function checkSchema(pending: readonly string[]): Finding {
 }
 
 function checkWorkers(live: number, waiting: number): Finding {
-  const found = live === 0 ? `No worker is live, and ${jobs(waiting)} wait.` : `${countOf(live)} live.`;
+  const found =
+    live === 0
+      ? `No worker is live, and ${jobs(waiting)} ${waiting === 1 ? "waits" : "wait"}.`
+      : `${countOf(live)} live.`;
   const level = live > 0 ? "ok" : waiting === 0 ? "warning" : "problem";
   return { check: "workers", level, found, advice: live > 0 ? null : "Start one: holdfast worker <module>." };
 }

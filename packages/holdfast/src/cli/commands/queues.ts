@@ -1,3 +1,4 @@
+import { isLive } from "../../live-worker.js";
 import { command, group, type Argument, type Command } from "../command.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf } from "../shown.js";
@@ -66,6 +67,8 @@ export const queuesCommand: Command = group({
 export const workersCommand: Command = command({
   name: "workers",
   summary: "Shows the workers of the last hour.",
+  about:
+    "The mark gone? is for those that did not say that they left, and were not heard of for a minute: killed, or cut off.",
   flags: REACH,
   run: (context, { flags }) =>
     reach(context, flags, async (client) => {
@@ -88,7 +91,7 @@ export const workersCommand: Command = command({
             `${worker.running} of ${worker.concurrency}`,
             agoOf(worker.startedAt, now),
             agoOf(worker.seenAt, now),
-            worker.left ? paint("left", "gray") : "",
+            worker.left ? paint("left", "gray") : isLive(worker, now) ? "" : paint("gone?", "yellow"),
           ]),
         );
       });

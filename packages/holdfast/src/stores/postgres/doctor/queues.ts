@@ -1,3 +1,4 @@
+import { DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
 import type { Runner } from "../db.js";
 import { NOW } from "../sql.js";
@@ -7,8 +8,6 @@ import { count, levelOf, ok, problem, time, warning, type Finding, type Patient 
 const UNFOLDED_AFTER_MS = 600_000;
 const UNFOLDED = { warning: 1_000, problem: 100_000 };
 const LANES = { warning: 200, problem: 2_000 };
-/** A worker is heard of three times in a lease of the usual length. */
-const WORKER_MS = 60_000;
 const OVERDUE_MS = { warning: 300_000, problem: 3_600_000 };
 const UNSERVED_MS = 60_000;
 
@@ -62,7 +61,7 @@ export async function lookAtPaused(runner: Runner, patient: Patient): Promise<Fi
 
 export async function lookAtOverdue(runner: Runner, patient: Patient): Promise<Finding[]> {
   const due = await oldestDue(runner, patient, false);
-  const text = `WITH ${NOW} SELECT record::text FROM ${patient.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${WORKER_MS}`;
+  const text = `WITH ${NOW} SELECT record::text FROM ${patient.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${DEFAULTS.silentWorkerMs}`;
   const rows = await runner.run({ name: "", text }, [patient.time()]);
   const workers = rows.map(([record]) => JSON.parse(record as string) as WorkerRecord);
   const findings = due.flatMap(({ queue, overdueMs }): Finding[] => {
