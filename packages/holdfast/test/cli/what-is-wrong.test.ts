@@ -49,3 +49,52 @@ describe("workers that were killed", () => {
     expect((await there.run("workers")).stdout).toMatch(/ago +gone\?\n/);
   });
 });
+
+describe("a type", () => {
+  it("that is misspelt is told by enqueue and by doctor, where live workers know another", SLOW, async () => {
+    const there = await place(onSqlite);
+    const named = ["--queue", "q", "--priority", "1", "--attempts", "2"];
+    expect((await there.run("enqueue", "email.welcom", ...named)).stderr).toBe("");
+    expect(await findings(there, "unknown types")).toEqual([]);
+    await workerOn(there.store, "email.welcome");
+    expect((await there.run("enqueue", "email.welcome", ...named, "--delay", "1h")).stderr).toBe("");
+    const { code, stderr } = await there.run("enqueue", "email.welcom", ...named, "--delay", "1h");
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: "warning: no live worker knows the type email.welcom; did you mean email.welcome?\n",
+    });
+    await there.run("enqueue", "report", ...named, "--delay", "1h");
+    expect(await findings(there, "unknown types")).toMatchObject([
+      {
+        level: "warning",
+        found: "3 jobs of 2 types that no live worker knows: email.welcom (did you mean email.welcome?), report.",
+      },
+    ]);
+    silence(there, 61_000);
+    expect(await findings(there, "unknown types")).toEqual([]);
+  });
+
+  it(
+    "that the command does not know has the defaults, and that is told; --module names where it is",
+    SLOW,
+    async () => {
+      const there = await place(onSqlite);
+      const made = await there.run("enqueue", "mail", '{"to":"ada"}');
+      expect(made.stderr).toBe(
+        "warning: the type mail is not known here: the job has the default queue, priority, attempts. " +
+          "Name its module: --module jobs.ts, or once: holdfast config set jobs.module jobs.ts\n",
+      );
+      expect(await there.hf.get(made.stdout.trim())).toMatchObject({ maxAttempts: 4 });
+      const known = await there.run("enqueue", "mail", '{"to":"ada"}', "--module", "jobs.ts");
+      expect(known.stderr).toBe("");
+      expect(await there.hf.get(known.stdout.trim())).toMatchObject({ maxAttempts: 1 });
+      const misspelt = await there.run("enqueue", "mial", "--module", "jobs.ts", "--queue", "q");
+      expect(misspelt.stderr).toBe(
+        "warning: the job has the default priority, attempts: jobs.ts has no type mial; did you mean mail?\n",
+      );
+      const remote = await there.run("enqueue", "mail", "--module", "jobs.ts", "--url", "http://127.0.0.1:1");
+      expect(remote).toMatchObject({ code: 2, stdout: "" });
+      expect(remote.stderr).toContain("--module goes with the store");
+    },
+  );
+});

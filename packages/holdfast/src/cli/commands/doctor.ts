@@ -1,7 +1,10 @@
+import type { StatsAnswer } from "../../admin/calls.js";
+import { didYouMean } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import type { PostgresStore } from "../../stores/postgres/index.js";
 import { pendingOf, withBareStore } from "../bare-store.js";
 import { command, keyFlag, type Command } from "../command.js";
+import { knownTypes } from "../known-types.js";
 import { reach } from "../reach.js";
 import { countOf, jobs, lengthOf } from "../shown.js";
 import { paint, type Colour } from "../style.js";
@@ -13,6 +16,7 @@ interface Finding {
   advice: string | null;
 }
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warning: "yellow", problem: "red" };
+const MOST_TYPES = 5;
 const LATE_MS = 60_000;
 
 export const doctorCommand: Command = command({
@@ -34,9 +38,11 @@ export const doctorCommand: Command = command({
             client.workers.list(),
             client.queues.list(),
           ]);
-          const live = workers.filter((worker) => isLive(worker, Date.now()));
+          const now = Date.now();
+          const live = workers.filter((worker) => isLive(worker, now));
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed),
+            ...checkTypes(stats, knownTypes(workers, now)),
             checkAge(stats.oldestDueMs),
             checkDead(stats.states.dead),
             ...queues
@@ -77,6 +83,29 @@ function checkWorkers(live: number, waiting: number): Finding {
       : `${countOf(live)} live.`;
   const level = live > 0 ? "ok" : waiting === 0 ? "warning" : "problem";
   return { check: "workers", level, found, advice: live > 0 ? null : "Start one: holdfast worker <module>." };
+}
+
+/** A misspelt type looks like any job that waits. */
+function checkTypes({ types }: StatsAnswer, known: readonly string[] | null): Finding[] {
+  if (known === null) return [];
+  const waiting = Object.entries(types)
+    .map(([type, { pending, failed }]) => ({ type, count: pending + failed }))
+    .filter(({ type, count }) => count > 0 && !known.includes(type));
+  if (waiting.length === 0) return [];
+  const total = waiting.reduce((sum, { count }) => sum + count, 0);
+  const names = waiting
+    .slice(0, MOST_TYPES)
+    .map(({ type }) => `${type}${didYouMean(type, known).replace(/^; (.+)$/, " ($1)")}`);
+  const more = waiting.length > MOST_TYPES ? `, and ${countOf(waiting.length - MOST_TYPES)} more` : "";
+  const kinds = waiting.length === 1 ? "a type" : `${countOf(waiting.length)} types`;
+  return [
+    {
+      check: "unknown types",
+      level: "warning",
+      found: `${jobs(total)} of ${kinds} that no live worker knows: ${names.join(", ")}${more}.`,
+      advice: "Start a worker whose module has it; or, if it is misspelt, holdfast jobs cancel --type <type>.",
+    },
+  ];
 }
 
 function checkAge(oldestDueMs: number | null): Finding {

@@ -1,11 +1,12 @@
 import { LIMITS } from "../../defaults.js";
 import type { Calls } from "../../admin/calls.js";
-import { modulePath, readText, showValue } from "../../config/index.js";
+import { didYouMean, modulePath, readText, showPath, showValue } from "../../config/index.js";
 import type { JobType } from "../../job.js";
-import { command, type Command, type Context } from "../command.js";
+import { command, keyFlag, type Command, type Context } from "../command.js";
 import { BadUsage } from "../failure.js";
 import { readFuture, readInstant } from "../instant.js";
 import { jobsModule } from "../jobs-module.js";
+import { knownTypes } from "../known-types.js";
 import { REACH, reach, serverOf } from "../reach.js";
 
 const SCOPES = ["waiting", "live", "ever"] as const;
@@ -14,7 +15,8 @@ const MOST_INPUT_BYTES = 4 * LIMITS.payloadBytes;
 export const enqueueCommand: Command = command({
   name: "enqueue",
   summary: "Adds a job.",
-  about: "The input is JSON; - reads it from stdin. A server that knows the type checks it; otherwise the worker does.",
+  about:
+    "The input is JSON; - reads it from stdin. Where the type is known, by --module or jobs.module or to the server, the input is checked, and queue, priority and attempts are the type's own; otherwise they are the defaults, and the worker checks the input.",
   arguments: {
     type: { kind: "text", says: "The job's type." },
     input: { kind: "text", placeholder: "json", optional: true, says: "The input as JSON, or - for stdin." },
@@ -44,11 +46,17 @@ export const enqueueCommand: Command = command({
     user: { kind: "text", says: "The user that the job belongs to." },
     tag: { kind: "text", repeated: true, says: "A tag to find it by." },
     attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts in all." },
+    module: keyFlag("jobs.module", {
+      placeholder: "path",
+      complete: "files",
+      says: "The module that defines the type; else jobs.module. Not with --url.",
+    }),
     id: { kind: "text", placeholder: "uuid", says: "An id of your own: repeated, it adds nothing twice." },
     ...REACH,
   },
   examples: [
     { line: `enqueue email.welcome '{"to":"ada@example.com"}'`, says: "A job for now." },
+    { line: "enqueue report --module jobs.ts", says: "With the queue and attempts that the type has there." },
     { line: "enqueue report --delay 1h --unique report:today", says: "A job for later, once." },
     { line: "enqueue sync --unique ada --unique-for 10m", says: "At most once in ten minutes." },
   ],
@@ -61,7 +69,7 @@ export const enqueueCommand: Command = command({
     const expiresAt = expires === undefined ? undefined : readFuture(expires, "--expires");
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
-    await reach(context, { ...flags, jobs, makes: true }, async (client) => {
+    await reach(context, { ...flags, jobs: jobs ?? [], makes: true }, async (client) => {
       const made = await client.jobs.enqueue({
         type: args.type,
         ...(input !== undefined && { input }),
@@ -79,6 +87,12 @@ export const enqueueCommand: Command = command({
       context.output.answer(made, (page) => page.line(made.id));
       if (made.replaced) context.output.note("it was there already, and is as you say now");
       else if (made.duplicate) context.output.note("it was there already");
+      if (jobs !== null) warnOfDefaults(context, args.type, jobs, flags);
+      // Beside an enqueue that is done: who may not see workers, or cannot just now, is told nothing.
+      const { workers } = await client.workers.list().catch(() => ({ workers: [] }));
+      const known = knownTypes(workers, Date.now());
+      if (known === null || known.includes(args.type)) return;
+      context.output.warn(`no live worker knows the type ${args.type}${didYouMean(args.type, known)}`);
     });
   },
 });
@@ -110,10 +124,40 @@ function scopeOf(text: string): NonNullable<Unique["scope"]> {
   throw new BadUsage(`--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")} nor a duration`, "such as 10m");
 }
 
-/** Where the configuration names a module, its types say what an input must be, and how often a job is tried. */
-async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[]> {
-  if (serverOf(context, url) !== null || modulePath(context.config) === null) return [];
+/**
+ * Where a module is named, its types say what an input must be, and how often a job is tried. Null on a server, which has
+ * types of its own.
+ */
+async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[] | null> {
+  if (serverOf(context, url) !== null) {
+    if (context.config.sources["jobs.module"].kind !== "flag") return null;
+    throw new BadUsage("--module goes with the store", "a server knows types by its own modules");
+  }
+  if (modulePath(context.config) === null) return [];
   return (await jobsModule(context, undefined)).jobs;
+}
+
+/** A type that is not known here has no queue, priority and attempts of its own: nobody shall find that out by the worker's. */
+function warnOfDefaults(
+  { config, output }: Context,
+  type: string,
+  jobs: readonly JobType[],
+  given: { queue: string | undefined; priority: number | undefined; attempts: number | undefined },
+): void {
+  const defaults = (["queue", "priority", "attempts"] as const).filter((name) => given[name] === undefined);
+  if (defaults.length === 0 || jobs.some((known) => known.type === type)) return;
+  const lacks = `the job has the default ${defaults.join(", ")}`;
+  const path = modulePath(config);
+  if (path === null) {
+    const advice = "Name its module: --module jobs.ts, or once: holdfast config set jobs.module jobs.ts";
+    output.warn(`the type ${type} is not known here: ${lacks}. ${advice}`);
+    return;
+  }
+  const meant = didYouMean(
+    type,
+    jobs.map((known) => known.type),
+  );
+  output.warn(`${lacks}: ${showPath(path, config.cwd)} has no type ${type}${meant}`);
 }
 
 /** What is wrong is told before anything is asked of the store. */
