@@ -33,21 +33,53 @@ export async function pendingOf(store: Store): Promise<string[]> {
  * by a newer version of the command migrate a database under those who use it.
  */
 export async function refusePending({ config }: Context, store: Store): Promise<void> {
-  const address = toHoldfastOptions(config).store;
-  if (/^sqlite:(?:\/\/)?:memory:$/.test(address)) return;
-  const pending = await pendingOf(store);
-  if (pending.length === 0) return;
-  const file = /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(address)?.groups?.["file"];
+  if (/^sqlite:(?:\/\/)?:memory:$/.test(toHoldfastOptions(config).store)) return;
+  const lack = lackOf(config, await pendingOf(store));
+  if (lack !== null) throw new Failure(lack.says, lack);
+}
+
+/** Why a store cannot be looked into as it is. */
+export interface Lack {
+  code: "NO_DATABASE" | "NO_TABLES" | "MIGRATIONS_PENDING";
+  says: string;
+  hint: string;
+}
+
+/** What the store lacks, by what is pending: the database, every table, or a migration. Null if nothing. */
+export function lackOf(config: Config, pending: readonly string[]): Lack | null {
+  if (pending.length === 0) return null;
+  const file = /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(toHoldfastOptions(config).store)?.groups?.["file"];
   if (file !== undefined && !existsSync(file)) {
-    throw new Failure(`there is no database ${showPath(file, config.cwd)}`, {
+    return {
       code: "NO_DATABASE",
+      says: `there is no database ${showPath(file, config.cwd)}`,
       hint: `${sourceOfStore(config)}; holdfast migrate makes it, as do dev, worker and enqueue`,
-    });
+    };
   }
-  throw new Failure(`the schema of the store is not this version's; pending: ${pending.join(", ")}`, {
-    code: "MIGRATIONS_PENDING",
-    hint: "holdfast migrate brings it there",
-  });
+  if (!pending.some((each) => FIRST.test(each))) {
+    return {
+      code: "MIGRATIONS_PENDING",
+      says: `the schema of the store is not this version's; pending: ${pending.join(", ")}`,
+      hint: "holdfast migrate brings it there",
+    };
+  }
+  const where = file === undefined ? hideSecret(config.values.store) : showPath(file, config.cwd);
+  // What was written last stands in the file beside it, and all of it may.
+  const copy =
+    "a copy of a database in use lacks what is in its -wal file: copy by VACUUM INTO or .backup of sqlite3; ";
+  return {
+    code: "NO_TABLES",
+    says: `there are no tables of Holdfast in ${where}`,
+    hint: `${sourceOfStore(config)}; ${file === undefined ? "" : copy}holdfast migrate makes new tables`,
+  };
+}
+/** The first step of SQLite's and of PostgreSQL's. */
+const FIRST = /^(?:schema version|migration) 1\b/;
+
+/** For commands that ask no server: whoever has set the variable would take what they say for the server's. */
+export function tellStoreOnly({ config, env, output }: Context): void {
+  if ((env["HOLDFAST_URL"] ?? "") === "" || config.sources.store.kind === "flag") return;
+  output.warn(`HOLDFAST_URL is set; this command works on the store ${hideSecret(config.values.store)}`);
 }
 
 /** Where the address of the store comes from, in words. */

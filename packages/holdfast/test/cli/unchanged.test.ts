@@ -33,7 +33,7 @@ describe("a look changes nothing: on SQLite", () => {
     const made = await check(there);
     expect(made).toMatchObject({ code: 1, current: false });
     expect(made.pending[0]).toBe("schema version 1");
-    await doctorSees(there, /^problem +schema: It is not this version's; pending: schema version 1/);
+    await doctorSees(there, /^problem +schema: There is no database deep\/er\/jobs\.db\./m);
     expect(existsSync(join(there.cwd, "deep"))).toBe(false);
     expect((await there.run("migrate", "--check")).stdout).toMatch(
       /^The schema is not this version's\. Pending:\n {2}schema version 1\n/,
@@ -93,6 +93,9 @@ describe("a look changes nothing: on PostgreSQL", () => {
       "migration 2: functions for SQL",
     ]);
     await doctorSees(there, /problem +schema version: the tables of Holdfast are missing/);
+    expect((await there.run("jobs", "list")).stderr).toMatch(
+      /^error: there are no tables of Holdfast in postgres.+\nhint: its address comes from .+; holdfast migrate makes new tables\n$/,
+    );
     writeFileSync(join(there.cwd, "import.json"), JSON.stringify({ table: "t", type: "mail", map: { id: "id" } }));
     const dry = await there.run("import", "import.json");
     expect(dry).toMatchObject({ code: 1, stdout: "" });
@@ -127,7 +130,7 @@ describe.skipIf(NO_SERVER !== null)(
       const made = await check(there);
       expect(made).toMatchObject({ code: 1, current: false });
       expect(made.pending).toEqual([expect.stringContaining(`table ${table}`)]);
-      await doctorSees(there, /^problem +schema: It is not this version's; pending: table/);
+      await doctorSees(there, /^problem +schema: The schema of the store is not this version's; pending: table/m);
       const { TableNames = [] } = await dynamo.client().send(new ListTablesCommand({}));
       expect(TableNames).not.toContain(table);
       await there.json("migrate");

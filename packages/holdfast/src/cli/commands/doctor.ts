@@ -1,8 +1,8 @@
 import type { StatsAnswer } from "../../admin/calls.js";
-import { didYouMean } from "../../config/index.js";
+import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import type { PostgresStore } from "../../stores/postgres/index.js";
-import { pendingOf, withBareStore } from "../bare-store.js";
+import { lackOf, pendingOf, sourceOfStore, tellStoreOnly, withBareStore, type Lack } from "../bare-store.js";
 import { command, keyFlag, type Command } from "../command.js";
 import { knownTypes } from "../known-types.js";
 import { reach } from "../reach.js";
@@ -22,12 +22,16 @@ const LATE_MS = 60_000;
 export const doctorCommand: Command = command({
   name: "doctor",
   summary: "Looks for what holds jobs up, and says what to do. Exit code 1 if there is a problem.",
-  about: "It changes nothing. Of a store whose schema is not this version's it tells that, and nothing of its jobs.",
+  about:
+    "It looks at the store itself and asks no server, and changes nothing. Of a store whose schema is not this version's it tells that, and nothing of its jobs.",
   flags: { store: keyFlag("store", { placeholder: "url" }) },
   async run(context) {
-    const { own, isCurrent } = await withBareStore(context, async (store) => {
-      const pending = await pendingOf(store);
-      const findings: Finding[] = "doctor" in store ? await (store as PostgresStore).doctor() : [checkSchema(pending)];
+    tellStoreOnly(context);
+    const store = hideSecret(context.config.values.store);
+    const { own, isCurrent } = await withBareStore(context, async (opened) => {
+      const pending = await pendingOf(opened);
+      const findings: Finding[] =
+        "doctor" in opened ? await (opened as PostgresStore).doctor() : [checkSchema(lackOf(context.config, pending))];
       return { own: findings, isCurrent: pending.length === 0 };
     });
     const general = !isCurrent
@@ -56,7 +60,8 @@ export const doctorCommand: Command = command({
           ];
         });
     const findings = [...general, ...own];
-    context.output.answer({ findings }, (page) => {
+    context.output.answer({ store, findings }, (page) => {
+      page.line(paint("store    ", "gray"), `${store} (${sourceOfStore(context.config)})`);
       for (const { check, level, found, advice } of findings) {
         page.line(paint(level.padEnd(8), COLOURS[level]), `${check}: ${found}`);
         if (advice !== null && level !== "ok") page.line(paint(`         ${advice}`, "gray"));
@@ -66,14 +71,10 @@ export const doctorCommand: Command = command({
   },
 });
 
-function checkSchema(pending: readonly string[]): Finding {
-  const isCurrent = pending.length === 0;
-  return {
-    check: "schema",
-    level: isCurrent ? "ok" : "problem",
-    found: isCurrent ? "It is this version's." : `It is not this version's; pending: ${pending.join(", ")}.`,
-    advice: isCurrent ? null : "holdfast migrate brings it there; a worker does so when it starts.",
-  };
+function checkSchema(lack: Lack | null): Finding {
+  if (lack === null) return { check: "schema", level: "ok", found: "It is this version's.", advice: null };
+  const [found, advice] = [lack.says, lack.hint].map((text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
+  return { check: "schema", level: "problem", found: found ?? "", advice: advice ?? null };
 }
 
 function checkWorkers(live: number, waiting: number): Finding {

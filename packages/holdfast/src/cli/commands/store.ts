@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Store } from "../../store.js";
 import type { DynamoStore } from "../../stores/dynamodb/index.js";
 import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
-import { migrated, pendingOf, withBareStore, writeDown } from "../bare-store.js";
+import { migrated, pendingOf, tellStoreOnly, withBareStore, writeDown } from "../bare-store.js";
 import { command, keyFlag, YES, type Command } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
 
@@ -26,6 +26,7 @@ export const migrateCommand: Command = command({
   async run(context, { flags }) {
     const { output } = context;
     if (flags.print && flags.check) throw new BadUsage("--print and --check do not go together");
+    tellStoreOnly(context);
     return withBareStore(context, async (store) => {
       if (flags.print) {
         const text = printed(store);
@@ -69,6 +70,7 @@ export const importCommand: Command = command({
       throw new Failure(`${args.file} cannot be read: ${(error as Error).message}`, { cause: error });
     });
     const options = parse(text, args.file);
+    tellStoreOnly(context);
     await withBareStore(context, async (store) => {
       if (!("importLegacy" in store)) throw new Failure("old tables are imported on PostgreSQL only");
       const hf = flags.yes ? (await migrated(context, store)).hf : null;
