@@ -11,6 +11,9 @@ const IGNORED: ReadonlySet<string> = new Set(["node_modules", "dist", "coverage"
 const LOOK_MS = 500;
 const MOST_FILES = 5_000;
 
+/** What the process that runs says before it ends, where no change of a file would help it. */
+export const UNMENDABLE = "unmendable";
+
 export interface Watching {
   /** The module that runs. */
   path: string;
@@ -30,7 +33,16 @@ export async function watchAndRun({ path, file, output, signal, graceMs }: Watch
     const changed = change(dirname(path), file, either);
     const child = start();
     const ended = once(child, "exit");
+    const unmendable = new Promise<true>((resolve) => {
+      child.on("message", (word) => void (word === UNMENDABLE && resolve(true)));
+    });
+    // What was said before the end may be heard after it, but not once the channel is closed.
+    const silent = once(child, "disconnect").then(() => false as const);
     if (await Promise.race([changed.then(() => false), ended.then(() => true)])) {
+      if (await Promise.race([unmendable, silent])) {
+        stop.abort();
+        return 1;
+      }
       output.note("It ended; waiting for a change.");
       await changed;
     } else await end(child, ended, graceMs);

@@ -41,7 +41,8 @@ export async function loadJobs(given: string, cwd: string = process.cwd()): Prom
   return { path, jobs, setup: (setup as JobsModule["setup"] | undefined) ?? null };
 }
 
-function refuseFile(path: string, given: string): void {
+/** What is no file, or no module by its name, need not be loaded to say so. */
+export function refuseFile(path: string, given: string): void {
   const file = statSync(path, { throwIfNoEntry: false });
   if (file === undefined) {
     const near = ENDINGS.map((ending) => `${given}${ending}`).find((name) => existsSync(resolve(dirname(path), name)));

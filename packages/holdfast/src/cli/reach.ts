@@ -1,6 +1,8 @@
 import type { AdminClient } from "../admin/client.js";
 import { toHoldfastOptions } from "../config/index.js";
 import type { Holdfast } from "../engine/holdfast.js";
+import type { Logger } from "../engine/logger.js";
+import type { Telemetry } from "../engine/telemetry.js";
 import type { JobType } from "../job.js";
 import type { Store } from "../store.js";
 import { keyFlag, type Context } from "./command.js";
@@ -152,11 +154,13 @@ async function withStore<Answer>(
  * A client for what goes on, on the store that the configuration names. It may be the first of all: a store that is not there yet,
  * or of an older version, is made or migrated, and that is written down.
  */
-export async function openService(context: Context, jobs?: readonly JobType[]): Promise<Holdfast> {
+export async function openService(
+  context: Context,
+  more: Pick<ClientOptions, "jobs" | "telemetry"> = {},
+): Promise<Holdfast> {
   const store = await openBare(context);
   try {
-    const more = { logs: true, ...(jobs !== undefined && { jobs }) } as const;
-    return (await migrated(context, store, (given) => openClient(context, { ...more, store: given }))).hf;
+    return (await migrated(context, store, (given) => openClient(context, { ...more, logs: true, store: given }))).hf;
   } catch (error) {
     await store.close();
     throw error;
@@ -166,25 +170,32 @@ export async function openService(context: Context, jobs?: readonly JobType[]): 
 interface ClientOptions {
   store: Store;
   jobs?: readonly JobType[];
+  telemetry?: Telemetry;
   logs?: true;
 }
 
 /** A client as the configuration says, with these jobs. */
-async function openClient({ config }: Context, { store, jobs, logs }: ClientOptions): Promise<Holdfast> {
+async function openClient(context: Context, { store, jobs, logs, telemetry }: ClientOptions): Promise<Holdfast> {
   const { holdfast } = await import("../engine/holdfast.js");
-  const { values } = config;
-  const paths = values["redact.paths"];
-  const logger = createLogger({
-    level: logs === true ? values["log.level"] : "warn",
-    format: values["log.format"],
-    write: (line) => void process.stderr.write(line),
-    now: () => new Date(),
-  });
+  const { config } = context;
+  const paths = config.values["redact.paths"];
+  const logger = loggerOf(context, logs === true);
   return holdfast({
     ...toHoldfastOptions(config),
     logger,
     ...(paths !== null && { redact: paths }),
     ...(jobs !== undefined && { jobs }),
+    ...(telemetry !== undefined && { telemetry }),
     store,
+  });
+}
+
+/** A log on stderr as the configuration says; of commands that do not run on, only what is odd. */
+export function loggerOf({ config: { values } }: Context, logs: boolean): Logger {
+  return createLogger({
+    level: logs ? values["log.level"] : "warn",
+    format: values["log.format"],
+    write: (line) => void process.stderr.write(line),
+    now: () => new Date(),
   });
 }

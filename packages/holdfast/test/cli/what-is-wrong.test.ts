@@ -1,9 +1,13 @@
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { holdfast, job, type Holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { place, SLOW, type Place } from "./place.js";
+import { bare, place, SLOW, type Place } from "./place.js";
+import { holdfastCommand } from "./scene.js";
 
 const onSqlite = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
 
@@ -97,4 +101,85 @@ describe("a type", () => {
       expect(remote.stderr).toContain("--module goes with the store");
     },
   );
+});
+
+it("commands that know no server say so where HOLDFAST_URL is set, and doctor names the store", SLOW, async () => {
+  const there = await place(onSqlite);
+  const env = { HOLDFAST_STORE: there.store, HOLDFAST_URL: "http://127.0.0.1:1" };
+  const said = `warning: HOLDFAST_URL is set; this command works on the store ${there.store}\n`;
+  for (const words of [["doctor"], ["migrate"], ["migrate", "--check"], ["process", "jobs.ts"]]) {
+    const { stderr } = await holdfastCommand(words, { cwd: there.cwd, env });
+    expect({ words, stderr }).toEqual({ words, stderr: said });
+  }
+  const { stdout, stderr } = await holdfastCommand(["doctor", "--store", there.store], { cwd: there.cwd, env });
+  expect(stderr).toBe("");
+  expect(stdout).toMatch(/^store +sqlite:.+jobs\.db \(its address comes from .*--store.*\)\n/);
+});
+
+it("a SQLite file without Holdfast's tables is told from one of another version", SLOW, async () => {
+  const there = bare(onSqlite);
+  const db = new Database(join(there.cwd, "jobs.db"));
+  db.exec("CREATE TABLE theirs (a)");
+  db.close();
+  const { code, stderr } = await there.run("jobs", "list");
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^error: there are no tables of Holdfast in jobs\.db\nhint: .+-wal file.+VACUUM INTO/);
+  expect(await findings(there, "schema")).toMatchObject([
+    { level: "problem", found: "There are no tables of Holdfast in jobs.db." },
+  ]);
+});
+
+const FLOATING = `
+import { job } from "holdfast";
+export const floating = job({
+  type: "floating",
+  async run() {
+    void Promise.reject(new Error("nobody waits for me"));
+    await new Promise(() => {});
+  },
+});
+`;
+
+describe("a rejection that nobody catches", () => {
+  it.each([["worker"], ["process"]])(
+    "ends %s with one line and exit code 1, and what was not begun is given back",
+    SLOW,
+    async (name) => {
+      const there = await place(onSqlite);
+      writeFileSync(join(there.cwd, "floating.ts"), FLOATING);
+      const { id } = await there.json<{ id: string }>("enqueue", "floating");
+      for (let nth = 0; nth < 5; nth++) await there.hf.enqueueNamed("floating");
+      const running = there.start(name, "floating.ts", "--concurrency", "1");
+      expect(await running.ended).toBe(1);
+      const lines = running
+        .stderr()
+        .split("\n")
+        .filter((line) => line.includes("nobody waits for me"));
+      expect(lines).toEqual([
+        expect.stringMatching(/error a promise was rejected and nobody caught it; this process ends/),
+      ]);
+      expect(lines[0]).toContain(`floating ${id}`);
+      expect(running.stderr()).not.toMatch(/node:internal|Node\.js v/);
+      expect((await there.hf.stats()).states).toMatchObject({ claimed: 0, pending: 5 });
+    },
+  );
+});
+
+describe("dev", () => {
+  it("ends where no change of a file would help: no such module, or an address that is taken", SLOW, async () => {
+    const there = bare(onSqlite);
+    const missing = await there.run("dev", "job.ts");
+    expect(missing).toMatchObject({ code: 1, stdout: "" });
+    expect(missing.stderr).toMatch(/^error: there is no file job\.ts\n/);
+    const taken = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void taken.close());
+    await once(taken, "listening");
+    const port = String((taken.address() as AddressInfo).port);
+    const busy = await there.run("dev", "jobs.ts", "--port", port);
+    expect(busy.code).toBe(1);
+    expect(busy.stderr).toContain(
+      `error: cannot listen on 127.0.0.1:${port}: something else listens there; choose another port\nhint: --port names another`,
+    );
+    expect(busy.stderr).not.toContain("waiting for a change");
+  });
 });

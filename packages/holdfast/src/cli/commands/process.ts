@@ -4,11 +4,12 @@ import { durationMs } from "../../duration.js";
 import { StoreUnavailable } from "../../errors.js";
 import type { Holdfast, TickOptions } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
+import { tellStoreOnly } from "../bare-store.js";
 import { command, type Command } from "../command.js";
 import { workOptions } from "../enabled.js";
 import { BadUsage } from "../failure.js";
 import type { Output } from "../output.js";
-import { MODULE, openWithJobs, WORK } from "./worker.js";
+import { MODULE, runJobs, WORK } from "./worker.js";
 
 export const processCommand: Command = command({
   name: "process",
@@ -31,9 +32,9 @@ export const processCommand: Command = command({
     if (flags.once && flags.poll) throw new BadUsage("--once and --poll do not go together");
     const given = workOptions(context);
     if (given === null) return 0;
-    const { signal, output } = context;
-    const hf = await openWithJobs(context, args.module);
-    try {
+    const { output } = context;
+    tellStoreOnly(context);
+    return runJobs(context, args.module, async (hf, signal) => {
       const options = { ...tickOptions(given), signal };
       const firesSchedules = context.config.values["jobs.scheduler_enabled"];
       const beside = new Beside(hf, firesSchedules);
@@ -42,10 +43,7 @@ export const processCommand: Command = command({
         ? await poll(hf, options, { beside, everyMs, output, signal })
         : await runDue(hf, options, { beside, once: flags.once, signal });
       output.answer({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
-    } finally {
-      await hf.close();
-    }
-    return 0;
+    });
   },
 });
 

@@ -1,4 +1,5 @@
 import type { Holdfast } from "../../engine/holdfast.js";
+import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { Failure } from "../failure.js";
 import { openService } from "../reach.js";
@@ -13,7 +14,7 @@ export const LISTEN: {
 export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
   const { admin } = await import("../../admin/app.js");
   const { isLoopback } = await import("../../admin/loopback.js");
-  const { serve } = await import("../../admin/serve.js");
+  const { NotListening, serve } = await import("../../admin/serve.js");
   const { values } = context.config;
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
@@ -31,7 +32,11 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     ...(basePath !== null && { basePath }),
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
   });
-  const serving = await serve(api, { host, port: values["server.port"] });
+  const serving = await serve(api, { host, port: values["server.port"] }).catch((error: unknown) => {
+    if (!(error instanceof NotListening)) throw error;
+    const hint = "--port names another, as does server.port; 0 takes any that is free";
+    throw new Failure(error.message, { code: error.code, cause: error, hint });
+  });
   if (!hasTokens) context.output.note("No token is asked for, as there is none yet: only this machine is let in.");
   return {
     url: serving.url,
@@ -57,6 +62,7 @@ export const serveCommand: Command = command({
     "HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
   flags: { ...LISTEN, store: keyFlag("store", { placeholder: "url" }) },
   async run(context) {
+    tellStoreOnly(context);
     const hf = await openService(context);
     try {
       const serving = await serveClient(context, hf);

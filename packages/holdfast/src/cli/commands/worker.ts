@@ -2,11 +2,16 @@ import { resolve } from "node:path";
 import { hideSecret, modulePath, showPath } from "../../config/index.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
+import type { Telemetry } from "../../engine/telemetry.js";
+import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
+import { UNMENDABLE, watchAndRun } from "../dev.js";
 import { workOptions } from "../enabled.js";
+import { Faults } from "../faults.js";
 import { jobsModule, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
-import { openService } from "../reach.js";
+import { refuseFile } from "../load-module.js";
+import { loggerOf, openService } from "../reach.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
 /** The argument of whatever runs jobs. */
@@ -28,10 +33,37 @@ export const WORK: {
   store: keyFlag("store", { placeholder: "url" }),
 };
 
+/**
+ * Works with a client that has the module's jobs, until the signal or to its end. A fault that nobody caught is told and
+ * ends it as the signal does, but sooner, and with exit code 1.
+ */
+export async function runJobs(
+  context: Context,
+  given: string | undefined,
+  work: (hf: Holdfast, signal: AbortSignal) => Promise<void>,
+): Promise<number> {
+  const faults = new Faults(() => loggerOf(context, true));
+  const signal = AbortSignal.any([context.signal, faults.signal]);
+  const toTheEnd = async (): Promise<void> => {
+    const hf = await openWithJobs(context, given, faults.telemetry);
+    try {
+      await work(hf, signal);
+    } finally {
+      await hf.close();
+    }
+  };
+  try {
+    await Promise.race([toTheEnd(), faults.over]);
+  } finally {
+    faults.stop();
+  }
+  return faults.signal.aborted ? 1 : 0;
+}
+
 /** A client with the module's jobs, once its `setup` has run. */
-export async function openWithJobs(context: Context, given: string | undefined): Promise<Holdfast> {
+async function openWithJobs(context: Context, given: string | undefined, telemetry: Telemetry): Promise<Holdfast> {
   const { path, jobs, setup } = await jobsModule(context, given);
-  const hf = await openService(context, jobs);
+  const hf = await openService(context, { jobs, telemetry });
   try {
     await setup?.(hf);
     return hf;
@@ -55,21 +87,18 @@ export const workerCommand: Command = command({
   async run(context, { flags, args }) {
     const options = workOptions(context);
     if (options === null) return 0;
-    const hf = await openWithJobs(context, args.module);
-    try {
+    tellStoreOnly(context);
+    return runJobs(context, args.module, async (hf, signal) => {
       const serving = flags.serve ? await serveClient(context, hf) : null;
       const worker = hf.work(options);
       context.output.event({ worker: worker.id, url: serving?.url ?? null }, (page) =>
         page.line(`Worker ${worker.id} runs${serving === null ? "" : `; ${serving.url}/api/admin`}`),
       );
-      await untilStopped(context.signal);
+      await untilStopped(signal);
       context.output.note("Stopping: jobs under way may end.");
       await worker.stop();
       await serving?.stop();
-    } finally {
-      await hf.close();
-    }
-    return 0;
+    });
   },
 });
 
@@ -84,14 +113,23 @@ export const devCommand: Command = command({
     const options = workOptions(context);
     if (options === null) return 0;
     // Only a process of its own gets a module anew.
-    if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module);
-    const { watchAndRun } = await import("../dev.js");
+    if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module).catch(tellWatcher);
+    tellStoreOnly(context);
     const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
     if (path === null) throw noModule();
+    refuseFile(path, args.module ?? showPath(path, context.cwd));
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
     return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
   },
 });
+
+/** An address that is taken is no fault of the files: no change of them would mend it. */
+async function tellWatcher(error: unknown): Promise<never> {
+  if (error instanceof Failure && error.code === "NOT_LISTENING") {
+    await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(UNMENDABLE, resolve)));
+  }
+  throw error;
+}
 
 /** Whoever watches has been killed: nobody would ever end us. */
 function parentGone(): Promise<void> {
@@ -103,19 +141,15 @@ function parentGone(): Promise<void> {
 }
 
 async function runOnce(context: Context, options: WorkOptions, given: string | undefined): Promise<number> {
-  const hf = await openWithJobs(context, given);
-  try {
+  return runJobs(context, given, async (hf, signal) => {
     const serving = await serveClient(context, hf);
     const worker = hf.work(options);
     const store = hideSecret(context.config.values.store);
     context.output.event({ url: serving.url, worker: worker.id }, (page) =>
       page.line(`Running on ${store}; ${serving.url}/api/admin`),
     );
-    await Promise.race([untilStopped(context.signal), parentGone()]);
+    await Promise.race([untilStopped(signal), parentGone()]);
     await worker.stop();
     await serving.stop();
-  } finally {
-    await hf.close();
-  }
-  return 0;
+  });
 }
