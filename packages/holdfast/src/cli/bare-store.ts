@@ -33,9 +33,19 @@ export async function pendingOf(store: Store): Promise<string[]> {
  * by a newer version of the command migrate a database under those who use it.
  */
 export async function refusePending({ config }: Context, store: Store): Promise<void> {
-  if (/^sqlite:(?:\/\/)?:memory:$/.test(toHoldfastOptions(config).store)) return;
+  if (isInMemory(config)) return;
   const lack = lackOf(config, await pendingOf(store));
   if (lack !== null) throw new Failure(lack.says, lack);
+}
+
+function isInMemory(config: Config): boolean {
+  return /^sqlite:(?:\/\/)?:memory:$/.test(toHoldfastOptions(config).store);
+}
+
+/** The file of a SQLite store; null if the store is another, or in memory. */
+export function fileOfStore(config: Config): string | null {
+  if (isInMemory(config)) return null;
+  return /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(toHoldfastOptions(config).store)?.groups?.["file"] ?? null;
 }
 
 /** Why a store cannot be looked into as it is. */
@@ -48,8 +58,8 @@ export interface Lack {
 /** What the store lacks, by what is pending: the database, every table, or a migration. Null if nothing. */
 export function lackOf(config: Config, pending: readonly string[]): Lack | null {
   if (pending.length === 0) return null;
-  const file = /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(toHoldfastOptions(config).store)?.groups?.["file"];
-  if (file !== undefined && !existsSync(file)) {
+  const file = fileOfStore(config);
+  if (file !== null && !existsSync(file)) {
     return {
       code: "NO_DATABASE",
       says: `there is no database ${showPath(file, config.cwd)}`,
@@ -63,14 +73,14 @@ export function lackOf(config: Config, pending: readonly string[]): Lack | null 
       hint: "holdfast migrate brings it there",
     };
   }
-  const where = file === undefined ? hideSecret(config.values.store) : showPath(file, config.cwd);
+  const where = file === null ? hideSecret(config.values.store) : showPath(file, config.cwd);
   // What was written last stands in the file beside it, and all of it may.
   const copy =
     "a copy of a database in use lacks what is in its -wal file: copy by VACUUM INTO or .backup of sqlite3; ";
   return {
     code: "NO_TABLES",
     says: `there are no tables of Holdfast in ${where}`,
-    hint: `${sourceOfStore(config)}; ${file === undefined ? "" : copy}holdfast migrate makes new tables`,
+    hint: `${sourceOfStore(config)}; ${file === null ? "" : copy}holdfast migrate makes new tables`,
   };
 }
 /** The first step of SQLite's and of PostgreSQL's. */

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -182,4 +182,15 @@ describe("dev", () => {
     );
     expect(busy.stderr).not.toContain("waiting for a change");
   });
+});
+
+it("a worker says once that its SQLite file was removed or replaced", SLOW, async () => {
+  const there = bare(onSqlite);
+  const worker = there.start("worker", "jobs.ts");
+  await until("it to run", () => worker.stdout().includes("runs"), 60_000);
+  rmSync(join(there.cwd, "jobs.db"));
+  const said = "warning: jobs.db was removed under this process, which still works on the old file; start it again\n";
+  await until("it to be told", () => worker.stderr().includes(said), 60_000);
+  worker.child.kill("SIGTERM");
+  expect(await worker.ended).toBe(0);
 });

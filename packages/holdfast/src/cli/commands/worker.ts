@@ -12,6 +12,7 @@ import { jobsModule, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
 import { refuseFile } from "../load-module.js";
 import { loggerOf, openService } from "../reach.js";
+import { watchStoreFile } from "../store-file.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
 /** The argument of whatever runs jobs. */
@@ -46,9 +47,11 @@ export async function runJobs(
   const signal = AbortSignal.any([context.signal, faults.signal]);
   const toTheEnd = async (): Promise<void> => {
     const hf = await openWithJobs(context, given, faults.telemetry);
+    const stopWatching = watchStoreFile(context);
     try {
       await work(hf, signal);
     } finally {
+      stopWatching();
       await hf.close();
     }
   };
