@@ -187,7 +187,7 @@ export const YES: { readonly kind: "switch"; readonly short: "y"; readonly says:
 
 /** The flags that every command has. */
 export const GLOBAL_FLAGS: Flags = {
-  json: { kind: "switch", says: "Answer with one JSON document on stdout." },
+  json: { kind: "switch", says: "Answer with one JSON document on stdout, and tell an error as JSON on stderr." },
   config: {
     kind: "text",
     placeholder: "path",

@@ -125,7 +125,11 @@ async function send(request: Request, url: string, signal: AbortSignal): Promise
     const cause = (error as Error).cause;
     const why =
       cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : (error as Error).message;
-    throw new Failure(`${url} cannot be reached: ${why}`, { hint: "is holdfast serve running there?", cause: error });
+    throw new Failure(`${url} cannot be reached: ${why}`, {
+      code: "SERVER_UNREACHABLE",
+      hint: "is holdfast serve running there?",
+      cause: error,
+    });
   }
 }
 

@@ -1,7 +1,7 @@
 import { HoldfastError } from "../errors.js";
 import { BadUsage, Failure } from "./failure.js";
 import { coloured, paint } from "./style.js";
-import { cleanBlock } from "./text.js";
+import { cleanBlock, jsonText } from "./text.js";
 
 /** An error as people read it: a sentence, a hint, and with `verbose` where it comes from. */
 export function errorText(
@@ -14,6 +14,34 @@ export function errorText(
   if (hint !== null) lines.push(`${label("hint:", "cyan")} ${cleanBlock(hint)}`);
   if (verbose) lines.push(...stacksOf(error));
   return `${lines.join("\n")}\n`;
+}
+
+/** The same for programs, in one line: `{"error":{"code","message","hint"?,"stack"?}}`. */
+export function errorJson(
+  error: unknown,
+  { verbose, usage = null }: { verbose: boolean; usage?: string | null },
+): string {
+  const hint = hintOf(error, verbose, usage);
+  const told = {
+    code: codeOf(error),
+    message: sentenceOf(error),
+    ...(hint !== null && { hint }),
+    ...(verbose && { stack: stacksOf(error).join("\n") }),
+  };
+  return `${jsonText({ error: told }, 0)}\n`;
+}
+
+/** Does a call want its answers, and so its errors, for a program? Asked before the call is understood. */
+export function wantsJson(words: readonly string[]): boolean {
+  const typed = words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
+  const last = typed.findLast((word) => /^--(?:no-)?json(?:=|$)/.test(word));
+  return last === "--json" || last === "--json=true";
+}
+
+/** Stable where the error is ours or Node's; any other is a mistake in somebody's code. */
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === "string" && code !== "" ? code : "FAILED";
 }
 
 /** What happened. Errors of Node may have a code and no words. */

@@ -7,7 +7,7 @@ import { BadUsage, EXIT, Failure, Interrupted } from "./failure.js";
 import { showHelp } from "./help.js";
 import { createOutput, type Output, type Sink } from "./output.js";
 import { parseCall, type Call } from "./parse.js";
-import { errorText } from "./report.js";
+import { errorJson, errorText, wantsJson } from "./report.js";
 import { readAll } from "./stdin.js";
 import { showsColours } from "./style.js";
 
@@ -79,7 +79,11 @@ export async function run(program: Program, world: World): Promise<number> {
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
     }
-    stderr.write(errorText(error, { colours: colours(stderr), verbose, usage }));
+    stderr.write(
+      wantsJson(words)
+        ? errorJson(error, { verbose, usage })
+        : errorText(error, { colours: colours(stderr), verbose, usage }),
+    );
     return error instanceof BadUsage || error instanceof InvalidConfig ? EXIT.badUsage : EXIT.failed;
   } finally {
     stopListening();

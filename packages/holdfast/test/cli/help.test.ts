@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rootOf, type Command } from "#src/cli/command.js";
+import { ROUTE_NAMES } from "#src/admin/routes.js";
 import { helpText } from "#src/cli/help.js";
+import { JSON_ANSWERS } from "#src/cli/json-answers.js";
 import { parseCall } from "#src/cli/parse.js";
 import { program } from "#src/cli/program.js";
 import { referenceText } from "#src/cli/reference.js";
@@ -29,6 +31,15 @@ describe("the help of every command", () => {
       for (const { line } of command.examples) expect(parseCall(root, line.split(" ")).command).toBe(command);
     });
   }
+
+  it("C-21 is said of every command what its JSON is, by calls that there are", () => {
+    const runnable = all.filter(({ command }) => command.run !== null).map(({ path }) => path.join(" "));
+    expect(Object.keys(JSON_ANSWERS).toSorted()).toEqual(runnable.toSorted());
+    const calls = Object.values(JSON_ANSWERS).flatMap((answer) => answer.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);
+    expect(calls.length).toBeGreaterThan(20);
+    const routes: readonly string[] = ROUTE_NAMES;
+    expect(calls.filter((call) => !routes.includes(call) && call !== "source.kind")).toEqual([]);
+  });
 
   it("C-21 is the reference, to the letter; node scripts/cli-reference.mjs writes it", () => {
     const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/cli.md"), "utf8");

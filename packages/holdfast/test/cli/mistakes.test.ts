@@ -13,6 +13,8 @@ const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 const server = postgresServer();
 const onFile = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
 
+const USAGE: string = expect.stringMatching(/./) as string;
+
 /** Commands that look, or change what is there. */
 const LOOKS: readonly (readonly string[])[] = [
   ["stats"],
@@ -187,5 +189,42 @@ describe("what was typed", () => {
     expect((await run("process", "setup.ts")).stderr).toBe(
       "error: setup in setup.ts failed: no such table\nhint: --verbose shows where it fails\n",
     );
+  });
+});
+
+describe("with --json", () => {
+  it("C-21 a failure is one JSON line on stderr, with a code, and stdout stays empty", SLOW, async () => {
+    const { run, cwd } = await place(onFile);
+    const id = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
+    for (const [args, code, error] of [
+      [["jobs", "show", id], 1, { code: "JOB_NOT_FOUND", message: expect.stringContaining(id) as string }],
+      [
+        ["jobs", "show", "x"],
+        2,
+        { code: "BAD_USAGE", message: expect.stringContaining('"x" is not a UUID') as string, hint: USAGE },
+      ],
+      [
+        ["jobs", "list", "--nonsense"],
+        2,
+        { code: "BAD_USAGE", message: "holdfast jobs list has no flag --nonsense", hint: USAGE },
+      ],
+      [
+        ["stats", "--url", "http://127.0.0.1:1"],
+        1,
+        { code: "SERVER_UNREACHABLE", message: expect.stringContaining("cannot be reached") as string, hint: USAGE },
+      ],
+    ] as const) {
+      const ended = await run(...args, "--json");
+      expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({ args, code, stdout: "" });
+      expect(ended.stderr.split("\n")).toHaveLength(2);
+      expect(JSON.parse(ended.stderr)).toEqual({ error });
+    }
+    const verbose = await run("jobs", "show", id, "--json", "--verbose");
+    expect(JSON.parse(verbose.stderr)).toMatchObject({ error: { stack: expect.stringMatching(/\n +at /) as string } });
+    writeFileSync(join(cwd, "holdfast.toml"), "jobs.concurrency = 0\n");
+    const config = await run("stats", "--json");
+    expect(config.code).toBe(2);
+    expect(JSON.parse(config.stderr)).toMatchObject({ error: { code: "INVALID_CONFIG" } });
+    expect((await run("stats", "--json", "--no-json")).stderr).toMatch(/^error: /);
   });
 });

@@ -43,7 +43,7 @@ export const migrateCommand: Command = command({
         return pending.length === 0 ? 0 : 1;
       }
       const { applied } = await migrated(context, store);
-      output.answer({ migrated: true, applied }, (page) => {
+      output.answer({ migrated: applied.length > 0, applied }, (page) => {
         for (const each of applied) page.line(`  ${each}`);
         page.line(applied.length === 0 ? "The schema is this version's already." : "The schema is this version's.");
       });
