@@ -2,9 +2,9 @@ import type { Logger } from "../engine/logger.js";
 import { clean } from "./text.js";
 
 /** What is logged: this and what is more severe. */
-export type LogLevel = "error" | "warn" | "info" | "silent";
+export type LogLevel = "error" | "warn" | "info" | "debug" | "silent";
 
-const SEVERITY = { silent: 0, error: 1, warn: 2, info: 3 } as const;
+const SEVERITY = { silent: 0, error: 1, warn: 2, info: 3, debug: 4 } as const;
 
 /** How a log is written. */
 export interface LogOptions {
@@ -17,7 +17,7 @@ export interface LogOptions {
 
 /** The log of `holdfast worker` and its like, as `log.level` and `log.format` say. Nothing in it acts on a terminal. */
 export function createLogger({ level, format, write, now }: LogOptions): Logger {
-  const at = (of: Exclude<LogLevel, "silent">) => {
+  const at = (of: "error" | "warn" | "info") => {
     if (SEVERITY[of] > SEVERITY[level]) return () => {};
     return (fields: object, message: string): void => {
       const time = now().toISOString();

@@ -7,6 +7,7 @@ import type { JobType } from "../job.js";
 import type { Store } from "../store.js";
 import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
+import { logJobs } from "./job-lines.js";
 import { createLogger } from "./logger.js";
 import { operator } from "./operator.js";
 import { migrated, openBare, refusePending } from "./bare-store.js";
@@ -160,11 +161,11 @@ async function withStore<Answer>(
  */
 export async function openService(
   context: Context,
-  more: Pick<ClientOptions, "jobs" | "telemetry"> = {},
+  more: Pick<ClientOptions, "jobs" | "telemetry" | "logs"> = {},
 ): Promise<Holdfast> {
   const store = await openBare(context);
   try {
-    return (await migrated(context, store, (given) => openClient(context, { ...more, logs: true, store: given }))).hf;
+    return (await migrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given }))).hf;
   } catch (error) {
     await store.close();
     throw error;
@@ -175,7 +176,8 @@ interface ClientOptions {
   store: Store;
   jobs?: readonly JobType[];
   telemetry?: Telemetry;
-  logs?: true;
+  /** With a log of its own, and with a line for each job. */
+  logs?: true | "jobs";
 }
 
 /** A client as the configuration says, with these jobs. */
@@ -183,8 +185,8 @@ async function openClient(context: Context, { store, jobs, logs, telemetry }: Cl
   const { holdfast } = await import("../engine/holdfast.js");
   const { config } = context;
   const paths = config.values["redact.paths"];
-  const logger = loggerOf(context, logs === true);
-  return holdfast({
+  const logger = loggerOf(context, logs !== undefined);
+  const hf = await holdfast({
     ...toHoldfastOptions(config),
     logger,
     ...(paths !== null && { redact: paths }),
@@ -192,6 +194,8 @@ async function openClient(context: Context, { store, jobs, logs, telemetry }: Cl
     ...(telemetry !== undefined && { telemetry }),
     store,
   });
+  if (logs === "jobs" || (logs === true && config.values["log.level"] === "debug")) logJobs(hf, logger);
+  return hf;
 }
 
 /** A log on stderr as the configuration says; of commands that do not run on, only what is odd. */

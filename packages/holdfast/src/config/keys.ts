@@ -115,9 +115,9 @@ export const KEYS = {
   },
   "log.level": {
     kind: "choice",
-    choices: ["error", "warn", "info", "silent"],
+    choices: ["error", "warn", "info", "debug", "silent"],
     default: "info",
-    says: "What is logged: this and what is more severe.",
+    says: "What is logged: this and what is more severe. With debug each job too, as holdfast dev does.",
   },
   "log.format": {
     kind: "choice",

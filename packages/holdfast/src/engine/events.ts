@@ -24,6 +24,8 @@ export interface Events {
   /** `waitMs`: from when the job was due until its handler began. A job that ends within a moment is never told as started. */
   started: LeaseEvent & { waitMs: number };
   progress: LeaseEvent & { fraction: number; note: string | null };
+  /** A handler wrote a line to its job's log. */
+  log: LeaseEvent & { line: string };
   completed: LeaseEvent & { output: unknown; durationMs: number; waitMs: number };
   /** An attempt failed and will be tried again. */
   failed: LeaseEvent & { error: ErrorEvent; retryInMs: number; durationMs: number; waitMs: number };
@@ -79,6 +81,7 @@ const NAMES: Readonly<Record<EventName, true>> = {
   claimed: true,
   started: true,
   progress: true,
+  log: true,
   completed: true,
   failed: true,
   dead: true,

@@ -97,6 +97,8 @@ export class Run implements RunContext<unknown> {
       text.length <= LIMITS.logLineLength ? text : `${text.slice(0, LIMITS.logLineLength - 1).toWellFormed()}…`;
     this.#lines.push({ at: this.#core.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
+    const { events } = this.#core;
+    if (events.hears("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
   };
 
   readonly progress = (fraction: number, note?: string): void => {

@@ -413,3 +413,48 @@ it("dev starts again when the module changes", SLOW, async () => {
   dev.child.kill("SIGTERM");
   expect(await dev.ended).toBe(0);
 });
+
+describe("each job is told", () => {
+  const SAYS = `
+import { job } from "holdfast";
+export const says = job({
+  type: "says",
+  run({ input, log }) {
+    log("hello \\u001b[2J" + input.to);
+    if (input.to === "nobody") throw new Error("no such address");
+  },
+});
+`;
+
+  it("by dev: that it ended, how long it took, what it said and why it failed", SLOW, async () => {
+    const { cwd, start, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+    writeFileSync(join(cwd, "says.js"), SAYS);
+    const dev = start("dev", "says.js", "--port", "0");
+    await until("it to run", () => dev.stdout().includes("http://"), 60_000);
+    const { id } = await json<{ id: string }>("enqueue", "says", '{"to":"ada"}');
+    await json("enqueue", "says", '{"to":"nobody"}', "--attempts", "1");
+    await until("both to be told", () => /completed/.test(dev.stderr()) && /is dead/.test(dev.stderr()), 60_000);
+    expect(dev.stderr()).toMatch(
+      new RegExp(`^\\S+Z info  job completed job=${id} type=says attempt=1 durationMs=\\d+$`, "m"),
+    );
+    expect(dev.stderr()).toContain(`job says job=${id} type=says line="hello \\u001b[2Jada"\n`);
+    expect(dev.stderr()).toMatch(/error job is dead .+ error="no such address"\n/);
+    dev.child.kill("SIGTERM");
+    expect(await dev.ended).toBe(0);
+  });
+
+  it("elsewhere only with log.level debug", SLOW, async () => {
+    const { cwd, run } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+    writeFileSync(join(cwd, "says.js"), SAYS);
+    for (const [level, told] of [
+      ["info", false],
+      ["debug", true],
+    ] as const) {
+      await run("config", "set", "log.level", level);
+      await run("enqueue", "says", '{"to":"ada"}');
+      const { stdout, stderr } = await run("process", "says.js");
+      expect(stdout).toBe("1 job ran\n");
+      expect({ level, told: stderr.includes("job completed") }).toEqual({ level, told });
+    }
+  });
+});

@@ -100,7 +100,7 @@ describe("C-20 values outside of their range are refused with the key's name, th
 
   it("choices and lists", () => {
     expect(problemsOf('[log]\nlevel = "loud"\n')).toEqual([
-      'log.level: "loud" is not one of error, warn, info, silent (holdfast.toml:2)',
+      'log.level: "loud" is not one of error, warn, info, debug, silent (holdfast.toml:2)',
     ]);
     expect(problemsOf('[jobs]\nqueues = "mail"\n')).toHaveLength(1);
     expect(problemsOf('[jobs]\nqueues = ["mail", 3]\n')).toHaveLength(1);

@@ -231,6 +231,7 @@ describe("handlers", () => {
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const heard = hear(hf, "progress");
+    const lines = hear(hf, "log");
     const { id } = await hf.enqueue(type);
     hf.work();
     const begunAt = new Date(clock.now());
@@ -248,6 +249,10 @@ describe("handlers", () => {
     expect(heard).toMatchObject([
       { id, fraction: 0.5, note: "half way" },
       { id, fraction: 1, note: null },
+    ]);
+    expect(lines).toMatchObject([
+      { id, type: "long", attempt: 1, line: "begun" },
+      { id, line: "done" },
     ]);
   });
 

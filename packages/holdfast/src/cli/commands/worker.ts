@@ -42,11 +42,12 @@ export async function runJobs(
   context: Context,
   given: string | undefined,
   work: (hf: Holdfast, signal: AbortSignal) => Promise<void>,
+  logs: true | "jobs" = true,
 ): Promise<number> {
   const faults = new Faults(() => loggerOf(context, true));
   const signal = AbortSignal.any([context.signal, faults.signal]);
   const toTheEnd = async (): Promise<void> => {
-    const hf = await openWithJobs(context, given, faults.telemetry);
+    const hf = await openWithJobs(context, given, { telemetry: faults.telemetry, logs });
     const stopWatching = watchStoreFile(context);
     try {
       await work(hf, signal);
@@ -64,9 +65,13 @@ export async function runJobs(
 }
 
 /** A client with the module's jobs, once its `setup` has run. */
-async function openWithJobs(context: Context, given: string | undefined, telemetry: Telemetry): Promise<Holdfast> {
+async function openWithJobs(
+  context: Context,
+  given: string | undefined,
+  more: { telemetry: Telemetry; logs: true | "jobs" },
+): Promise<Holdfast> {
   const { path, jobs, setup } = await jobsModule(context, given);
-  const hf = await openService(context, { jobs, telemetry });
+  const hf = await openService(context, { jobs, ...more });
   try {
     await setup?.(hf);
     return hf;
@@ -108,7 +113,8 @@ export const workerCommand: Command = command({
 export const devCommand: Command = command({
   name: "dev",
   summary: "Runs jobs, schedules and the admin API, and starts again when files change.",
-  about: "Watches the folder of the module. Made for development; holdfast worker is for production.",
+  about:
+    "Watches the folder of the module, and logs each job with what it says. Made for development; holdfast worker is for production.",
   arguments: { module: MODULE },
   flags: { ...WORK, ...LISTEN },
   examples: [{ line: "dev jobs.ts", says: "On the file holdfast.db, unless the configuration names another store." }],
@@ -144,7 +150,7 @@ function parentGone(): Promise<void> {
 }
 
 async function runOnce(context: Context, options: WorkOptions, given: string | undefined): Promise<number> {
-  return runJobs(context, given, async (hf, signal) => {
+  const run = async (hf: Holdfast, signal: AbortSignal): Promise<void> => {
     const serving = await serveClient(context, hf);
     const worker = hf.work(options);
     const store = hideSecret(context.config.values.store);
@@ -154,5 +160,6 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
     await Promise.race([untilStopped(signal), parentGone()]);
     await worker.stop();
     await serving.stop();
-  });
+  };
+  return runJobs(context, given, run, "jobs");
 }
