@@ -200,6 +200,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   });
   on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
   on("GET", `${BASE}/openapi.json`, async () => answered(document, 200));
+  for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => answered(frontPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
     await door.permitted(req.raw, { role: "viewer" });
     // To the routing HEAD is GET without a body; a viewer that reads nothing would stay for long.
@@ -254,6 +255,13 @@ function readBasePath(path: unknown): string {
 
 /** The version of the API's description. */
 const VERSION = "1.0.0";
+
+/** What whoever opens the address that the command prints finds there: where to go on, and nothing of jobs. */
+function frontPage(basePath: string): object {
+  const links = { openapi: `${BASE}/openapi.json`, health: HEALTH_PATH, ready: READY_PATH, metrics: METRICS_PATH };
+  const below = Object.entries(links).map(([name, path]) => [name, `${basePath}${path}`]);
+  return { name: "Holdfast admin API", version: VERSION, links: Object.fromEntries(below) as object };
+}
 
 async function noRoute(method: string, path: string): Promise<never> {
   const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter((line) =>

@@ -26,6 +26,7 @@ Besides these:
 | --- | --- | --- |
 | \`GET /api/v1/admin/jobs\` | viewer | Counts by state and the latest failures, in one answer: \`client.summary()\`. |
 | \`GET /api/admin/events\` | viewer | What happens, as server-sent events. |
+| \`GET /api/admin\` | anybody | Name and version of the API, and where its description is. |
 | \`GET /api/admin/openapi.json\` | anybody | The OpenAPI 3.1 document. |
 | \`GET /metrics\` | viewer | Prometheus' text format. |
 | \`GET /healthz\` | anybody | The process lives. |

@@ -12,7 +12,8 @@ export const READY_PATH = "/readyz";
 
 /** A path without the one that the API stands below, where it has that. Some that mount it take it away, others do not. */
 export function pathBelow(basePath: string, path: string): string {
-  const isOwn = path.startsWith(`${BASE}/`) || [SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
+  const isOwn =
+    path.startsWith(`${BASE}/`) || [BASE, SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
   return !isOwn && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path;
 }
 

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { HoldfastError } from "../errors.js";
 import type { Admin } from "./app.js";
 import { nodeListener } from "./node-listener.js";
+import { BASE } from "./routes.js";
 
 export interface ServeOptions {
   host: string;
@@ -36,7 +37,9 @@ const REQUEST_MS = 60_000;
 
 /** Serves over HTTP/1.1 on Node's own server. */
 export async function serve(api: Pick<Admin, "fetch">, { host, port }: ServeOptions): Promise<Serving> {
-  const server = createServer(nodeListener(api));
+  const server = createServer(
+    nodeListener({ fetch: async (request, env) => fromRoot(request) ?? api.fetch(request, env) }),
+  );
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
   await listening(server, host, port);
@@ -50,6 +53,12 @@ export async function serve(api: Pick<Admin, "fetch">, { host, port }: ServeOpti
       await closed;
     },
   };
+}
+
+/** There is nothing else on this server: whoever comes to its root means the API. Relative, as a proxy may put it below a path. */
+function fromRoot({ method, url }: Request): Response | null {
+  if (method !== "GET" || new URL(url).pathname !== "/") return null;
+  return new Response(null, { status: 302, headers: { location: `.${BASE}`, "cache-control": "no-store" } });
 }
 
 async function listening(server: Server, host: string, port: number): Promise<void> {

@@ -99,7 +99,7 @@ export const KEYS = {
     least: "1m",
     most: "30d",
     default: "12h",
-    says: "How long a session of the dashboard lasts.",
+    says: "How long a session of a browser lasts.",
   },
   "auth.login_attempts": {
     kind: "count",

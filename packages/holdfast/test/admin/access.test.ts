@@ -84,7 +84,9 @@ describe.each(STORES)("who may do what on %s", (_name, store) => {
         }
       }
     }
-    for (const path of ["/healthz", "/readyz", "/api/admin/openapi.json"]) expect((await send(path)).status).toBe(200);
+    for (const path of ["/healthz", "/readyz", "/api/admin", "/api/admin/", "/api/admin/openapi.json"]) {
+      expect({ path, status: (await send(path)).status }).toEqual({ path, status: 200 });
+    }
   });
 
   it("a password that a proxy asked for does not hide a cookie; a bearer token that is not valid does", async () => {

@@ -49,3 +49,29 @@ it("the API can be mounted in an application of Hono's, beside its own routes an
   expect((await ask("/queue/api/admin/jobs")).status).toBe(200);
   expect((await ask("/queue/healthz")).status).toBe(200);
 });
+
+it("the address that the command prints answers with where to go on, and nothing of jobs", async () => {
+  for (const basePath of ["", "/ops", "/api"]) {
+    const { send } = await adminScene("sqlite::memory:", basePath === "" ? {} : { basePath });
+    const found = await send(`${basePath}/api/admin`);
+    expect(found.status).toBe(200);
+    const page = (await found.json()) as { links: Record<string, string> };
+    expect(page).toEqual({
+      name: "Holdfast admin API",
+      version: expect.stringMatching(/^\d+\.\d+\.\d+$/) as string,
+      links: {
+        openapi: `${basePath}/api/admin/openapi.json`,
+        health: `${basePath}/healthz`,
+        ready: `${basePath}/readyz`,
+        metrics: `${basePath}/metrics`,
+      },
+    });
+    expect((await send(String(page.links["openapi"]))).status).toBe(200);
+    expect((await send("/api/admin", { method: "POST" })).status).toBe(404);
+    const root = await send("/", { redirect: "manual" });
+    expect({ status: root.status, location: root.headers.get("location") }).toEqual({
+      status: 302,
+      location: "./api/admin",
+    });
+  }
+});
