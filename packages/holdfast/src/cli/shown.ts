@@ -55,9 +55,25 @@ export function agoOf(time: string | null, now: number): Part {
   return ms >= 0 ? `${lengthOf(ms)} ago` : `in ${lengthOf(-ms)}`;
 }
 
+/** Which time of a job is of interest, by its state. That a claimed job is due means that its lease ends. */
+const TIMES: Readonly<Record<State, "dueAt" | "claimedAt" | "startedAt" | "finishedAt">> = {
+  pending: "dueAt",
+  claimed: "claimedAt",
+  running: "startedAt",
+  failed: "dueAt",
+  completed: "finishedAt",
+  dead: "finishedAt",
+  cancelled: "finishedAt",
+};
+
 /** When a job is or was of interest, by its state. */
 export function timeOf(job: JobSummary, now: number): Part {
-  return agoOf(job.finishedAt ?? job.startedAt ?? job.dueAt ?? job.createdAt, now);
+  return agoOf(job[TIMES[job.state]] ?? job.createdAt, now);
+}
+
+/** Why a job is not well. One that got through in the end is. */
+export function errorOf({ state, error }: JobSummary): string {
+  return state === "completed" ? "" : (error?.message ?? "");
 }
 
 /** A time as it is, in the zone of whoever reads it. */

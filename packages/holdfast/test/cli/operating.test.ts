@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { job, type JobType } from "holdfast";
 import type { JobSummary, OperationAnswer, ScheduleAnswer } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
+import { errorOf, timeOf } from "#src/cli/shown.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
@@ -456,5 +457,46 @@ export const says = job({
       expect(stdout).toBe("1 job ran\n");
       expect({ level, told: stderr.includes("job completed") }).toEqual({ level, told });
     }
+  });
+});
+
+describe("changes of many jobs", () => {
+  it("say how many of those that matched were changed, and why the others were not", SLOW, async () => {
+    const { hf, run } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+    const type = mailOf();
+    await hf.enqueue(type);
+    const [lease] = await hf.claim({ types: [type] });
+    expect(await run("jobs", "delete", "--type", "mail", "--yes")).toMatchObject({
+      code: 0,
+      stdout: "0 of 1 job deleted; those that run are left\n",
+    });
+    await hf.enqueue(type);
+    expect((await run("jobs", "cancel", "--type", "mail")).stdout).toBe("2 jobs cancelled or asked to stop\n");
+    expect(await hf.get(String(lease?.id))).toMatchObject({ state: "claimed" });
+    expect((await run("jobs", "delete", "--type", "mail", "--yes")).stdout).toBe(
+      "1 of 2 jobs deleted; those that run are left\n",
+    );
+  });
+});
+
+describe("a list of jobs", () => {
+  const at = Date.parse("2026-01-01T00:00:00Z");
+  const summary = (more: Partial<JobSummary>): JobSummary =>
+    ({ createdAt: new Date(at - 9_000).toISOString(), error: null, ...more }) as JobSummary;
+  const ago = (seconds: number): string => new Date(at - seconds * 1_000).toISOString();
+
+  it("tells of each job the time that matters in its state", () => {
+    const times = { dueAt: ago(-30), claimedAt: ago(3), startedAt: ago(2), finishedAt: ago(1) };
+    expect(timeOf(summary({ ...times, state: "claimed" }), at)).toBe("3s ago");
+    expect(timeOf(summary({ ...times, state: "running" }), at)).toBe("2s ago");
+    expect(timeOf(summary({ ...times, state: "failed" }), at)).toBe("in 30s");
+    expect(timeOf(summary({ ...times, state: "dead" }), at)).toBe("1s ago");
+    expect(timeOf(summary({ state: "dead", finishedAt: null }), at)).toBe("9s ago");
+  });
+
+  it("has no error of a job that got through", () => {
+    const error = { message: "no such address", code: null, at: ago(1) };
+    expect(errorOf(summary({ state: "completed", error }))).toBe("");
+    expect(errorOf(summary({ state: "failed", error }))).toBe("no such address");
   });
 });

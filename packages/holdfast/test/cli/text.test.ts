@@ -91,6 +91,14 @@ describe("tables", () => {
     );
   });
 
+  it("have what is too wide below each row, where the rest would be cut to nothing", () => {
+    const wide = [{ title: "Id", whole: true, below: true }, { title: "What", least: 8 }, { title: "N" }] as const;
+    const at = (cells: number): string => tableLines(wide, rows, { cells, colours: false }).join("\n");
+    expect(at(20)).toBe("Id    What      N\nid-1  short     1\nid-2  a text …  1000");
+    expect(at(19)).toBe("What           N\nshort          1\n  id-1\na text that …  1000\n  id-2");
+    expect(at(5)).toContain("Id:   id-1\nWhat: short");
+  });
+
   it("are never wider than the terminal while there is something to cut, whatever is in them", () => {
     fc.assert(
       fc.property(

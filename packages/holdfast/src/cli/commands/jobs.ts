@@ -7,7 +7,7 @@ import { BadUsage, Failure } from "../failure.js";
 import { readPast } from "../instant.js";
 import type { Output, Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
-import { agoOf, clockOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
+import { agoOf, clockOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
 
 const ID = { kind: "text", says: "The id of a job." } as const satisfies Argument;
@@ -89,12 +89,12 @@ const list = command({
         const now = Date.now();
         out.table(
           [
-            { title: "Id", whole: true },
-            { title: "Type" },
-            { title: "State" },
-            { title: "When" },
-            { title: "Attempt", align: "right" },
-            { title: "Error" },
+            { title: "Id", whole: true, below: true },
+            { title: "Type", least: 16 },
+            { title: "State", whole: true },
+            { title: "When", whole: true },
+            { title: "Attempt", align: "right", whole: true },
+            { title: "Error", least: 20 },
           ],
           page.jobs.map((job): Part[] => [
             job.id,
@@ -102,7 +102,7 @@ const list = command({
             stateOf(job.state),
             timeOf(job, now),
             attemptOf(job),
-            job.error?.message ?? "",
+            errorOf(job),
           ]),
         );
       });
@@ -155,7 +155,7 @@ function showJob(page: Page, job: JobDetail): void {
           ] as const,
         ]),
     ...times.map((name) => [name, `${clockOf(job[name])} (`, agoOf(job[name], now), ")"] as const),
-    ...(job.error === null ? [] : [["error", paint(job.error.message, "red")] as const]),
+    ...(errorOf(job) === "" ? [] : [["error", paint(errorOf(job), "red")] as const]),
   ]);
   const part = (title: string, text: string): void => {
     page.line("");
@@ -184,9 +184,21 @@ function changing(
     one,
     many,
     done,
+    manyDone = done,
+    left,
     asks,
     examples,
-  }: { one: Single; many: Many; done: string; asks?: string; examples: Command["examples"] },
+  }: {
+    one: Single;
+    many: Many;
+    /** What becomes of one, and of many where that can be one thing or another. */
+    done: string;
+    manyDone?: string;
+    /** Why some that matched are as they were. */
+    left: string;
+    asks?: string;
+    examples: Command["examples"];
+  },
 ): Command {
   return command({
     name,
@@ -215,7 +227,7 @@ function changing(
           return;
         }
         const started = await many(client, isFilter ? { filter } : { ids });
-        await follow(context, client, started, done);
+        await follow(context, client, started, { done: manyDone, left });
       });
     },
   });
@@ -223,11 +235,16 @@ function changing(
 
 const LOOK_MS = 200;
 
+interface Words {
+  readonly done: string;
+  readonly left: string;
+}
+
 /** Shows how far an operation is until it ends. */
-async function follow(context: Context, client: AdminClient, started: OperationAnswer, done: string): Promise<void> {
+async function follow(context: Context, client: AdminClient, started: OperationAnswer, words: Words): Promise<void> {
   const { output, signal } = context;
   const { id } = started;
-  const progress = output.progress(done, started.total);
+  const progress = output.progress(words.done, started.total);
   let operation = started;
   while (operation.state === "running") {
     await sleep(LOOK_MS, null, { signal }).catch(() => {});
@@ -239,13 +256,14 @@ async function follow(context: Context, client: AdminClient, started: OperationA
   progress.hide();
   if (operation.state === "failed")
     throw new Failure(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
-  tell(output, operation, done);
+  tell(output, operation, words);
 }
 
-function tell(output: Output, operation: OperationAnswer, done: string): void {
-  output.answer(operation, (page) =>
-    page.line(`${jobsText(operation.changed)} ${done}${operation.state === "stopped" ? ", then stopped" : ""}`),
-  );
+function tell(output: Output, operation: OperationAnswer, { done, left }: Words): void {
+  const { changed, looked, state } = operation;
+  const [count, why] =
+    changed < looked ? [`${countOf(changed)} of ${jobsText(looked)}`, `; ${left}`] : [jobsText(changed), ""];
+  output.answer(operation, (page) => page.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`));
 }
 
 /** A look that was under way at Ctrl-C has no answer. */
@@ -256,10 +274,12 @@ function unlessAborted(signal: AbortSignal): (error: unknown) => null {
   };
 }
 
+const RETRY_LEFT = "only failed, dead and cancelled jobs can be retried";
 const retry = changing("retry", "Runs dead or cancelled jobs again, and failed ones now.", {
   one: (client, id) => client.jobs.retry({ id }),
   many: (client, target) => client.jobs.retryMany(target),
   done: "waiting to run again",
+  left: RETRY_LEFT,
   examples: [
     { line: "jobs retry 01a1e0d0-d1c0-79bf-a2c2-8d02453060e6", says: "One job." },
     { line: "jobs retry --state dead --type email.welcome", says: "All of a type that were given up." },
@@ -269,12 +289,15 @@ const cancel = changing("cancel", "Cancels jobs that wait, and asks running ones
   one: (client, id) => client.jobs.cancel({ id }),
   many: (client, target) => client.jobs.cancelMany(target),
   done: "cancelled",
+  manyDone: "cancelled or asked to stop",
+  left: "the others had ended",
   examples: [{ line: "jobs cancel --queue mail --state pending", says: "All that wait in a queue." }],
 });
 const remove = changing("delete", "Deletes jobs that are not running, for good.", {
   one: (client, id) => client.jobs.remove({ id }),
   many: (client, target) => client.jobs.removeMany(target),
   done: "deleted",
+  left: "those that run are left",
   asks: "Delete",
   examples: [
     { line: "jobs delete --state cancelled --before 1d --yes", says: "Cancelled jobs of yesterday and before." },
@@ -293,7 +316,10 @@ const retryDead = command({
     reach(context, flags, async (client) => {
       const { type, queue } = flags;
       const filter = { state: ["dead"] as const, ...(type.length > 0 && { type }), ...(queue.length > 0 && { queue }) };
-      await follow(context, client, await client.jobs.retryMany({ filter }), "waiting to run again");
+      await follow(context, client, await client.jobs.retryMany({ filter }), {
+        done: "waiting to run again",
+        left: RETRY_LEFT,
+      });
     }),
 });
 
@@ -316,7 +342,10 @@ const purge = command({
     const { state, before: olderThan } = flags;
     await context.confirm(`Delete all ${state} jobs that ended more than ${olderThan} ago?`, flags.yes);
     await reach(context, flags, async (client) => {
-      await follow(context, client, await client.jobs.purge({ state, olderThan }), "deleted");
+      await follow(context, client, await client.jobs.purge({ state, olderThan }), {
+        done: "deleted",
+        left: "the others are in another state now",
+      });
     });
   },
 });
