@@ -11,6 +11,7 @@ import { readDocument, ROOT, type Block } from "./documents.js";
 import { namedIn } from "./programs.js";
 
 const MAIN = join(ROOT, "packages/holdfast/dist/cli/main.js");
+const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
 // Runs TypeScript on Node 20 too, where the guide sends readers to tsx.
 const JITI = join(ROOT, "node_modules/jiti/lib/jiti-cli.mjs");
 // Inside the repository, so that imports find what is installed here.
@@ -105,5 +106,28 @@ describe.each([
       expect(last, `${next.document}:${next.line}`).toBe(expected);
     }
     expect(shown).toBe(7);
+  });
+});
+
+describe("the tsconfig.json of the quick start", () => {
+  const ownOf = (given: Block): Record<string, Record<string, unknown>> =>
+    JSON.parse(given.text) as Record<string, Record<string, unknown>>;
+  const config = (): Record<string, Record<string, unknown>> =>
+    ownOf(blocks.find(({ language, text: body }) => language === "json" && body.includes("compilerOptions")) as Block);
+  const compiled = (): object => {
+    const { noEmit: _no, allowImportingTsExtensions: _extensions, ...rest } = config()["compilerOptions"] ?? {};
+    return { compilerOptions: { ...rest, outDir: "dist", rewriteRelativeImportExtensions: true } };
+  };
+
+  it.each([
+    ["checks its files", config],
+    ["and its variant compiles them", compiled],
+  ])("%s", { timeout: 120_000 }, async (_name, made) => {
+    const { cwd } = await reader(null);
+    await writeFile(join(cwd, "package.json"), '{ "type": "module" }');
+    await writeFile(join(cwd, "tsconfig.json"), JSON.stringify(made()));
+    const child = spawn(process.execPath, [TSC, "-p", cwd], { stdio: ["ignore", "pipe", "pipe"] });
+    const [output, [code]] = await Promise.all([text(child.stdout), once(child, "close") as Promise<[number]>]);
+    expect({ output, code }).toEqual({ output: "", code: 0 });
   });
 });
