@@ -2,7 +2,7 @@ import type { ListedWorker } from "../engine/records.js";
 import type { Schedule } from "../engine/schedules.js";
 import type { Job } from "../job.js";
 import type { Redactor } from "../redact.js";
-import type { JobDetail, JobSummary, ScheduleAnswer, WorkerAnswer } from "./calls.js";
+import type { JobDetail, JobSummary, ScheduleAnswer, ScheduleSummary, WorkerAnswer } from "./calls.js";
 
 const text = (time: Date): string => time.toISOString();
 const textOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
@@ -71,6 +71,12 @@ export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleAn
       at: text(kept.at),
     })),
   };
+}
+
+/** A schedule as lists have it: what became of its slots is not read for those. */
+export function scheduleSummary(schedule: Schedule, redact: Redactor): ScheduleSummary {
+  const { slots: _slots, ...summary } = scheduleAnswer(schedule, redact);
+  return summary;
 }
 
 export function workerAnswer({ schedules: _schedules, ...worker }: ListedWorker): WorkerAnswer {

@@ -128,7 +128,8 @@ export interface OperationAnswer {
   error: string | null;
 }
 
-export interface ScheduleAnswer {
+/** What the API tells of a schedule in a list. */
+export interface ScheduleSummary {
   name: string;
   origin: "code" | "runtime";
   changed: readonly string[];
@@ -152,6 +153,10 @@ export interface ScheduleAnswer {
   lastSlot: Time | null;
   createdAt: Time;
   updatedAt: Time;
+}
+
+/** A schedule with what became of its last slots. */
+export interface ScheduleAnswer extends ScheduleSummary {
   slots: readonly {
     slot: Time;
     through: Time | null;
@@ -268,7 +273,7 @@ export interface Calls {
       limit?: number;
       cursor?: string;
     };
-    answer: { schedules: ScheduleAnswer[]; cursor: string | null };
+    answer: { schedules: ScheduleSummary[]; cursor: string | null };
   };
   "schedules.preview": { input: TimingBody & { count?: number }; answer: { runs: Time[] } };
   "schedules.get": { input: ByName; answer: ScheduleAnswer };

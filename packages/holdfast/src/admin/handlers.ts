@@ -8,7 +8,7 @@ import type { Job } from "../job.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { State } from "../state.js";
-import { jobDetail, jobSummary, scheduleAnswer, workerAnswer } from "./answers.js";
+import { jobDetail, jobSummary, scheduleAnswer, scheduleSummary, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
 import type { Calls, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
@@ -218,7 +218,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
 
   "schedules.list": async ({ hf, redact }, query) => {
     const { schedules, cursor } = await hf.schedules.list(query);
-    return { schedules: schedules.map((schedule) => scheduleAnswer(schedule, redact)), cursor };
+    return { schedules: schedules.map((schedule) => scheduleSummary(schedule, redact)), cursor };
   },
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
     runs(await hf.schedules.preview(given(timing) as unknown as Timing, count)),

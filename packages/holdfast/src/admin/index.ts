@@ -17,6 +17,7 @@ export type {
   OperationAnswer,
   QueueAnswer,
   ScheduleAnswer,
+  ScheduleSummary,
   ScheduleBody,
   SessionAnswer,
   StatsAnswer,

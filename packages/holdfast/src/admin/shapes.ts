@@ -197,6 +197,8 @@ const scheduled = z
     ),
   })
   .meta({ id: "Schedule" });
+/** What became of slots is not read for a list. */
+const scheduledInList = scheduled.omit({ slots: true }).meta({ id: "ScheduleSummary" });
 const runs = z.object({ runs: z.array(time) });
 const paused = z.object({ queue: z.string(), paused: z.boolean() });
 const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });
@@ -290,7 +292,7 @@ export const SHAPES: { readonly [Name in RouteName]: Shape<Name> } = {
       limit,
       cursor,
     }),
-    answer: z.object({ schedules: z.array(scheduled), cursor: z.string().nullable() }),
+    answer: z.object({ schedules: z.array(scheduledInList), cursor: z.string().nullable() }),
   },
   "schedules.preview": {
     input: z.strictObject({ ...timing, count: count(1, LIMITS.preview).optional() }),

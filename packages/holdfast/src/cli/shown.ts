@@ -76,11 +76,31 @@ export function errorOf({ state, error }: JobSummary): string {
   return state === "completed" ? "" : (error?.message ?? "");
 }
 
-/** A time as it is, in the zone of whoever reads it. */
+/** A time as it is, by the clock of whoever reads it, with how that differs from UTC. */
 export function clockOf(time: string | null): string {
   if (time === null) return "–";
   const date = new Date(time);
   const two = (value: number): string => String(value).padStart(2, "0");
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const ahead = -date.getTimezoneOffset();
+  const [hours, minutes] = [Math.floor(Math.abs(ahead) / 60), Math.abs(ahead) % 60];
+  const offset = ahead === 0 ? "Z" : `${ahead < 0 ? "-" : "+"}${two(hours)}:${two(minutes)}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}${offset}`;
+}
+
+/** The same by the clocks of a zone: `Thu 2026-01-01 08:00:00`. */
+export function clockIn(time: string, zone: string): string {
+  const parts = new Intl.DateTimeFormat("en-US", {
+    timeZone: zone,
+    weekday: "short",
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    hourCycle: "h23",
+  }).formatToParts(new Date(time));
+  const of = (type: Intl.DateTimeFormatPartTypes): string => parts.find((part) => part.type === type)?.value ?? "";
+  return `${of("weekday")} ${of("year")}-${of("month")}-${of("day")} ${of("hour")}:${of("minute")}:${of("second")}`;
 }

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -131,6 +131,15 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await names("--origin", "code")).toEqual([]);
     const from = ["--every", "1h", "--start", "2030-01-01T00:30:00Z", "--count", "1"];
     expect(await json("schedules", "preview", ...from)).toEqual({ runs: ["2030-01-01T00:30:00.000Z"] });
+    const tokyo = ["--cron", "0 8 * * *", "--timezone", "Asia/Tokyo", "--start", "2030-01-01T00:00:00Z"];
+    expect((await run("schedules", "preview", ...tokyo, "--count", "1")).stdout).toMatch(
+      /^Asia\/Tokyo +UTC +Here\nWed 2030-01-02 08:00:00 {2}2030-01-01T23:00:00\.000Z/,
+    );
+    expect((await run("schedules", "preview", "nightly")).stdout).toMatch(
+      /^Europe\/Berlin +UTC +Here\n\w+ \S+ 03:00:00 /,
+    );
+    const { schedules } = await json<{ schedules: object[] }>("schedules", "list");
+    for (const each of schedules) expect(each).not.toHaveProperty("slots");
   });
 
   it("C-18 every option of an enqueue can be said", SLOW, async () => {
@@ -499,4 +508,23 @@ describe("a list of jobs", () => {
     expect(errorOf(summary({ state: "completed", error }))).toBe("");
     expect(errorOf(summary({ state: "failed", error }))).toBe("no such address");
   });
+});
+
+it("a schedule of code that was changed at run time is told as that", SLOW, async () => {
+  const { run, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  await run("process", "jobs.ts");
+  expect((await run("schedules", "list")).stdout).toMatch(/digest .* in code$/m);
+  await json("schedules", "update", "digest", "--priority", "3");
+  expect((await run("schedules", "list")).stdout).toMatch(/digest .* in code, changed$/m);
+  expect((await run("schedules", "show", "digest")).stdout).toMatch(/defined: +in code, changed\n/);
+});
+
+it("a time has its zone: it is read by others than whoever looked", () => {
+  const times = ["UTC", "Asia/Kolkata", "America/St_Johns"].map((TZ) => {
+    const code = `const { clockOf } = await import(${JSON.stringify(join(MAIN, "../shown.js"))}); process.stdout.write(clockOf("2026-01-01T00:00:00Z"))`;
+    return spawnSync(process.execPath, ["--input-type=module", "-e", code], {
+      env: plainEnv({ TZ }),
+    }).stdout.toString();
+  });
+  expect(times).toEqual(["2026-01-01 00:00:00Z", "2026-01-01 05:30:00+05:30", "2025-12-31 20:30:00-03:30"]);
 });

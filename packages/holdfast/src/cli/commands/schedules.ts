@@ -1,4 +1,4 @@
-import type { ScheduleAnswer, ScheduleBody, TimingBody } from "../../admin/calls.js";
+import type { ScheduleAnswer, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/calls.js";
 import { showValue } from "../../config/index.js";
 import { LIMITS } from "../../defaults.js";
 import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../command.js";
@@ -6,7 +6,7 @@ import { BadUsage } from "../failure.js";
 import { readFuture } from "../instant.js";
 import type { Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
-import { agoOf, clockOf, lengthOf } from "../shown.js";
+import { agoOf, clockIn, clockOf, lengthOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
 
 const NAME = { kind: "text", says: "The schedule's name." } as const satisfies Argument;
@@ -117,7 +117,7 @@ const list = command({
             { title: "Job" },
             { title: "When" },
             { title: "Next run" },
-            { title: "Last run" },
+            { title: "Last slot" },
             { title: "Defined" },
           ],
           page.schedules.map((each): Part[] => [
@@ -126,7 +126,7 @@ const list = command({
             whenOf(each),
             nextOf(each, now),
             agoOf(each.lastSlot, now),
-            each.origin === "code" ? "in code" : "at run time",
+            definedOf(each),
           ]),
         );
       });
@@ -134,11 +134,15 @@ const list = command({
     }),
 });
 
-function whenOf({ cron, timezone, everyMs }: ScheduleAnswer): string {
+function definedOf({ origin, changed }: ScheduleSummary): string {
+  if (origin === "runtime") return "at run time";
+  return changed.length === 0 ? "in code" : "in code, changed";
+}
+function whenOf({ cron, timezone, everyMs }: ScheduleSummary): string {
   if (everyMs !== null) return `every ${lengthOf(everyMs)}`;
   return `${cron ?? ""}${timezone === null || timezone === "UTC" ? "" : ` ${timezone}`}`;
 }
-function nextOf({ enabled, nextRunAt }: ScheduleAnswer, now: number): Part {
+function nextOf({ enabled, nextRunAt }: ScheduleSummary, now: number): Part {
   return enabled ? agoOf(nextRunAt, now) : paint("disabled", "yellow");
 }
 
@@ -149,7 +153,7 @@ function showSchedule(page: Page, schedule: ScheduleAnswer): void {
     ["job", schedule.type],
     ["when", whenOf(schedule)],
     ["next run", `${clockOf(schedule.nextRunAt)} (`, nextOf(schedule, now), ")"],
-    ["last run", clockOf(schedule.lastSlot)],
+    ["last slot", clockOf(schedule.lastSlot)],
     ...(schedule.startAt === null ? [] : [["start", clockOf(schedule.startAt)] as const]),
     ...(schedule.endAt === null ? [] : [["end", clockOf(schedule.endAt)] as const]),
     ...(schedule.jitterMs === 0 ? [] : [["jitter", `up to ${lengthOf(schedule.jitterMs)}`] as const]),
@@ -159,7 +163,7 @@ function showSchedule(page: Page, schedule: ScheduleAnswer): void {
     ...(schedule.tags.length === 0 ? [] : [["tags", schedule.tags.join(", ")] as const]),
     ["overlap", schedule.overlap],
     ["catch-up", typeof schedule.catchUp === "string" ? schedule.catchUp : `all, up to ${schedule.catchUp.all}`],
-    ["defined", schedule.origin === "code" ? "in code" : "at run time"],
+    ["defined", definedOf(schedule)],
     ...(schedule.changed.length === 0
       ? []
       : [["changed", `${schedule.changed.join(", ")} (schedules reset undoes it)`] as const]),
@@ -287,12 +291,16 @@ const preview = command({
         args.name === undefined
           ? await client.schedules.preview({ count, ...timing })
           : await client.schedules.next({ name: args.name, count });
+      const zone =
+        args.name === undefined ? flags.timezone : (await client.schedules.get({ name: args.name })).timezone;
       const now = Date.now();
       context.output.answer({ runs }, (page) => {
         if (runs.length === 0) return page.line("It does not run any more.");
+        // The clock that the pattern is read by comes first.
+        const own = zone === undefined || zone === null || zone === "UTC" ? [] : [zone];
         page.table(
-          [{ title: "UTC" }, { title: "Here" }, { title: "" }],
-          runs.map((run): Part[] => [run, clockOf(run), agoOf(run, now)]),
+          [...own, "UTC", "Here", ""].map((title) => ({ title })),
+          runs.map((run): Part[] => [...own.map((each) => clockIn(run, each)), run, clockOf(run), agoOf(run, now)]),
         );
       });
     });
