@@ -10,13 +10,13 @@ export interface AdminClientOptions {
   fetch?: (request: Request) => Promise<Response>;
 }
 
-/** What the server refused. */
+/** What the server refused; with the status 0 and `SERVER_UNREACHABLE`, that none answered. */
 export class AdminError extends Error {
   readonly status: number;
   readonly code: string;
   readonly issues: readonly { path: string; message: string }[];
-  constructor(status: number, { code, message, issues = [] }: ErrorAnswer["error"]) {
-    super(message);
+  constructor(status: number, { code, message, issues = [] }: ErrorAnswer["error"], options?: ErrorOptions) {
+    super(message, options);
     this.name = "AdminError";
     this.status = status;
     this.code = code;
@@ -107,7 +107,9 @@ async function send(
   { fetch = (request) => globalThis.fetch(request) }: AdminClientOptions,
   request: Request,
 ): Promise<unknown> {
-  const response = await fetch(request);
+  const response = await fetch(request).catch((error: unknown) => {
+    throw unreachable(request, error);
+  });
   const body = (await response.json().catch(() => null)) as ErrorAnswer | null;
   if (response.ok) return body;
   const unreadable = {
@@ -115,4 +117,13 @@ async function send(
     message: `${request.url} answered ${response.status}, and not as Holdfast does`,
   };
   throw new AdminError(response.status, body?.error ?? unreadable);
+}
+
+/** What `fetch` throws when nobody answers names no address, and has the reason in its cause. */
+function unreachable({ url }: Request, error: unknown): unknown {
+  if (!(error instanceof TypeError)) return error;
+  const { cause } = error;
+  const why = cause instanceof Error ? cause.message || String((cause as { code?: unknown }).code) : error.message;
+  const message = `${new URL(url).origin} cannot be reached: ${why}`;
+  return new AdminError(0, { code: "SERVER_UNREACHABLE", message }, { cause: error });
 }

@@ -399,3 +399,14 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     ]);
   });
 });
+
+it("a server that cannot be reached is named, and the cause is kept", async () => {
+  const client = adminClient({ url: "http://127.0.0.1:1" });
+  const error = await refusal(client.jobs.stats());
+  expect(error).toMatchObject({ status: 0, code: "SERVER_UNREACHABLE", issues: [] });
+  expect(error.message).toMatch(/^http:\/\/127\.0\.0\.1:1 cannot be reached: ./);
+  expect(error.cause).toBeInstanceOf(TypeError);
+  const mine = new Error("mine");
+  const other = adminClient({ url: "http://127.0.0.1:1", fetch: () => Promise.reject(mine) });
+  await expect(other.jobs.stats()).rejects.toBe(mine);
+});
