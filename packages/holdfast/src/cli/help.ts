@@ -98,7 +98,8 @@ function says(of: Flag | Command["arguments"][string]): string {
   if (of.kind === "count" || of.kind === "number") more.push(`From ${of.least} to ${of.most}.`);
   if ("default" in of && of.default !== undefined && of.kind !== "switch")
     more.push(`Default ${showDefault(of.default)}.`);
-  if (of.repeated === true && of.kind !== "switch") more.push("May be repeated.");
+  if (of.repeated === true && of.kind !== "switch")
+    more.push(of.kind === "choice" ? "May be repeated, or be a list: a,b." : "May be repeated.");
   if ("key" in of && of.key !== undefined) more.push(`Sets ${of.key} for this call.`);
   return more.join(" ");
 }

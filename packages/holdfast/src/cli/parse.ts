@@ -80,7 +80,9 @@ export function parseCall(root: Command, words: readonly string[]): Call {
   if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
   if (path.length === 0 && values.length === 0) return asking("help");
   if (command.run === null) throw noCommand(command, path, shown, values);
-  return { command, path, ...readFlags(flags, given, hint), args: readArguments(command, values, shown, hint) };
+  // What a call is about comes before how.
+  const args = readArguments(command, values, shown, hint);
+  return { command, path, ...readFlags(flags, given, hint), args };
 }
 
 function noCommand(command: Command, path: readonly string[], shown: string, values: readonly string[]): BadUsage {
@@ -207,7 +209,10 @@ function readFlags(
     if (texts.length > 1 && flag.repeated !== true && flag.kind !== "switch") {
       throw new BadUsage(`--${name} is given ${texts.length} times; it can be given once`, hint);
     }
-    const read = texts.map((text) => (typeof text === "boolean" ? text : readOne(`--${name}`, flag, text, hint)));
+    // Of words that are known, none has a comma.
+    const parts =
+      flag.repeated === true && flag.kind === "choice" ? texts.flatMap((text) => String(text).split(",")) : texts;
+    const read = parts.map((text) => (typeof text === "boolean" ? text : readOne(`--${name}`, flag, text, hint)));
     if (flag.repeated === true) values[name] = read;
     else if (name === "color") values[name] = read.at(-1);
     else values[name] = read.at(-1) ?? flag.default ?? (flag.kind === "switch" ? false : undefined);
@@ -219,7 +224,10 @@ function readOne(name: string, kind: Kind, text: string, hint: string): unknown 
   const read = readText(kind, text);
   if ("value" in read) return read.value;
   const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";
-  throw new BadUsage(`${name}: ${showValue(text)} ${read.problem}${meant}`, hint);
+  throw new BadUsage(
+    `${name}: ${showValue(text)} ${read.problem}${meant}`,
+    kind.kind === "json" ? `quote it: '{"to":"ada"}'` : hint,
+  );
 }
 
 function readArguments(

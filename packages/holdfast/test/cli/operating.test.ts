@@ -26,6 +26,9 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await json("process", "jobs.ts")).toEqual({ ran: 2 });
     const { jobs } = await json<{ jobs: JobSummary[] }>("jobs", "list", "--state", "dead");
     expect(jobs).toMatchObject([{ id, type: "mail", error: { message: "no such address" } }]);
+    expect((await json<{ jobs: object[] }>("jobs", "list", "--state", "dead,completed")).jobs).toHaveLength(2);
+    const past = ["--before", "2020-01-01T00:00:00Z", "--yes"];
+    expect(await json<OperationAnswer>("jobs", "purge", ...past)).toMatchObject({ changed: 0 });
     const list = await run("jobs", "list");
     expect(list.stdout).toMatch(/^Id +Type +State +When +Attempt +Error\n/);
     expect(list.stdout).toContain("no such address");
@@ -192,6 +195,11 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["schedules", "update", "a", "--enabled", "maybe"], /--enabled/],
       [["schedules", "create", "a", "mail"], /either --cron or --every/],
       [["jobs", "list", "--state", "gone"], /--state/],
+      [["jobs", "list", "--state", "dead,gone"], /--state: "gone" is not one of/],
+      [["jobs", "purge", "--before", "2999-01-01T00:00:00Z", "--yes"], /--before is not in the past/],
+      [["process", "jobs.ts", "--interval", "5s"], /--interval goes with --poll/],
+      [["tokens", "create"], /needs <name>/],
+      [["jobs", "rerun", "x", "{bad"], /not JSON.*\nhint: quote it: '\{"to":"ada"\}'\n/],
       [["jobs", "list", "--limit", "1000"], /--limit/],
       [["jobs", "retry"], /no job is named/],
       [["jobs", "purge", "--before", "soon", "--yes"], /--before/],
@@ -304,7 +312,12 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     await json("enqueue", "mail", '{"to":"ada"}');
     expect(await json("queues", "pause", "default")).toEqual({ queue: "default", paused: true });
     expect((await run("queues", "list")).stdout).toMatch(/default +1 +0 +0 +0 +paused/);
-    await json("queues", "resume", "default");
+    expect(await run("queues", "resume", "default")).toEqual({ code: 0, stdout: "default is resumed\n", stderr: "" });
+    expect(await run("queues", "pause", "defalt")).toEqual({
+      code: 0,
+      stdout: "defalt is paused\n",
+      stderr: "warning: no job and no worker names the queue defalt; did you mean default?\n",
+    });
     expect((await run("workers")).stdout).toBe("No worker was heard of in the last hour.\n");
     const made = await run("tokens", "create", "ada", "--role", "user", "--user", "ada");
     expect(await hf.tokens.check(made.stdout.trim())).toMatchObject({ role: "user", user: "ada" });

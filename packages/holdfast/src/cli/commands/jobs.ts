@@ -333,14 +333,22 @@ const purge = command({
       default: "completed",
       says: "Which of the finished jobs.",
     },
-    before: { kind: "duration", required: true, says: "Those that ended longer ago than this, such as 7d." },
+    before: {
+      kind: "text",
+      placeholder: "time",
+      required: true,
+      says: "Those that ended before: an ISO time, or how long ago, such as 7d.",
+    },
     yes: YES,
     ...REACH,
   },
   examples: [{ line: "jobs purge --before 7d --yes", says: "Completed jobs that ended a week ago or earlier." }],
   async run(context, { flags }) {
-    const { state, before: olderThan } = flags;
-    await context.confirm(`Delete all ${state} jobs that ended more than ${olderThan} ago?`, flags.yes);
+    const { state } = flags;
+    const before = readPast(flags.before, "--before");
+    const olderThan = Date.now() - Date.parse(before);
+    if (olderThan < 0) throw new BadUsage("--before is not in the past", "no job can have ended after now");
+    await context.confirm(`Delete all ${state} jobs that ended before ${clockOf(before)}?`, flags.yes);
     await reach(context, flags, async (client) => {
       await follow(context, client, await client.jobs.purge({ state, olderThan }), {
         done: "deleted",

@@ -20,7 +20,7 @@ export const processCommand: Command = command({
   flags: {
     once: { kind: "switch", says: "Run one job, if one is due." },
     poll: { kind: "switch", says: "Look again every interval, until Ctrl-C." },
-    interval: { kind: "duration", default: "5s", least: "100ms", says: "How often with --poll." },
+    interval: { kind: "duration", least: "100ms", says: "How often with --poll. Default 5s." },
     ...WORK,
   },
   examples: [
@@ -30,6 +30,7 @@ export const processCommand: Command = command({
   ],
   async run(context, { flags, args }) {
     if (flags.once && flags.poll) throw new BadUsage("--once and --poll do not go together");
+    if (flags.interval !== undefined && !flags.poll) throw new BadUsage("--interval goes with --poll");
     const given = workOptions(context);
     if (given === null) return 0;
     const { output } = context;
@@ -38,7 +39,7 @@ export const processCommand: Command = command({
       const options = { ...tickOptions(given), signal };
       const firesSchedules = context.config.values["jobs.scheduler_enabled"];
       const beside = new Beside(hf, firesSchedules);
-      const everyMs = durationMs(flags.interval, "interval");
+      const everyMs = durationMs(flags.interval ?? "5s", "interval");
       const ran = flags.poll
         ? await poll(hf, options, { beside, everyMs, output, signal })
         : await runDue(hf, options, { beside, once: flags.once, signal });

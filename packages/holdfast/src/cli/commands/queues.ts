@@ -1,3 +1,5 @@
+import type { AdminClient } from "../../admin/client.js";
+import { didYouMean } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { command, group, type Argument, type Command } from "../command.js";
 import { REACH, reach } from "../reach.js";
@@ -41,6 +43,13 @@ const list = command({
     }),
 });
 
+/** Queues that a job, a pause or a live worker names. */
+async function knownQueues(client: AdminClient): Promise<string[]> {
+  const [{ queues }, { workers }] = await Promise.all([client.queues.list(), client.workers.list()]);
+  const live = workers.filter(({ left }) => !left).flatMap((worker) => worker.queues ?? []);
+  return [...new Set([...queues.map(({ queue }) => queue), ...live])];
+}
+
 const turning = (name: "pause" | "resume", summary: string, done: string): Command =>
   command({
     name,
@@ -49,7 +58,12 @@ const turning = (name: "pause" | "resume", summary: string, done: string): Comma
     flags: REACH,
     run: (context, { flags, args }) =>
       reach(context, flags, async (client) => {
-        const answer = await client.queues[name]({ queue: args.queue });
+        const { queue } = args;
+        const known = await knownQueues(client);
+        const answer = await client.queues[name]({ queue });
+        if (!known.includes(queue)) {
+          context.output.warn(`no job and no worker names the queue ${queue}${didYouMean(queue, known)}`);
+        }
         context.output.answer(answer, (page) => page.line(`${answer.queue} ${done}`));
       }),
   });
@@ -60,7 +74,7 @@ export const queuesCommand: Command = group({
   commands: [
     list,
     turning("pause", "Stops the claiming from a queue, in every process; jobs under way go on.", "is paused"),
-    turning("resume", "Lets workers claim from a queue again.", "is open"),
+    turning("resume", "Lets workers claim from a queue again.", "is resumed"),
   ],
 });
 
