@@ -94,7 +94,7 @@ export function checkValue(kind: Kind, value: unknown): Read {
     case "choice":
       return fits(kind.choices.includes(value as string));
     case "text":
-      return isName(value) ? { value } : { problem: `is not ${describe(kind)}` };
+      return typeof value === "string" ? fits(isName(value)) : { problem: "is not a text; put it in quotes" };
     case "names":
       return fits(Array.isArray(value) && value.length <= MOST_NAMES && value.every(isName));
     case "duration":

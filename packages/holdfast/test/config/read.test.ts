@@ -98,6 +98,12 @@ describe("C-20 values outside of their range are refused with the key's name, th
     ]);
   });
 
+  it("texts", () => {
+    expect(problemsOf("[jobs]\nmodule = 5\n")).toEqual([
+      "jobs.module: 5 is not a text; put it in quotes (holdfast.toml:2)",
+    ]);
+  });
+
   it("choices and lists", () => {
     expect(problemsOf('[log]\nlevel = "loud"\n')).toEqual([
       'log.level: "loud" is not one of error, warn, info, debug, silent (holdfast.toml:2)',
