@@ -5,6 +5,7 @@ import type { ListedToken } from "../engine/tokens.js";
 import type { UserJobs } from "../engine/user-jobs.js";
 import { JobNotFound, ScheduleNotFound } from "../errors.js";
 import type { Job } from "../job.js";
+import { isLive } from "../live-worker.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { State } from "../state.js";
@@ -256,8 +257,9 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerAnswer) }),
   "types.list": async ({ hf }) => {
-    const live = (await hf.workers()).filter(({ left }) => !left);
-    const names = new Set([...Holdfast.coreOf(hf).types.keys(), ...live.flatMap(({ types }) => types)]);
+    const { clock, types } = Holdfast.coreOf(hf);
+    const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
+    const names = new Set([...types.keys(), ...live.flatMap(({ types }) => types)]);
     return { types: [...names].toSorted() };
   },
 
