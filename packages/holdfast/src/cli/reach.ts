@@ -117,10 +117,23 @@ async function ask(request: Request, url: string, signal: AbortSignal): Promise<
   });
 }
 
+/**
+ * Ctrl-C ends a look at once. A change is waited for a while: only its answer tells what was begun, and has to be stopped. What
+ * stops that is sent after Ctrl-C.
+ */
+function patienceFor({ method }: Request, signal: AbortSignal): AbortSignal {
+  if (signal.aborted) return AbortSignal.timeout(STOP_MS);
+  if (method === "GET") return signal;
+  const late = new AbortController();
+  signal.addEventListener("abort", () => void setTimeout(() => late.abort(signal.reason), STOP_MS).unref(), {
+    once: true,
+  });
+  return late.signal;
+}
+
 async function send(request: Request, url: string, signal: AbortSignal): Promise<Response> {
   try {
-    // What stops an operation is sent after Ctrl-C.
-    return await fetch(request, { signal: signal.aborted ? AbortSignal.timeout(STOP_MS) : signal });
+    return await fetch(request, { signal: patienceFor(request, signal) });
   } catch (error) {
     signal.throwIfAborted();
     const cause = (error as Error).cause;

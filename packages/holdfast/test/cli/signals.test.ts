@@ -2,8 +2,11 @@ import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { describe, expect, it } from "vitest";
-import { FRAME, plainEnv } from "./scene.js";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { OperationAnswer } from "#src/admin/calls.js";
+import { FRAME, MAIN, plainEnv } from "./scene.js";
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
@@ -77,4 +80,40 @@ describe("a reader that goes away", () => {
     expect(await codeOf(child)).toBe(0);
     expect(await errors).toBe("gone, and done\n");
   });
+});
+
+it("Ctrl-C before a server has said what it began still stops that", async () => {
+  const operation: OperationAnswer = {
+    id: "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6",
+    action: "delete",
+    state: "running",
+    looked: 0,
+    changed: 0,
+    total: null,
+    actor: "somebody",
+    startedAt: new Date().toISOString(),
+    endedAt: null,
+    error: null,
+  };
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? "");
+    const isStop = request.url?.endsWith("/stop") ?? false;
+    const answer = isStop ? { ...operation, state: "stopped" } : operation;
+    const say = (): void =>
+      void response.writeHead(202, { "content-type": "application/json" }).end(JSON.stringify(answer));
+    if (isStop) return say();
+    // The answer comes when the command has been interrupted.
+    child.kill("SIGINT");
+    setTimeout(say, 300);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const child = spawn(process.execPath, [MAIN, "jobs", "delete", "--state", "dead", "--yes", "--url", url], {
+    env: plainEnv(),
+    stdio: "ignore",
+  });
+  await once(child, "exit");
+  expect(asked).toEqual(["/api/admin/jobs/delete", `/api/admin/operations/${operation.id}/stop`]);
 });

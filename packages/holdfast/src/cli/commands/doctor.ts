@@ -123,7 +123,7 @@ function checkDead(dead: number): Finding {
   return {
     check: "dead jobs",
     level: dead === 0 ? "ok" : "warning",
-    found: dead === 0 ? "There are none." : `${jobs(dead)} were given up.`,
+    found: dead === 0 ? "There are none." : `${jobs(dead)} ${dead === 1 ? "was" : "were"} given up.`,
     advice: dead === 0 ? null : "holdfast jobs list --state dead shows them; holdfast jobs retry-dead runs them again.",
   };
 }

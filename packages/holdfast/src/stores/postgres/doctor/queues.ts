@@ -28,7 +28,7 @@ export async function lookAtLanes(runner: Runner, { settings: { schema: s } }: P
   const [row] = await runner.run({ name: "", text }, []);
   const [lanes, queues] = row as [number, number];
   const level = levelOf(lanes, LANES);
-  const found = `${count(lanes)} lanes of queue and priority, in ${count(queues)} queues`;
+  const found = `${count(lanes)} ${lanes === 1 ? "lane" : "lanes"} of queue and priority, in ${count(queues)} ${queues === 1 ? "queue" : "queues"}`;
   if (level === "ok") return [ok("lanes", found)];
   const advice = "Use fewer queues and priorities: a claim looks into every lane of its queues.";
   return [{ check: "lanes", level, found, advice }];

@@ -49,7 +49,7 @@ export function judgeDeadRows({
   dead: number;
   vacuumed: string | null;
 }): Finding {
-  const found = `the table of live jobs has ${count(dead)} dead rows beside ${count(live)} live ones, and was vacuumed last ${vacuumed === null ? "never" : `at ${vacuumed}`}`;
+  const found = `the table of live jobs has ${count(dead)} dead rows beside ${count(live)} live ones, and was ${vacuumed === null ? "never vacuumed" : `last vacuumed at ${vacuumed}`}`;
   // A table of many jobs may well have many dead rows; it is when they outnumber them that claims read mostly those.
   const level = dead > live ? levelOf(dead, DEAD) : "ok";
   if (level === "ok") return ok("dead rows", found);
