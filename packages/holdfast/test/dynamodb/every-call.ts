@@ -116,6 +116,7 @@ async function schedules(store: Store): Promise<void> {
 }
 
 async function administration(store: Store): Promise<void> {
+  expect(await store.pendingMigrations?.()).toEqual([]);
   const entry = newEntry();
   await store.audit([entry]);
   await store.audit([entry, newEntry()]);

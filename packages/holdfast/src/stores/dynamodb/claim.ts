@@ -241,7 +241,7 @@ export class Claims {
     while (left.length > 0 && !isOver(hunt)) {
       const before = hunt.taken.length;
       const some = left
-        .splice(0, Math.min(this.#window, hunt.request.limit - before))
+        .splice(0, Math.ceil(Math.min(this.#window, hunt.request.limit - before)))
         .filter(({ pk }) => !hunt.gone.has(pk));
       await this.#takeThese(some, hunt);
       if (hunt.full || hunt.failure !== null) return true;

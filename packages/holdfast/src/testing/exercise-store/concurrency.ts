@@ -93,7 +93,10 @@ async function stampede(scene: LiveScene): Promise<void> {
     keepHouse(),
     cancelSome(randomFrom(seed)),
     ...handles.map((handle, index) =>
-      claimer(`claimer ${index}`, handle, history, randomFrom(seed + index + 1), { batch: many * BATCH, over }),
+      claimer(`claimer ${index}`, handle, history, randomFrom(seed + index + 1), {
+        batch: Math.round(many * BATCH),
+        over,
+      }),
     ),
   ]);
 

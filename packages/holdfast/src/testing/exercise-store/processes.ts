@@ -125,7 +125,7 @@ async function fourProcesses(scene: LiveScene): Promise<void> {
   const { store, many } = scene;
   const seed = Date.now() % 1_000_000;
   const roles = ["sleeps", "hoards", "works", "works"] as const;
-  const batch = many * BATCH;
+  const batch = Math.round(many * BATCH);
   const workers = roles.map((role, index) =>
     start(scene, { role, worker: `${role} ${index}`, seed: seed + index, batch }),
   );
