@@ -2,7 +2,7 @@ import { Holdfast } from "../engine/holdfast.js";
 import type { TokenIdentity } from "../engine/tokens.js";
 import { ApiError } from "./api-error.js";
 import type { Identity } from "./identity.js";
-import { isFromHere } from "./loopback.js";
+import { isFromHere, isLoopback, nameIn } from "./loopback.js";
 import { cookieIn, type Sessions } from "./sessions.js";
 
 /** Who sent a request, with which token, and until when that holds, where it ends. */
@@ -65,7 +65,6 @@ function crossSite(): ApiError {
 
 /** A proxy says localhost itself, whoever it asks for. */
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"] as const;
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
 
 /**
  * Where no token is asked for, only this machine is let in. Whoever connects from another one can write any name into `Host`; and a
@@ -81,7 +80,7 @@ export function refuseOthers(request: Request, peer: string | null): void {
     throw new ApiError(403, "PROXIED", `without tokens this server answers nobody by way of a proxy (${proxied})`);
   }
   const host = request.headers.get("host") ?? new URL(request.url).host;
-  if (LOOPBACK.test(host)) return;
+  if (isLoopback(nameIn(host))) return;
   throw new ApiError(
     403,
     "OTHER_HOST",
