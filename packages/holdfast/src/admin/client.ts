@@ -10,7 +10,10 @@ export interface AdminClientOptions {
   fetch?: (request: Request) => Promise<Response>;
 }
 
-/** What the server refused; with the status 0 and `SERVER_UNREACHABLE`, that none answered. */
+/**
+ * What the server refused. `SERVER_UNREACHABLE`, with the status 0: none answered; `NOT_HOLDFAST`: what answered is something
+ * else, like a proxy before it.
+ */
 export class AdminError extends Error {
   readonly status: number;
   readonly code: string;
@@ -103,27 +106,27 @@ function withQuery(target: string, input: Record<string, unknown>): string {
   return query.size === 0 ? target : `${target}?${query.toString()}`;
 }
 
-async function send(
-  { fetch = (request) => globalThis.fetch(request) }: AdminClientOptions,
-  request: Request,
-): Promise<unknown> {
+async function send(options: AdminClientOptions, request: Request): Promise<unknown> {
+  const { fetch = (asked) => globalThis.fetch(asked), url: server = new URL(request.url).origin } = options;
   const response = await fetch(request).catch((error: unknown) => {
-    throw unreachable(request, error);
+    throw unreachable(server, error);
   });
-  const body = (await response.json().catch(() => null)) as ErrorAnswer | null;
-  if (response.ok) return body;
-  const unreadable = {
-    code: "NOT_HOLDFAST",
-    message: `${request.url} answered ${response.status}, and not as Holdfast does`,
-  };
-  throw new AdminError(response.status, body?.error ?? unreadable);
+  const { status } = response;
+  const isJson = /\bjson\b/.test(response.headers.get("content-type") ?? "");
+  const body = isJson ? ((await response.json().catch(() => null)) as ErrorAnswer | null) : null;
+  if (response.ok && body !== null) return body;
+  const unreadable = { code: "NOT_HOLDFAST", message: `${server} answered ${status}, and not as Holdfast does` };
+  throw new AdminError(status, body?.error ?? unreadable);
 }
 
 /** What `fetch` throws when nobody answers names no address, and has the reason in its cause. */
-function unreachable({ url }: Request, error: unknown): unknown {
+function unreachable(server: string, error: unknown): unknown {
   if (!(error instanceof TypeError)) return error;
   const { cause } = error;
   const why = cause instanceof Error ? cause.message || String((cause as { code?: unknown }).code) : error.message;
-  const message = `${new URL(url).origin} cannot be reached: ${why}`;
-  return new AdminError(0, { code: "SERVER_UNREACHABLE", message }, { cause: error });
+  return new AdminError(
+    0,
+    { code: "SERVER_UNREACHABLE", message: `${server} cannot be reached: ${why}` },
+    { cause: error },
+  );
 }

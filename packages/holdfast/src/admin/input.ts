@@ -3,6 +3,7 @@ import { ApiError } from "./api-error.js";
 import type { Calls } from "./calls.js";
 import { pathParts, ROUTES, type RouteName } from "./routes.js";
 import { SHAPES } from "./shapes.js";
+import { inWords } from "./words.js";
 
 // Inputs are 256 KB at most; written with escapes they may be several times as long.
 const MOST_BODY_BYTES = 2_097_152;
@@ -40,14 +41,13 @@ export async function readInput<Name extends RouteName>(
   const parts = pathParts(ROUTES[name].path);
   const twice = parts.find((part) => Object.hasOwn(given, part));
   if (twice !== undefined) throw refused([{ path: twice, message: "stands in the path already" }]);
-  const read = SHAPES[name].input.safeParse({ ...given, ...path });
+  const read = SHAPES[name].input.safeParse({ ...given, ...path }, { error: inWords });
   if (read.success) return read.data;
   throw refused(
     read.error.issues.slice(0, 20).map((issue) => ({
-      path: (issue.code === "unrecognized_keys" ? (issue.keys[0] ?? "") : issue.path.join(".")).slice(
-        0,
-        LONGEST_MESSAGE,
-      ),
+      path: [...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]
+        .join(".")
+        .slice(0, LONGEST_MESSAGE),
       message: issue.message.slice(0, LONGEST_MESSAGE),
     })),
   );

@@ -1,16 +1,9 @@
 import type { AdminClient } from "../admin/client.js";
-import { toHoldfastOptions } from "../config/index.js";
-import type { Holdfast } from "../engine/holdfast.js";
-import type { Logger } from "../engine/logger.js";
-import type { Telemetry } from "../engine/telemetry.js";
 import type { JobType } from "../job.js";
-import type { Store } from "../store.js";
+import { withStore } from "./clients.js";
 import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
-import { logJobs } from "./job-lines.js";
-import { createLogger } from "./logger.js";
 import { operator } from "./operator.js";
-import { migrated, openBare, refusePending } from "./bare-store.js";
 
 /** How a command reaches jobs: the flags that all such commands have. */
 export const REACH: {
@@ -53,7 +46,7 @@ export async function reach<Answer>(
       const message = inCommands(error.message);
       // What was typed is wrong, though only the API could tell.
       if (error.status === 400) throw new BadUsage(message);
-      throw new Failure(message, { code: error.code, cause: error });
+      throw new Failure(message, { code: error.code, cause: error, ...hintFor(error.code) });
     }
   };
   if (url === null) {
@@ -76,7 +69,7 @@ export async function reach<Answer>(
     // The address that serve tells ends in the API's path.
     url: url.replace(/\/+$/, "").replace(new RegExp(`${BASE}$`), ""),
     ...(given !== "" && { token: given }),
-    fetch: (request) => ask(request, url, context.signal),
+    fetch: (request) => ask(request, context.signal),
   });
   return use(client);
 }
@@ -88,6 +81,12 @@ function strangerTo(url: string, hadToken: boolean, cause: Error): Failure {
     cause,
     hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one",
   });
+}
+
+function hintFor(code: string): { hint?: string } {
+  if (code === "SERVER_UNREACHABLE") return { hint: "is holdfast serve running there?" };
+  if (code !== "NOT_HOLDFAST") return {};
+  return { hint: "is it the address of holdfast serve, or of your own server, and is there a proxy between?" };
 }
 
 /** The errors of the API name calls in code: `hf.tokens.list()` is `holdfast tokens list` here. */
@@ -107,14 +106,13 @@ export function serverOf({ config, env }: Context, flag: string | undefined): st
 
 const STOP_MS = 10_000;
 
-async function ask(request: Request, url: string, signal: AbortSignal): Promise<Response> {
-  const response = await send(request, url, signal);
-  const type = response.headers.get("content-type") ?? "";
-  if (/\bjson\b/.test(type)) return response;
-  throw new Failure(`${url} answered ${response.status}, and not as Holdfast does`, {
-    code: "NOT_HOLDFAST",
-    hint: "is it the address of holdfast serve, or of your own server, and is there a proxy between?",
-  });
+async function ask(request: Request, signal: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(request, { signal: patienceFor(request, signal) });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  }
 }
 
 /**
@@ -129,94 +127,4 @@ function patienceFor({ method }: Request, signal: AbortSignal): AbortSignal {
     once: true,
   });
   return late.signal;
-}
-
-async function send(request: Request, url: string, signal: AbortSignal): Promise<Response> {
-  try {
-    return await fetch(request, { signal: patienceFor(request, signal) });
-  } catch (error) {
-    signal.throwIfAborted();
-    const cause = (error as Error).cause;
-    const why =
-      cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : (error as Error).message;
-    throw new Failure(`${url} cannot be reached: ${why}`, {
-      code: "SERVER_UNREACHABLE",
-      hint: "is holdfast serve running there?",
-      cause: error,
-    });
-  }
-}
-
-/** A client on the store that the configuration names; closed at the end. A look makes no store, and migrates none. */
-async function withStore<Answer>(
-  context: Context,
-  { jobs, makes }: { jobs: readonly JobType[]; makes: boolean },
-  use: (hf: Holdfast) => Promise<Answer>,
-): Promise<Answer> {
-  const store = await openBare(context);
-  try {
-    if (!makes) await refusePending(context, store);
-    const open = (given: Store): Promise<Holdfast> => openClient(context, { jobs, store: given });
-    const hf = makes ? (await migrated(context, store, open)).hf : await open(store);
-    try {
-      return await use(hf);
-    } finally {
-      await hf.close();
-    }
-  } finally {
-    await store.close();
-  }
-}
-
-/**
- * A client for what goes on, on the store that the configuration names. It may be the first of all: a store that is not there yet,
- * or of an older version, is made or migrated, and that is written down.
- */
-export async function openService(
-  context: Context,
-  more: Pick<ClientOptions, "jobs" | "telemetry" | "logs"> = {},
-): Promise<Holdfast> {
-  const store = await openBare(context);
-  try {
-    return (await migrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given }))).hf;
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-interface ClientOptions {
-  store: Store;
-  jobs?: readonly JobType[];
-  telemetry?: Telemetry;
-  /** With a log of its own, and with a line for each job. */
-  logs?: true | "jobs";
-}
-
-/** A client as the configuration says, with these jobs. */
-async function openClient(context: Context, { store, jobs, logs, telemetry }: ClientOptions): Promise<Holdfast> {
-  const { holdfast } = await import("../engine/holdfast.js");
-  const { config } = context;
-  const paths = config.values["redact.paths"];
-  const logger = loggerOf(context, logs !== undefined);
-  const hf = await holdfast({
-    ...toHoldfastOptions(config),
-    logger,
-    ...(paths !== null && { redact: paths }),
-    ...(jobs !== undefined && { jobs }),
-    ...(telemetry !== undefined && { telemetry }),
-    store,
-  });
-  if (logs === "jobs" || (logs === true && config.values["log.level"] === "debug")) logJobs(hf, logger);
-  return hf;
-}
-
-/** A log on stderr as the configuration says; of commands that do not run on, only what is odd. */
-export function loggerOf({ config: { values } }: Context, logs: boolean): Logger {
-  return createLogger({
-    level: logs ? values["log.level"] : "warn",
-    format: values["log.format"],
-    write: (line) => void process.stderr.write(line),
-    now: () => new Date(),
-  });
 }

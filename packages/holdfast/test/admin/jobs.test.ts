@@ -400,6 +400,23 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   });
 });
 
+it("an answer that is none of Holdfast's is an error that says so, whatever its status", async () => {
+  for (const [status, body, type] of [
+    [200, "<p>Please log in", "text/html"],
+    [502, "<p>Bad gateway", "text/html"],
+    [200, "{", "application/json"],
+  ] as const) {
+    const fetch = (): Promise<Response> =>
+      Promise.resolve(new Response(body, { status, headers: { "content-type": type } }));
+    const client = adminClient({ url: "https://jobs.example.com", fetch });
+    expect(await refusal(client.jobs.stats())).toMatchObject({
+      status,
+      code: "NOT_HOLDFAST",
+      message: `https://jobs.example.com answered ${status}, and not as Holdfast does`,
+    });
+  }
+});
+
 it("a server that cannot be reached is named, and the cause is kept", async () => {
   const client = adminClient({ url: "http://127.0.0.1:1" });
   const error = await refusal(client.jobs.stats());

@@ -1,7 +1,7 @@
 import type { StatsAnswer } from "../../admin/calls.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
-import type { PostgresStore } from "../../stores/postgres/index.js";
+import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
 import { lackOf, pendingOf, sourceOfStore, tellStoreOnly, withBareStore, type Lack } from "../bare-store.js";
 import { command, keyFlag, type Command } from "../command.js";
 import { knownTypes } from "../known-types.js";
@@ -9,12 +9,8 @@ import { reach } from "../reach.js";
 import { countOf, jobs, lengthOf } from "../shown.js";
 import { paint, type Colour } from "../style.js";
 
-interface Finding {
-  check: string;
-  level: "ok" | "warning" | "problem";
-  found: string;
-  advice: string | null;
-}
+/** What the store's own doctor finds, and what is looked at here. */
+type Finding = Omit<StoreFinding, "check"> & { check: string };
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warning: "yellow", problem: "red" };
 const MOST_TYPES = 5;
 const LATE_MS = 60_000;

@@ -2,7 +2,7 @@ import type { Holdfast } from "../../engine/holdfast.js";
 import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { Failure } from "../failure.js";
-import { openService } from "../reach.js";
+import { openService } from "../clients.js";
 
 /** The flags of whatever listens. */
 export const LISTEN: {

@@ -11,7 +11,7 @@ import { Faults } from "../faults.js";
 import { jobsModule, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
 import { refuseFile } from "../load-module.js";
-import { loggerOf, openService } from "../reach.js";
+import { loggerOf, openService } from "../clients.js";
 import { watchStoreFile } from "../store-file.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 

@@ -1,0 +1,50 @@
+import { holdfast } from "holdfast";
+import { admin, adminClient, AdminError } from "holdfast/admin";
+import { expect, it, onTestFinished } from "vitest";
+import { STATE_NAMES } from "#src/state.js";
+
+it("a request that is not as described is refused by its field, what that must be, and what it is", async () => {
+  const hf = await holdfast({ store: "sqlite::memory:", logger: false });
+  const api = admin(hf, { auth: () => ({ name: "me", role: "admin", user: null }) });
+  onTestFinished(async () => {
+    await api.close();
+    await hf.close();
+  });
+  const client = adminClient({ fetch: (request) => api.fetch(request) });
+  const list = (input: object) => () => client.jobs.list(input);
+  const enqueue = (input: object) => () => client.jobs.enqueue(input as never);
+  const schedule = (input: object) => () => client.schedules.create({ name: "s", type: "t", ...input } as never);
+
+  for (const [call, message] of [
+    [list({ limit: 201 }), "limit: must be 200 at most, and is 201"],
+    [list({ limit: 0 }), "limit: must be 1 at least, and is 0"],
+    [list({ limit: "ten" }), 'limit: must be a number, and is "ten"'],
+    [list({ limit: 1.5 }), "limit: must be a whole number, and is 1.5"],
+    [
+      list({ state: ["done"] }),
+      `state.0: must be ${STATE_NAMES.slice(0, -1).join(", ")} or ${STATE_NAMES.at(-1)}, and is "done"`,
+    ],
+    [list({ user: "" }), "user: must not be empty"],
+    [list({ createdAfter: "today" }), 'createdAfter: must be an instant like 2026-11-15T12:00:00Z, and is "today"'],
+    [list({ querty: "mail" }), "querty: there is no such field"],
+    [list({ stat: "dead" }), "stat: there is no such field; did you mean state?"],
+    [enqueue({}), "type: is missing"],
+    [enqueue({ type: 7 }), "type: must be a text, and is 7"],
+    [enqueue({ type: "t".repeat(300) }), "type: must be 200 characters at most, and is 300"],
+    [enqueue({ type: "t", tags: "a" }), 'tags: must be a list, and is "a"'],
+    [enqueue({ type: "t", unique: { scope: "ever" } }), "unique: key is missing"],
+    [
+      () => client.jobs.cancelMany({ filter: { types: ["a"] } as never }),
+      "filter.types: there is no such field; did you mean type?",
+    ],
+    [schedule({ catchUp: "all" }), 'catchUp: must be skip or latest or an object, and is "all"'],
+    [schedule({ enabled: "yes" }), 'enabled: must be true or false, and is "yes"'],
+  ] as const) {
+    const error = await call().then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(AdminError);
+    expect(error).toMatchObject({ status: 400, code: "INVALID_REQUEST", message });
+  }
+});
