@@ -102,7 +102,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   const own = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? own);
   const onError = options.onError ?? ((error) => logger.error({ error }, "the admin API failed"));
-  const document = openApi(VERSION, basePath);
+  let document: Record<string, unknown> | null = null;
+  const documented = (): Record<string, unknown> => (document ??= openApi(VERSION, basePath));
   const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });
 
   /** `begun`: when it is written down that an operation began. It may end before. */
@@ -199,7 +200,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
   on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
-  on("GET", `${BASE}/openapi.json`, async () => answered(document, 200));
+  on("GET", `${BASE}/openapi.json`, async () => answered(documented(), 200));
   for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => answered(frontPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
     await door.permitted(req.raw, { role: "viewer" });
@@ -221,7 +222,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       door.arrived(request, env);
       return app.fetch(request, env);
     },
-    openApi: () => document,
+    openApi: documented,
     async close() {
       feed.close();
       own?.stop();

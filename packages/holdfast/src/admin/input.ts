@@ -21,13 +21,16 @@ export interface JsonSchema {
   [field: string]: unknown;
 }
 
-/** The schemas of what goes in, as JSON Schema. */
-export const INPUTS: ReadonlyMap<RouteName, JsonSchema> = new Map(
-  (Object.keys(ROUTES) as RouteName[]).map((name) => [
-    name,
-    z.toJSONSchema(SHAPES[name].input, { io: "input" }) as JsonSchema,
-  ]),
-);
+const described = new Map<RouteName, JsonSchema>();
+
+/** The schema of what goes in, as JSON Schema. Made when it is first asked for: all of them take longer than most calls. */
+export function inputSchema(name: RouteName): JsonSchema {
+  const known = described.get(name);
+  if (known !== undefined) return known;
+  const schema = z.toJSONSchema(SHAPES[name].input, { io: "input" }) as JsonSchema;
+  described.set(name, schema);
+  return schema;
+}
 
 /** What a call is given: from the path, and from the query or the body. */
 export async function readInput<Name extends RouteName>(
@@ -61,7 +64,7 @@ function refused(issues: { path: string; message: string }[]): ApiError {
 
 /** A query has texts only: what a field is by its schema says what they are to become. */
 function readQuery(name: RouteName, query: URLSearchParams): Record<string, unknown> {
-  const { properties = {} } = INPUTS.get(name) ?? {};
+  const { properties = {} } = inputSchema(name);
   const read: Record<string, unknown> = {};
   for (const key of new Set(query.keys())) {
     const texts = query.getAll(key);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { INPUTS, type JsonSchema } from "./input.js";
+import { inputSchema, type JsonSchema } from "./input.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathParts, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { ERROR, SHAPES, SUMMARY } from "./shapes.js";
@@ -114,7 +114,7 @@ export function statusOf(name: RouteName): 200 | 201 | 202 {
 
 function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<string, unknown> {
   const { method, path } = ROUTES[name];
-  const { properties = {}, required = [], ...rest } = withShared({ ...INPUTS.get(name) }, schemas) as JsonSchema;
+  const { properties = {}, required = [], ...rest } = withShared({ ...inputSchema(name) }, schemas) as JsonSchema;
   const inPath = pathParts(path);
   const others = Object.entries(properties).filter(([field]) => !inPath.includes(field));
   const parameter = (field: string, where: string): unknown => ({

@@ -32,7 +32,14 @@ export function jsonText(value: unknown, indent: number): string {
   });
 }
 
-const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+let segmenter: Intl.Segmenter | null = null;
+
+/** Made when first needed: it takes as long as the rest of a short command. */
+function graphemesOf(text: string): Iterable<Intl.SegmentData> {
+  segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+  return segmenter.segment(text);
+}
+
 // Blocks of East Asian scripts, fullwidth forms and pictures that terminals draw two cells wide.
 const WIDE =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1aff0}-\u{1b2ff}\u{1f200}-\u{1f251}\u{20000}-\u{3fffd}]|^\p{Emoji_Presentation}|\ufe0f/u;
@@ -42,7 +49,7 @@ const NOTHING = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 export function widthOf(text: string): number {
   if (/^[\u0020-\u007e]*$/.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) width += cellsOf(segment);
+  for (const { segment } of graphemesOf(text)) width += cellsOf(segment);
   return width;
 }
 
@@ -57,7 +64,7 @@ export function cut(text: string, cells: number): string {
   if (cells < 1) return "";
   let kept = "";
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) {
+  for (const { segment } of graphemesOf(text)) {
     width += cellsOf(segment);
     if (width > cells - 1) break;
     kept += segment;

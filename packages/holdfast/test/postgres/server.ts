@@ -93,6 +93,7 @@ async function start(durable: boolean): Promise<Started> {
     persistent: false,
     // PostgreSQL refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ["--no-sync"],
     postgresFlags: [
       "listen_addresses=127.0.0.1",
       "max_connections=200",
