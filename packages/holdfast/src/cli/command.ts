@@ -96,6 +96,8 @@ export interface Command {
   readonly arguments: Arguments;
   readonly examples: readonly Example[];
   readonly commands: readonly Command[];
+  /** It goes on and keeps a log: with `log.format` json, all that it says on stderr is lines of that. */
+  readonly logs?: true;
   readonly run: ((context: Context, given: { flags: never; args: never }) => Promise<Ending> | Ending) | null;
 }
 
@@ -107,6 +109,7 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
   flags?: Of;
   arguments?: By;
   examples?: readonly Example[];
+  logs?: true;
   /** What is heavy is imported in here, so that help and completion stay quick. */
   run: (context: Context, given: { flags: GivenFlags<Of>; args: GivenArguments<By> }) => Promise<Ending> | Ending;
 }
@@ -130,7 +133,7 @@ export function command<
   const Of extends Flags = Record<never, never>,
   const By extends Arguments = Record<never, never>,
 >(definition: CommandDefinition<Of, By>): Command {
-  const { name, summary, about, flags = {}, arguments: args = {}, examples = [], run } = definition;
+  const { name, summary, about, flags = {}, arguments: args = {}, examples = [], logs, run } = definition;
   return {
     name,
     summary,
@@ -139,6 +142,7 @@ export function command<
     arguments: args,
     examples,
     commands: [],
+    ...(logs !== undefined && { logs }),
     run,
   };
 }

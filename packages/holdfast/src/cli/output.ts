@@ -1,3 +1,4 @@
+import type { Logger } from "../engine/logger.js";
 import { Failure } from "./failure.js";
 import { startProgress, type Progress } from "./progress.js";
 import { coloured, paint, textOf, type Part } from "./style.js";
@@ -35,6 +36,10 @@ export interface Output {
   note(...parts: readonly Part[]): void;
   /** Something is odd, but goes on. */
   warn(message: string): void;
+  /** From now on notes and warnings are lines of this log. */
+  logTo(log: Logger): void;
+  /** What was last given to `logTo`. */
+  readonly log: Logger | null;
   /** Shows how far a long work is: a bar on a terminal, a line now and then elsewhere. `total` null: not known. */
   progress(label: string, total: number | null): Progress;
   /** Aborted when nobody reads stdout any more (`| head`): whoever only writes can stop, the rest goes on. */
@@ -58,6 +63,7 @@ export function createOutput(options: OutputOptions): Output {
   const { stdout, stderr, json, colours, gone, now } = options;
   let answered = false;
   let bar: Progress | null = null;
+  let log: Logger | null = null;
   const say = (text: string): void => {
     bar?.hide();
     stderr.write(text);
@@ -78,10 +84,18 @@ export function createOutput(options: OutputOptions): Output {
       if (json) stdout.write(`${jsonText(value, 0)}\n`);
       else human(page);
     },
+    get log() {
+      return log;
+    },
+    logTo(given) {
+      log = given;
+    },
     note(...parts) {
+      if (log !== null) return log.info({}, parts.map(textOf).join(""));
       say(`${parts.map((part) => coloured(textOf(part), part, colours.stderr)).join("")}\n`);
     },
     warn(message) {
+      if (log !== null) return log.warn({}, message);
       const label = paint("warning:", "yellow");
       say(`${coloured(label.text, label, colours.stderr)} ${cleanBlock(message)}\n`);
     },

@@ -17,18 +17,22 @@ export function errorText(
 }
 
 /** The same for programs, in one line: `{"error":{"code","message","hint"?,"stack"?}}`. */
-export function errorJson(
+export function errorJson(error: unknown, how: { verbose: boolean; usage?: string | null }): string {
+  return `${jsonText({ error: errorFields(error, how) }, 0)}\n`;
+}
+
+/** The parts of an error that are told. */
+export function errorFields(
   error: unknown,
   { verbose, usage = null }: { verbose: boolean; usage?: string | null },
-): string {
+): { code: string; message: string; hint?: string; stack?: string } {
   const hint = hintOf(error, verbose, usage);
-  const told = {
+  return {
     code: codeOf(error),
     message: sentenceOf(error),
     ...(hint !== null && { hint }),
     ...(verbose && { stack: stacksOf(error).join("\n") }),
   };
-  return `${jsonText({ error: told }, 0)}\n`;
 }
 
 /** Does a call want its answers, and so its errors, for a program? Asked before the call is understood. */

@@ -1,4 +1,5 @@
 import { readConfig, InvalidConfig, type Config } from "../config/index.js";
+import type { Logger } from "../engine/logger.js";
 import { StoreUnavailable, StoreUnreadable, UnknownStore, type HoldfastError } from "../errors.js";
 import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
 import { completionsOf } from "./complete.js";
@@ -7,7 +8,8 @@ import { BadUsage, EXIT, Failure, Interrupted } from "./failure.js";
 import { showHelp } from "./help.js";
 import { createOutput, type Output, type Sink } from "./output.js";
 import { parseCall, type Call } from "./parse.js";
-import { errorJson, errorText, wantsJson } from "./report.js";
+import { createLogger } from "./logger.js";
+import { errorFields, errorJson, errorText, wantsJson } from "./report.js";
 import { readAll } from "./stdin.js";
 import { showsColours } from "./style.js";
 
@@ -55,10 +57,11 @@ export async function run(program: Program, world: World): Promise<number> {
   let usage = `${root.name} --help shows how it is used`;
   const stopping = new AbortController();
   const stopListening = onSignals(world, stopping);
+  let output: Output | null = null;
   try {
     const call = parseCall(root, words);
     usage = `${[root.name, ...call.path].join(" ")} --help shows how it is used`;
-    const output = createOutput({
+    output = createOutput({
       stdout,
       stderr,
       json: call.flags["json"] === true,
@@ -79,11 +82,13 @@ export async function run(program: Program, world: World): Promise<number> {
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
     }
-    stderr.write(
-      wantsJson(words)
-        ? errorJson(error, { verbose, usage })
-        : errorText(error, { colours: colours(stderr), verbose, usage }),
-    );
+    const log = output?.log ?? null;
+    if (wantsJson(words)) stderr.write(errorJson(error, { verbose, usage }));
+    else if (log === null) stderr.write(errorText(error, { colours: colours(stderr), verbose, usage }));
+    else {
+      const { message, ...fields } = errorFields(error, { verbose, usage });
+      log.error(fields, message);
+    }
     return error instanceof BadUsage || error instanceof InvalidConfig ? EXIT.badUsage : EXIT.failed;
   } finally {
     stopListening();
@@ -118,6 +123,7 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     get config() {
       if (config === null) {
         config = readConfig({ cwd, env: world.env, file, flags: call.keyFlags });
+        if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, world));
         for (const warning of config.warnings) output.warn(warning);
       }
       return config;
@@ -141,6 +147,13 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     const { sourceOfStore } = await import("./bare-store.js");
     throw new Failure(error.message, { code: error.code, cause: error, hint: sourceOfStore(config) });
   }
+}
+
+/** The log for what a command itself has to say. Why it ended is told, however silent it is to be. */
+function logOf({ values }: Config, { stderr }: World): Logger {
+  const level = values["log.level"] === "silent" ? "error" : values["log.level"];
+  const write = (line: string): void => void stderr.write(line);
+  return createLogger({ level, format: "json", write, now: () => new Date() });
 }
 
 /** The store cannot be used at all: whoever reads that wants to know who named it. */

@@ -216,6 +216,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["schedules", "update", "a", "--user", "b", "--unset", "user"], /user is both set and taken away/],
       [["schedules", "preview", "a", "--every", "1h"], /a name and a timing do not go together/],
       [["stats", "--watch", "--interval", "often"], /--interval/],
+      [["stats", "--interval", "5s"], /--interval goes with --watch/],
     ] as const) {
       const { code, stderr, stdout } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });

@@ -13,6 +13,7 @@ import { MODULE, runJobs, WORK } from "./worker.js";
 
 export const processCommand: Command = command({
   name: "process",
+  logs: true,
   summary: "Runs what is due and ends, or goes on looking: for cron and for places without a service.",
   about:
     "SIGTERM and Ctrl-C end it: no more jobs are claimed, and those under way have jobs.grace_s to end; the exit code is 0. Schedules are fired, and retention and lost leases looked after, between the looks too.",

@@ -57,6 +57,7 @@ export function untilStopped(signal: AbortSignal): Promise<void> {
 
 export const serveCommand: Command = command({
   name: "serve",
+  logs: true,
   summary: "Serves the admin API, and runs no jobs.",
   about:
     "HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",

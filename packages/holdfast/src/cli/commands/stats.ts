@@ -3,6 +3,7 @@ import type { StatsAnswer } from "../../admin/calls.js";
 import { durationMs } from "../../duration.js";
 import { STATE_NAMES } from "../../state.js";
 import { command, type Command } from "../command.js";
+import { BadUsage } from "../failure.js";
 import type { Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
 import { countOf, lengthOf, stateOf } from "../shown.js";
@@ -13,11 +14,13 @@ export const statsCommand: Command = command({
   summary: "Shows how many jobs there are, by state and queue.",
   flags: {
     watch: { kind: "switch", short: "w", says: "Again every interval, until Ctrl-C." },
-    interval: { kind: "duration", default: "2s", least: "100ms", says: "How often with --watch." },
+    interval: { kind: "duration", least: "100ms", says: "How often with --watch. Default 2s." },
     ...REACH,
   },
-  run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
+  run(context, { flags }) {
+    if (flags.interval !== undefined && !flags.watch) throw new BadUsage("--interval goes with --watch");
+    const everyMs = durationMs(flags.interval ?? "2s", "interval");
+    return reach(context, flags, async (client) => {
       const { output, signal } = context;
       if (!flags.watch) {
         const stats = await client.jobs.stats();
@@ -27,9 +30,10 @@ export const statsCommand: Command = command({
       while (!stop.aborted) {
         const stats = await client.jobs.stats();
         output.event(stats, (page) => showStats(page, stats));
-        await sleep(durationMs(flags.interval, "interval"), null, { signal: stop }).catch(() => {});
+        await sleep(everyMs, null, { signal: stop }).catch(() => {});
       }
-    }),
+    });
+  },
 });
 
 function showStats(page: Page, stats: StatsAnswer): void {

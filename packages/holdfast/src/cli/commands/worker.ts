@@ -87,6 +87,7 @@ async function openWithJobs(
 
 export const workerCommand: Command = command({
   name: "worker",
+  logs: true,
   summary: "Runs jobs and schedules, until it is asked to end.",
   about: "SIGTERM and Ctrl-C drain it: no more jobs are claimed, and those under way have jobs.grace_s to end.",
   arguments: { module: MODULE },
@@ -112,6 +113,7 @@ export const workerCommand: Command = command({
 
 export const devCommand: Command = command({
   name: "dev",
+  logs: true,
   summary: "Runs jobs, schedules and the admin API, and starts again when files change.",
   about:
     "Watches the folder of the module, and logs each job with what it says. Made for development; holdfast worker is for production.",
