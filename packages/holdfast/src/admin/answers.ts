@@ -73,9 +73,9 @@ export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleAn
   };
 }
 
-/** A schedule as lists have it: what became of its slots is not read for those. */
-export function scheduleSummary(schedule: Schedule, redact: Redactor): ScheduleSummary {
-  const { slots: _slots, ...summary } = scheduleAnswer(schedule, redact);
+/** A schedule as lists have it: without its input, and what became of its slots is not read for those. */
+export function scheduleSummary(schedule: Schedule): ScheduleSummary {
+  const { slots: _slots, input: _input, ...summary } = scheduleAnswer(schedule, (value) => value);
   return summary;
 }
 

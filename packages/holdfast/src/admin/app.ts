@@ -18,7 +18,7 @@ import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
 import { remembered } from "./remembered.js";
-import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { BASE, HEALTH_PATH, MARK, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { Sessions } from "./sessions.js";
@@ -82,6 +82,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   "referrer-policy": "no-referrer",
   "cross-origin-resource-policy": "same-origin",
   "cache-control": "no-store",
+  [MARK]: "admin",
 };
 
 /**

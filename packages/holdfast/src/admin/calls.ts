@@ -128,13 +128,12 @@ export interface OperationAnswer {
   error: string | null;
 }
 
-/** What the API tells of a schedule in a list. */
+/** What the API tells of a schedule in a list: not its input, which may be large. */
 export interface ScheduleSummary {
   name: string;
   origin: "code" | "runtime";
   changed: readonly string[];
   type: string;
-  input: unknown;
   cron: string | null;
   timezone: string | null;
   everyMs: number | null;
@@ -155,8 +154,9 @@ export interface ScheduleSummary {
   updatedAt: Time;
 }
 
-/** A schedule with what became of its last slots. */
+/** A schedule with its input, and what became of its last slots. */
 export interface ScheduleAnswer extends ScheduleSummary {
+  input: unknown;
   slots: readonly {
     slot: Time;
     through: Time | null;

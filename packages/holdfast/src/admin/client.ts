@@ -1,5 +1,6 @@
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
-import { BASE, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import { InvalidOption } from "../errors.js";
+import { BASE, MARK, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
   /** Where the server is: `https://jobs.example.com`. Left out: where the page comes from. */
@@ -51,6 +52,7 @@ export type AdminClient = {
  * ```
  */
 export function adminClient(options: AdminClientOptions = {}): AdminClient {
+  refuseAddress(options);
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
     const [group = "", method = ""] = name.split(".");
@@ -58,8 +60,15 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
     groups[group][method] = async (input) => send(options, requestOf(name, { ...input }, options));
   }
   const summary = (): Promise<unknown> =>
-    send(options, new Request(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
+    send(options, asked(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
   return { ...groups, summary } as unknown as AdminClient;
+}
+
+function refuseAddress({ url }: AdminClientOptions): void {
+  if (url === undefined) return;
+  const { username, password } = URL.canParse(url) ? new URL(url) : { username: "", password: "" };
+  if (username === "" && password === "") return;
+  throw new InvalidOption("url", "must have no name and no password in it; token is for what the server asks for");
 }
 
 function address({ url }: AdminClientOptions, path: string): string {
@@ -80,14 +89,19 @@ function requestOf(name: RouteName, input: Record<string, unknown>, options: Adm
   }
   const target = address(options, `${BASE}${filled}`);
   const headers = headersOf(options);
-  if (method === "GET") return new Request(withQuery(target, input), { headers });
+  if (method === "GET") return asked(withQuery(target, input), { headers });
   const isEmpty = Object.values(input).every((value) => value === undefined);
-  if (isEmpty) return new Request(target, { method, headers });
-  return new Request(target, {
+  if (isEmpty) return asked(target, { method, headers });
+  return asked(target, {
     method,
     headers: { ...headers, "content-type": "application/json" },
     body: JSON.stringify(input),
   });
+}
+
+/** Not sent on to another address: on its way a change would become a look, and a token be lost or given to others. */
+function asked(target: string, init: RequestInit): Request {
+  return new Request(target, { ...init, redirect: "manual" });
 }
 
 /** A name as an address can carry it. Dots alone it cannot: they mean a step in the path, however they are written. */
@@ -111,12 +125,27 @@ async function send(options: AdminClientOptions, request: Request): Promise<unkn
   const response = await fetch(request).catch((error: unknown) => {
     throw unreachable(server, error);
   });
-  const { status } = response;
-  const isJson = /\bjson\b/.test(response.headers.get("content-type") ?? "");
-  const body = isJson ? ((await response.json().catch(() => null)) as ErrorAnswer | null) : null;
-  if (response.ok && body !== null) return body;
-  const unreadable = { code: "NOT_HOLDFAST", message: `${server} answered ${status}, and not as Holdfast does` };
-  throw new AdminError(status, body?.error ?? unreadable);
+  const { status, ok, headers } = response;
+  const body: unknown = isJson(headers) ? await response.json().catch(() => null) : null;
+  if (ok && body !== null && headers.has(MARK)) return body;
+  if (!ok && isRefusal(body)) throw new AdminError(status, body.error);
+  throw new AdminError(status, { code: "NOT_HOLDFAST", message: strangeAnswer(server, response) });
+}
+
+function isJson(headers: Headers): boolean {
+  return /\bjson\b/.test(headers.get("content-type") ?? "");
+}
+
+function isRefusal(body: unknown): body is ErrorAnswer {
+  const { error } = (body ?? {}) as { error?: Partial<ErrorAnswer["error"]> | null };
+  return typeof error?.code === "string" && typeof error.message === "string";
+}
+
+function strangeAnswer(server: string, { type, status, headers }: Response): string {
+  // Browsers do not tell where to.
+  const to = headers.get("location")?.slice(0, 300) ?? "another address";
+  if (type === "opaqueredirect" || (status >= 300 && status < 400)) return `${server} sends on to ${to}; use that one`;
+  return `${server} answered ${status}, and not as Holdfast does`;
 }
 
 /** What `fetch` throws when nobody answers names no address, and has the reason in its cause. */

@@ -65,11 +65,12 @@ export class Door {
     const { found } = checked;
     if (found === null) throw checked.waitMs > 0 ? tooMany(checked.waitMs) : notValid();
     const now = Holdfast.coreOf(this.#hf).clock.now();
-    const expiresAt = now + sessions.lengthMs;
+    // No session outlives its token.
+    const expiresAt = Math.min(now + sessions.lengthMs, found.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
     const value = sessions.sign({ tokenId: found.id, expiresAt });
     return {
       caller: callerBy(found, expiresAt),
-      cookies: this.#cookies(request, value, Math.ceil(sessions.lengthMs / 1_000)),
+      cookies: this.#cookies(request, value, Math.ceil((expiresAt - now) / 1_000)),
     };
   }
 

@@ -217,9 +217,9 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "operations.get": async ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
 
-  "schedules.list": async ({ hf, redact }, query) => {
+  "schedules.list": async ({ hf }, query) => {
     const { schedules, cursor } = await hf.schedules.list(query);
-    return { schedules: schedules.map((schedule) => scheduleSummary(schedule, redact)), cursor };
+    return { schedules: schedules.map(scheduleSummary), cursor };
   },
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
     runs(await hf.schedules.preview(given(timing) as unknown as Timing, count)),

@@ -10,6 +10,9 @@ export const PLACES: readonly string[] = [BASE, SUMMARY_PATH, METRICS_PATH];
 export const HEALTH_PATH = "/healthz";
 export const READY_PATH = "/readyz";
 
+/** The header that tells an answer of Holdfast's from one of whatever stands before it. */
+export const MARK = "x-holdfast";
+
 /** A path without the one that the API stands below, where it has that. Some that mount it take it away, others do not. */
 export function pathBelow(basePath: string, path: string): string {
   const isOwn =

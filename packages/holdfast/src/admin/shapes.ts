@@ -197,8 +197,8 @@ const scheduled = z
     ),
   })
   .meta({ id: "Schedule" });
-/** What became of slots is not read for a list. */
-const scheduledInList = scheduled.omit({ slots: true }).meta({ id: "ScheduleSummary" });
+/** What became of slots is not read for a list, and an input may be large. */
+const scheduledInList = scheduled.omit({ slots: true, input: true }).meta({ id: "ScheduleSummary" });
 const runs = z.object({ runs: z.array(time) });
 const paused = z.object({ queue: z.string(), paused: z.boolean() });
 const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });

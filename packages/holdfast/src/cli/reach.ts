@@ -1,4 +1,5 @@
-import type { AdminClient } from "../admin/client.js";
+import type { AdminClient, AdminError } from "../admin/client.js";
+import { hideSecret } from "../config/index.js";
 import type { JobType } from "../job.js";
 import { withStore } from "./clients.js";
 import { keyFlag, type Context } from "./command.js";
@@ -42,11 +43,11 @@ export async function reach<Answer>(
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
+      if (error.code === "NOT_HOLDFAST") throw failureOf(error);
       if (error.status === 401) throw strangerTo(String(url), given !== "", error);
-      const message = inCommands(error.message);
       // What was typed is wrong, though only the API could tell.
-      if (error.status === 400) throw new BadUsage(message);
-      throw new Failure(message, { code: error.code, cause: error, ...hintFor(error.code) });
+      if (error.status === 400) throw new BadUsage(inCommands(error.message));
+      throw failureOf(error);
     }
   };
   if (url === null) {
@@ -61,9 +62,7 @@ export async function reach<Answer>(
       }
     });
   }
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-    throw new BadUsage(`${JSON.stringify(url)} is no address of a server`, "write http://127.0.0.1:7700");
-  }
+  refuseAddress(url);
   const { BASE } = await import("../admin/routes.js");
   const client = adminClient({
     // The address that serve tells ends in the API's path.
@@ -72,6 +71,22 @@ export async function reach<Answer>(
     fetch: (request) => ask(request, context.signal),
   });
   return use(client);
+}
+
+function refuseAddress(url: string): void {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new BadUsage(`${JSON.stringify(hideSecret(url))} is no address of a server`, "write http://127.0.0.1:7700");
+  }
+  const { username, password } = new URL(url);
+  if (username === "" && password === "") return;
+  throw new BadUsage(
+    `${hideSecret(url)} has a name or password in it`,
+    "set HOLDFAST_TOKEN to what the server asks for",
+  );
+}
+
+function failureOf(error: AdminError): Failure {
+  return new Failure(inCommands(error.message), { code: error.code, cause: error, ...hintFor(error.code) });
 }
 
 function strangerTo(url: string, hadToken: boolean, cause: Error): Failure {

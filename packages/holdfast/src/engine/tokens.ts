@@ -35,7 +35,7 @@ export interface NewToken extends ListedToken {
 }
 
 /** Who came with a token that counts. */
-export type TokenIdentity = Pick<ListedToken, "id" | "name" | "role" | "user">;
+export type TokenIdentity = Omit<ListedToken, "createdAt">;
 
 // A tool that looks for secrets in places where they should not be knows ours by this.
 const FORM = /^hf_([0-9a-f]{16})_([0-9A-Za-z]{43})$/;
@@ -86,8 +86,7 @@ export class Tokens {
     const parts = partsOf(token);
     const record = parts === null ? null : await store.token(parts.id);
     if (parts === null || record === null || !isRight(record, parts.secret, clock.now())) return null;
-    const { id, name, role, user } = record;
-    return { id, name, role, user };
+    return identityOf(record);
   }
 
   /** @internal Those that count now, to be asked again and again without asking the store. */
@@ -100,9 +99,7 @@ export class Tokens {
   async current(id: string): Promise<TokenIdentity | null> {
     const { store, clock } = this.#open();
     const record = await store.token(id);
-    if (record === null || hasExpired(record, clock.now())) return null;
-    const { name, role, user } = record;
-    return { id, name, role, user };
+    return record === null || hasExpired(record, clock.now()) ? null : identityOf(record);
   }
 
   /** All of them, oldest first, those that have expired included. */
@@ -163,6 +160,11 @@ function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): Li
     createdAt: new Date(createdAt),
     expiresAt: expiresAt === null ? null : new Date(expiresAt),
   };
+}
+
+function identityOf(record: TokenRecord): TokenIdentity {
+  const { createdAt: _createdAt, ...identity } = listed(record);
+  return identity;
 }
 
 interface ReadOptions {

@@ -401,19 +401,32 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
 });
 
 it("an answer that is none of Holdfast's is an error that says so, whatever its status", async () => {
-  for (const [status, body, type] of [
-    [200, "<p>Please log in", "text/html"],
-    [502, "<p>Bad gateway", "text/html"],
-    [200, "{", "application/json"],
+  for (const [status, body, type, message] of [
+    [200, "<p>Please log in", "text/html", "answered 200, and not as Holdfast does"],
+    [401, "<p>Please log in", "text/html", "answered 401, and not as Holdfast does"],
+    [502, "<p>Bad gateway", "text/html", "answered 502, and not as Holdfast does"],
+    [200, "{", "application/json", "answered 200, and not as Holdfast does"],
+    [200, '{"ok":true}', "application/json", "answered 200, and not as Holdfast does"],
+    [404, '{"error":"Not Found"}', "application/json", "answered 404, and not as Holdfast does"],
+    [400, '{"error":null}', "application/json", "answered 400, and not as Holdfast does"],
+    [302, "", "text/html", "sends on to https://elsewhere.example.com/; use that one"],
   ] as const) {
-    const fetch = (): Promise<Response> =>
-      Promise.resolve(new Response(body, { status, headers: { "content-type": type } }));
+    const headers = { "content-type": type, ...(status === 302 && { location: "https://elsewhere.example.com/" }) };
+    const fetch = (): Promise<Response> => Promise.resolve(new Response(body, { status, headers }));
     const client = adminClient({ url: "https://jobs.example.com", fetch });
     expect(await refusal(client.jobs.stats())).toMatchObject({
       status,
       code: "NOT_HOLDFAST",
-      message: `https://jobs.example.com answered ${status}, and not as Holdfast does`,
+      message: `https://jobs.example.com ${message}`,
     });
+  }
+});
+
+it("an address with a name or password in it is refused, and not shown", () => {
+  for (const url of ["https://ada:secret@jobs.example.com", "https://secret@jobs.example.com"]) {
+    const made = (): unknown => adminClient({ url });
+    expect(made).toThrow("url: must have no name and no password in it");
+    expect(made).not.toThrow("secret");
   }
 });
 

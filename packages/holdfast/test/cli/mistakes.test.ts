@@ -123,6 +123,57 @@ describe("a server", () => {
     }
   });
 
+  it("that sends on to another address gets no change: it would arrive as a look", SLOW, async () => {
+    const asked: string[] = [];
+    const url = await stranger(({ method = "", url: path = "" }, response) => {
+      asked.push(`${method} ${path}`);
+      response.writeHead(302, { location: `/ops${path}` }).end();
+    });
+    const { code, stdout, stderr } = await holdfastCommand(["enqueue", "mail", "{}", "--url", url, "--json"]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(JSON.parse(stderr)).toMatchObject({
+      error: { code: "NOT_HOLDFAST", message: expect.stringContaining("sends on to /ops/api/admin/jobs") as string },
+    });
+    expect(asked).toEqual(["POST /api/admin/jobs"]);
+  });
+
+  it(
+    "before which something else refuses is not taken for ours: neither the token nor the call was wrong",
+    SLOW,
+    async () => {
+      for (const [status, body] of [
+        [401, "<p>Please log in"],
+        [400, "<p>Bad request"],
+        [404, '{"error":"Not Found"}'],
+        [200, '{"ok":true}'],
+      ] as const) {
+        const url = await stranger((_request, response) => {
+          const type = body.startsWith("{") ? "application/json" : "text/html";
+          response.writeHead(status, { "content-type": type }).end(body);
+        });
+        const { code, stderr } = await holdfastCommand(["stats", "--url", url], { env: { HOLDFAST_TOKEN: "x" } });
+        expect({ status, code, stderr }).toMatchObject({
+          code: 1,
+          stderr: expect.stringMatching(
+            `^error: ${url} answered ${status}, and not as Holdfast does\nhint: `,
+          ) as string,
+        });
+      }
+    },
+  );
+
+  it("is named without a name and password, which are neither sent nor shown", SLOW, async () => {
+    for (const more of [[], ["--json", "--verbose"]]) {
+      const ended = await holdfastCommand(["stats", "--url", "http://ada:hunter2@127.0.0.1:1", ...more]);
+      expect(ended.code).toBe(2);
+      expect(ended.stderr).toContain("has a name or password in it");
+      expect(ended.stderr + ended.stdout).not.toContain("hunter2");
+    }
+    const odd = await holdfastCommand(["stats", "--url", "ftp://ada:hunter2@127.0.0.1"]);
+    expect(odd.stderr).toContain("is no address of a server");
+    expect(odd.stderr).not.toContain("hunter2");
+  });
+
   it("is reached by the address that serve tells, and says what is wrong with a token", SLOW, async () => {
     const { start, hf, cwd } = await place(onFile);
     const { token } = await hf.tokens.create({ name: "a", role: "viewer" });

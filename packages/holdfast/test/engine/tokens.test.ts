@@ -21,7 +21,7 @@ describe("a token", () => {
       const { id, token } = await hf.tokens.create({ name: `for ${role}`, role });
       expect(token).toMatch(FORM);
       expect(token.startsWith(`hf_${id}_`)).toBe(true);
-      expect(await hf.tokens.check(token)).toEqual({ id, name: `for ${role}`, role, user: null });
+      expect(await hf.tokens.check(token)).toEqual({ id, name: `for ${role}`, role, user: null, expiresAt: null });
     }
   });
 
@@ -29,7 +29,7 @@ describe("a token", () => {
     const { hf } = await scene();
     const name = `naïve 漢字 \u{1f680}`;
     const { id, token } = await hf.tokens.create({ name, role: "user", user: "ada" });
-    expect(await hf.tokens.check(token)).toEqual({ id, name, role: "user", user: "ada" });
+    expect(await hf.tokens.check(token)).toEqual({ id, name, role: "user", user: "ada", expiresAt: null });
   });
 
   it("is kept as a hash: neither the store nor a list can tell it", async () => {
