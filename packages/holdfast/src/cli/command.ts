@@ -11,6 +11,8 @@ interface Described {
   readonly complete?: readonly string[] | "files";
   /** May be given more than once: a list of all. */
   readonly repeated?: true;
+  /** `-` stands for stdin, and is given as `STDIN`. */
+  readonly stdin?: true;
 }
 
 /** A flag, such as `--limit 10`. A switch can be turned off by `--no-…`. */

@@ -82,7 +82,8 @@ export function createOutput(options: OutputOptions): Output {
     },
     event(value, human) {
       if (json) stdout.write(`${jsonText(value, 0)}\n`);
-      else human(page);
+      else if (log === null) human(page);
+      else human(pageOn({ write: (text) => log?.info({}, text.trimEnd()), cells: () => null }, false));
     },
     get log() {
       return log;

@@ -1,5 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { describe, didYouMean, readText, showValue, type GivenFlag, type KeyName, type Kind } from "../config/index.js";
+import { STDIN } from "./stdin.js";
 import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
 import { BadUsage } from "./failure.js";
 
@@ -220,7 +221,8 @@ function readFlags(
   return { flags: values, keyFlags };
 }
 
-function readOne(name: string, kind: Kind, text: string, hint: string): unknown {
+function readOne(name: string, kind: Flag | Argument, text: string, hint: string): unknown {
+  if (kind.stdin === true && text === "-") return STDIN;
   const read = readText(kind, text);
   if ("value" in read) return read.value;
   const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";

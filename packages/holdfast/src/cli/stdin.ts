@@ -1,5 +1,8 @@
 import { Failure } from "./failure.js";
 
+/** What `-` stands for, where an argument may be read from stdin. */
+export const STDIN: unique symbol = Symbol("stdin");
+
 /** All of a stream as text, up to so many bytes. */
 export async function readAll(stream: AsyncIterable<Buffer | string>, mostBytes: number): Promise<string> {
   const chunks: Buffer[] = [];

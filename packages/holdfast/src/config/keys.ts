@@ -123,7 +123,7 @@ export const KEYS = {
     kind: "choice",
     choices: ["text", "json"],
     default: "text",
-    says: "How lines of the log look: for people, or one JSON object each; then notes, warnings and errors of worker, dev, serve and process are lines of it too.",
+    says: "How lines of the log look: for people, or one JSON object each; then all that worker, dev, serve and process say once the configuration is read, unless with --json.",
   },
 } as const;
 

@@ -34,7 +34,7 @@ import { Scheduler } from "./scheduler.js";
 import { Schedules, type Schedule } from "./schedules.js";
 import { Settler } from "./settler.js";
 import { readRetryDefaults } from "./retry-defaults.js";
-import { readStats, type Stats } from "./stats.js";
+import { readStats, withFinished, type Stats } from "./stats.js";
 import { Tokens } from "./tokens.js";
 import { Traces, type Telemetry } from "./telemetry.js";
 import { UserJobs } from "./user-jobs.js";
@@ -355,8 +355,11 @@ export class Holdfast {
     await store.resume(readName(queue, "queue", LIMITS.queueLength));
     events.emit("resumed", { queue });
   }
+  /** Queues that have jobs, be they finished, and those that were paused. */
   async queues(): Promise<QueueRecord[]> {
-    return this.#open().store.queues();
+    const { store } = this.#open();
+    const [waiting, { counts }] = await Promise.all([store.queues(), store.stats()]);
+    return withFinished(waiting, counts);
   }
   /** Workers heard of in the last hour, in every process. */
   async workers(): Promise<ListedWorker[]> {

@@ -1,5 +1,5 @@
 import { STATE_NAMES, type FinishedState, type State } from "../state.js";
-import type { StoreStats } from "../store.js";
+import type { QueueRecord, StoreStats } from "../store.js";
 
 export interface Stats {
   /** Jobs by state. */
@@ -35,6 +35,14 @@ export function readStats(stored: StoreStats): Stats {
     lastMinute: stored.lastMinute,
     completedPerSecond: stored.lastMinute.completed / 60,
   };
+}
+
+/** A store knows queues by what waits in them, and forgets those in which all is finished; its counts still have them. */
+export function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
+  const others = new Set(counts.map(({ queue }) => queue));
+  for (const { queue } of known) others.delete(queue);
+  const all = [...known, ...[...others].map((queue): QueueRecord => ({ queue, paused: false, priorities: [] }))];
+  return all.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
 }
 
 function countsOf(counts: Map<string, Record<State, number>>, name: string): Record<State, number> {

@@ -28,7 +28,10 @@ describe("the help of every command", () => {
         ...[...Object.values(command.flags), ...Object.values(command.arguments)].map(({ says }) => says),
       ];
       for (const sentence of sentences) expect(sentence).toMatch(/^[A-Z].*\.$/s);
-      for (const { line } of command.examples) expect(parseCall(root, line.split(" ")).command).toBe(command);
+      for (const { line } of command.examples) {
+        const words = line.split(" ").map((word) => word.replace(/^'(.*)'$/, "$1"));
+        expect(parseCall(root, words).command).toBe(command);
+      }
     });
   }
 

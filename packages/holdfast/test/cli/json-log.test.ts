@@ -16,17 +16,19 @@ function linesOf(stderr: string): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
-it("with log.format json, all that a worker says on stderr is lines of its log", SLOW, async () => {
+it("with log.format json, all that a worker says is lines of its log", SLOW, async () => {
   const env = { HOLDFAST_LOG_FORMAT: "json", HOLDFAST_URL: "http://127.0.0.1:1" };
   const { start } = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`, env);
   const worker = start("worker", "jobs.ts");
-  await until("the worker to run", () => worker.stdout().includes("runs"), 60_000);
+  await until("the worker to run", () => worker.stderr().includes(" runs"), 60_000);
   worker.child.kill("SIGTERM");
   expect(await worker.ended).toBe(0);
+  expect(worker.stdout()).toBe("");
   const lines = linesOf(worker.stderr());
   expect(lines.map(({ level, message }) => [level, message])).toEqual(
     expect.arrayContaining([
       ["warn", expect.stringContaining("HOLDFAST_URL is set; this command works on the store")],
+      ["info", expect.stringMatching(/^Worker \S+ runs/)],
       ["info", "Stopping: jobs under way may end."],
     ]),
   );

@@ -190,7 +190,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     const { cwd } = await place(address);
     const env = { HOLDFAST_STORE: "postgres://nobody@127.0.0.1:1/nowhere" };
     for (const [args, message] of [
-      [["enqueue", "mail", "{bad"], /the input is not JSON/],
+      [["enqueue", "mail", "{bad"], /<input>: "\{bad" is not JSON/],
       [["schedules", "create", "a", "mail", "--cron", "* * * * *", "--input", "{"], /not JSON/],
       [["schedules", "update", "a", "--enabled", "maybe"], /--enabled/],
       [["schedules", "create", "a", "mail"], /either --cron or --every/],
@@ -313,6 +313,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     await json("enqueue", "mail", '{"to":"ada"}');
     expect(await json("queues", "pause", "default")).toEqual({ queue: "default", paused: true });
     expect((await run("queues", "list")).stdout).toMatch(/default +1 +0 +0 +0 +paused/);
+    expect((await run("stats")).stdout).toMatch(/^default \(paused\) +1 /m);
     expect(await run("queues", "resume", "default")).toEqual({ code: 0, stdout: "default is resumed\n", stderr: "" });
     expect(await run("queues", "pause", "defalt")).toEqual({
       code: 0,

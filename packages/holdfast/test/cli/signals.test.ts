@@ -101,7 +101,9 @@ it("Ctrl-C before a server has said what it began still stops that", async () =>
     const isStop = request.url?.endsWith("/stop") ?? false;
     const answer = isStop ? { ...operation, state: "stopped" } : operation;
     const say = (): void =>
-      void response.writeHead(202, { "content-type": "application/json" }).end(JSON.stringify(answer));
+      void response
+        .writeHead(202, { "content-type": "application/json", "x-holdfast": "admin" })
+        .end(JSON.stringify(answer));
     if (isStop) return say();
     // The answer comes when the command has been interrupted.
     child.kill("SIGINT");

@@ -1,4 +1,5 @@
 import { STATE_NAMES, type State } from "holdfast";
+import { Holdfast } from "#src/engine/holdfast.js";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, jobCount, open } from "./scene.js";
 
@@ -117,6 +118,21 @@ describe("queues", () => {
     expect(await hf.queues()).toEqual([
       { queue: "default", paused: false, priorities: [0] },
       { queue: "mail", paused: false, priorities: [5, 0] },
+    ]);
+  });
+
+  it("are listed when all that is in them has finished, too", async () => {
+    const { hf, clock } = await open({ jobs: [double] });
+    await hf.enqueue(double, { n: 1 }, { queue: "done" });
+    await hf.enqueue(double, { n: 1 }, { queue: "waiting", priority: 1 });
+    await hf.tick({ queues: ["done"] });
+    // Until then the store forgets the place where the job waited.
+    await clock.advance("1h");
+    await hf.maintain();
+    expect(await Holdfast.coreOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
+    expect(await hf.queues()).toEqual([
+      { queue: "done", paused: false, priorities: [] },
+      { queue: "waiting", paused: false, priorities: [1] },
     ]);
   });
 

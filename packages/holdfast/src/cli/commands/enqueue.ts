@@ -1,16 +1,14 @@
 import { LIMITS } from "../../defaults.js";
 import type { Calls } from "../../admin/calls.js";
-import { didYouMean, modulePath, readText, showPath, showValue } from "../../config/index.js";
-import type { JobType } from "../../job.js";
-import { command, keyFlag, type Command, type Context } from "../command.js";
+import { readText, showValue } from "../../config/index.js";
+import { command, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
 import { readFuture, readInstant } from "../instant.js";
-import { jobsModule } from "../jobs-module.js";
-import { knownTypes } from "../known-types.js";
-import { REACH, reach, serverOf } from "../reach.js";
+import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
+import { readPayload } from "../payload.js";
+import { REACH, reach } from "../reach.js";
 
 const SCOPES = ["waiting", "live", "ever"] as const;
-const MOST_INPUT_BYTES = 4 * LIMITS.payloadBytes;
 
 export const enqueueCommand: Command = command({
   name: "enqueue",
@@ -19,7 +17,7 @@ export const enqueueCommand: Command = command({
     "The input is JSON; - reads it from stdin. Where the type is known, by --module or jobs.module or to the server, the input is checked, and queue, priority and attempts are the type's own; otherwise they are the defaults, and the worker checks the input.",
   arguments: {
     type: { kind: "text", says: "The job's type." },
-    input: { kind: "text", placeholder: "json", optional: true, says: "The input as JSON, or - for stdin." },
+    input: { kind: "json", stdin: true, optional: true, says: "The input as JSON, or - for stdin." },
   },
   flags: {
     queue: { kind: "text", says: "The queue." },
@@ -46,11 +44,7 @@ export const enqueueCommand: Command = command({
     user: { kind: "text", says: "The user that the job belongs to." },
     tag: { kind: "text", repeated: true, says: "A tag to find it by." },
     attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts in all." },
-    module: keyFlag("jobs.module", {
-      placeholder: "path",
-      complete: "files",
-      says: "The module that defines the type; else jobs.module. Not with --url.",
-    }),
+    ...TYPES_FROM,
     id: { kind: "text", placeholder: "uuid", says: "An id of your own: repeated, it adds nothing twice." },
     ...REACH,
   },
@@ -61,8 +55,7 @@ export const enqueueCommand: Command = command({
     { line: "enqueue sync --unique ada --unique-for 10m", says: "At most once in ten minutes." },
   ],
   async run(context, { flags, args }) {
-    const text = args.input === "-" ? await context.readInput(MOST_INPUT_BYTES) : args.input;
-    const input = text === undefined ? undefined : parse(text);
+    const input = await readPayload(context, args.input);
     const { queue, priority, delay, at, expires, user, tag: tags, attempts: maxAttempts, id } = flags;
     if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at do not go together");
     const runAt = at === undefined ? undefined : readInstant(at, "--at");
@@ -88,11 +81,7 @@ export const enqueueCommand: Command = command({
       if (made.replaced) context.output.note("it was there already, and is as you say now");
       else if (made.duplicate) context.output.note("it was there already");
       if (jobs !== null) warnOfDefaults(context, args.type, jobs, flags);
-      // Beside an enqueue that is done: who may not see workers, or cannot just now, is told nothing.
-      const { workers } = await client.workers.list().catch(() => ({ workers: [] }));
-      const known = knownTypes(workers, Date.now());
-      if (known === null || known.includes(args.type)) return;
-      context.output.warn(`no live worker knows the type ${args.type}${didYouMean(args.type, known)}`);
+      await warnOfUnknown(context, client, args.type);
     });
   },
 });
@@ -122,53 +111,4 @@ function scopeOf(text: string): NonNullable<Unique["scope"]> {
   const read = readText({ kind: "duration" }, text);
   if ("value" in read) return { period: text };
   throw new BadUsage(`--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")} nor a duration`, "such as 10m");
-}
-
-/**
- * Where a module is named, its types say what an input must be, and how often a job is tried. Null on a server, which has
- * types of its own.
- */
-async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[] | null> {
-  if (serverOf(context, url) !== null) {
-    if (context.config.sources["jobs.module"].kind !== "flag") return null;
-    throw new BadUsage("--module goes with the store", "a server knows types by its own modules");
-  }
-  if (modulePath(context.config) === null) return [];
-  return (await jobsModule(context, undefined)).jobs;
-}
-
-/** A type that is not known here has no queue, priority and attempts of its own: nobody shall find that out by the worker's. */
-function warnOfDefaults(
-  { config, output }: Context,
-  type: string,
-  jobs: readonly JobType[],
-  given: { queue: string | undefined; priority: number | undefined; attempts: number | undefined },
-): void {
-  const defaults = (["queue", "priority", "attempts"] as const).filter((name) => given[name] === undefined);
-  if (defaults.length === 0 || jobs.some((known) => known.type === type)) return;
-  const lacks = `the job has the default ${defaults.join(", ")}`;
-  const path = modulePath(config);
-  if (path === null) {
-    const advice = "Name its module: --module jobs.ts, or once: holdfast config set jobs.module jobs.ts";
-    output.warn(`the type ${type} is not known here: ${lacks}. ${advice}`);
-    return;
-  }
-  const meant = didYouMean(
-    type,
-    jobs.map((known) => known.type),
-  );
-  output.warn(`${lacks}: ${showPath(path, config.cwd)} has no type ${type}${meant}`);
-}
-
-/** What is wrong is told before anything is asked of the store. */
-function parse(text: string): unknown {
-  if (text.trim() === "") throw new BadUsage("the input is empty", "leave it out for a job without input");
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new BadUsage(
-      `the input is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`,
-      `quote it: '{"to":"ada"}'`,
-    );
-  }
 }

@@ -6,6 +6,8 @@ import { command, group, YES, type Argument, type Command, type Context, type Fl
 import { BadUsage, Failure } from "../failure.js";
 import { readPast } from "../instant.js";
 import type { Output, Page } from "../output.js";
+import { knownJobs, TYPES_FROM } from "../known-jobs.js";
+import { readPayload } from "../payload.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
@@ -361,13 +363,25 @@ const purge = command({
 const rerun = command({
   name: "rerun",
   summary: "Adds a new job like an old one, with another input if one is given.",
-  arguments: { id: ID, input: { kind: "json", optional: true, says: "The input as JSON; the old job's if none." } },
-  flags: REACH,
-  run: (context, { flags, args }) =>
-    reach(context, flags, async (client) => {
-      const made = await client.jobs.rerun({ id: args.id, ...(args.input !== undefined && { input: args.input }) });
+  about: "Where the type is known, by jobs.module or to the server, the input is checked.",
+  arguments: {
+    id: ID,
+    input: {
+      kind: "json",
+      stdin: true,
+      optional: true,
+      says: "The input as JSON, or - for stdin; the old job's if none.",
+    },
+  },
+  flags: { ...TYPES_FROM, ...REACH },
+  async run(context, { flags, args }) {
+    const input = await readPayload(context, args.input);
+    const jobs = (await knownJobs(context, flags.url)) ?? [];
+    await reach(context, { ...flags, jobs }, async (client) => {
+      const made = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
       context.output.answer(made, (page) => page.line(made.id));
-    }),
+    });
+  },
 });
 
 export const jobsCommand: Command = group({

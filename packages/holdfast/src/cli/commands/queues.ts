@@ -28,7 +28,7 @@ const list = command({
             { title: "Running", align: "right" },
             { title: "Dead", align: "right" },
             { title: "Priorities" },
-            { title: "" },
+            { title: "State" },
           ],
           rows.map(({ queue, counts, priorities, paused }): Part[] => [
             queue,
@@ -36,7 +36,7 @@ const list = command({
             String((counts?.claimed ?? 0) + (counts?.running ?? 0)),
             String(counts?.dead ?? 0),
             priorities.join(", "),
-            paused ? paint("paused", "yellow") : "",
+            paused ? paint("paused", "yellow") : "open",
           ]),
         );
       });
@@ -97,15 +97,15 @@ export const workersCommand: Command = command({
             { title: "Running", align: "right" },
             { title: "Started" },
             { title: "Heard of" },
-            { title: "" },
+            { title: "State" },
           ],
           workers.map((worker): Part[] => [
             worker.id,
             worker.queues?.join(", ") ?? "all",
-            `${worker.running} of ${worker.concurrency}`,
+            isLive(worker, now) ? `${worker.running} of ${worker.concurrency}` : "–",
             agoOf(worker.startedAt, now),
             agoOf(worker.seenAt, now),
-            worker.left ? paint("left", "gray") : isLive(worker, now) ? "" : paint("gone?", "yellow"),
+            worker.left ? paint("left", "gray") : isLive(worker, now) ? "live" : paint("gone?", "yellow"),
           ]),
         );
       });

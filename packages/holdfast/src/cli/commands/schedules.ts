@@ -5,6 +5,8 @@ import { command, group, YES, type Argument, type Command, type Flag, type Given
 import { BadUsage } from "../failure.js";
 import { readFuture } from "../instant.js";
 import type { Page } from "../output.js";
+import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
+import { readPayload } from "../payload.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockIn, clockOf, lengthOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
@@ -20,7 +22,7 @@ const TIMING = {
 } as const satisfies Record<string, Flag>;
 const SETTINGS = {
   ...TIMING,
-  input: { kind: "json", placeholder: "json", says: "The input of its jobs, as JSON." },
+  input: { kind: "json", stdin: true, says: "The input of its jobs, as JSON, or - for stdin." },
   queue: { kind: "text", says: "The queue of its jobs." },
   priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "The priority of its jobs." },
   attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts of each job." },
@@ -193,7 +195,7 @@ const create = command({
   name: "create",
   summary: "Makes a schedule.",
   arguments: { name: NAME, job: { kind: "text", says: "The type of the jobs it makes." } },
-  flags: { ...SETTINGS, ...REACH },
+  flags: { ...SETTINGS, ...TYPES_FROM, ...REACH },
   examples: [
     {
       line: "schedules create digest email.digest --every 1h",
@@ -206,10 +208,13 @@ const create = command({
   ],
   async run(context, { flags, args }) {
     if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
-    const body = bodyOf(flags);
-    await reach(context, { ...flags, makes: true }, async (client) => {
+    const body = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
+    const jobs = await knownJobs(context, flags.url);
+    await reach(context, { ...flags, jobs: jobs ?? [], makes: true }, async (client) => {
       const schedule = await client.schedules.create({ name: args.name, ...body, job: args.job });
       context.output.answer(schedule, (page) => page.line(`${schedule.name} runs next ${clockOf(schedule.nextRunAt)}`));
+      if (jobs !== null) warnOfDefaults(context, args.job, jobs, flags, "schedule");
+      await warnOfUnknown(context, client, args.job);
     });
   },
 });
@@ -222,6 +227,7 @@ const update = command({
     job: { kind: "text", says: "The type of the jobs it makes." },
     ...SETTINGS,
     unset: { kind: "choice", choices: ["start", "end", "user", "tags"], repeated: true, says: "Takes this away." },
+    ...TYPES_FROM,
     ...REACH,
   },
   examples: [
@@ -229,15 +235,17 @@ const update = command({
     { line: "schedules update digest --unset end", says: "For good." },
   ],
   async run(context, { flags, args }) {
-    const given = bodyOf(flags);
+    const given = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
     const away = Object.assign({}, ...flags.unset.map((name) => TAKEN_AWAY[name])) as ScheduleBody;
     const both = Object.keys(away).find((field) => field in given);
     if (both !== undefined) throw new BadUsage(`${both} is both set and taken away`, "give one of them");
     const body = { ...(flags.job !== undefined && { job: flags.job }), ...given, ...away };
     if (Object.keys(body).length === 0) throw new BadUsage("nothing is to be changed", "give a flag such as --cron");
-    await reach(context, flags, async (client) => {
+    const jobs = (await knownJobs(context, flags.url)) ?? [];
+    await reach(context, { ...flags, jobs }, async (client) => {
       const schedule = await client.schedules.update({ name: args.name, ...body });
       context.output.answer(schedule, (page) => showSchedule(page, schedule));
+      if (flags.job !== undefined) await warnOfUnknown(context, client, flags.job);
     });
   },
 });
@@ -264,8 +272,12 @@ const remove = command({
     const { name } = args;
     await context.confirm(`Delete the schedule ${name}?`, flags.yes);
     await reach(context, flags, async (client) => {
+      const { origin } = await client.schedules.get({ name });
       const { status } = await client.schedules.remove({ name });
       context.output.answer({ name, status }, (page) => page.line(`${name} is deleted`));
+      if (origin === "code") {
+        context.output.warn("its code makes it again at the next start; schedules disable lets it rest for good");
+      }
     });
   },
 });

@@ -3,6 +3,8 @@ import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { Failure } from "../failure.js";
 import { openService } from "../clients.js";
+import { modulePath } from "../../config/index.js";
+import { jobsModule } from "../jobs-module.js";
 
 /** The flags of whatever listens. */
 export const LISTEN: {
@@ -60,11 +62,22 @@ export const serveCommand: Command = command({
   logs: true,
   summary: "Serves the admin API, and runs no jobs.",
   about:
-    "HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
+    "With the module of the jobs, by its path or jobs.module, what is enqueued by the API is checked and has the queue and attempts of its type; without, the worker checks it. HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
+  arguments: {
+    module: {
+      kind: "text",
+      placeholder: "path",
+      complete: "files",
+      optional: true,
+      says: "The module that exports the job types; else jobs.module, if that is set.",
+    },
+  },
   flags: { ...LISTEN, store: keyFlag("store", { placeholder: "url" }) },
-  async run(context) {
+  async run(context, { args }) {
     tellStoreOnly(context);
-    const hf = await openService(context);
+    const hasModule = args.module !== undefined || modulePath(context.config) !== null;
+    const jobs = hasModule ? (await jobsModule(context, args.module)).jobs : [];
+    const hf = await openService(context, { jobs });
     try {
       const serving = await serveClient(context, hf);
       context.output.event({ url: serving.url }, (page) => page.line(`Holdfast serves ${serving.url}/api/admin`));

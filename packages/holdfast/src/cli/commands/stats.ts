@@ -6,7 +6,7 @@ import { command, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
 import type { Page } from "../output.js";
 import { REACH, reach } from "../reach.js";
-import { countOf, lengthOf, stateOf } from "../shown.js";
+import { clockOf, countOf, lengthOf, stateOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
 
 export const statsCommand: Command = command({
@@ -22,26 +22,34 @@ export const statsCommand: Command = command({
     const everyMs = durationMs(flags.interval ?? "2s", "interval");
     return reach(context, flags, async (client) => {
       const { output, signal } = context;
+      const look = async (): Promise<{ stats: StatsAnswer; paused: readonly string[] }> => {
+        const [stats, { queues }] = await Promise.all([client.jobs.stats(), client.queues.list()]);
+        return { stats, paused: queues.filter(({ paused }) => paused).map(({ queue }) => queue) };
+      };
       if (!flags.watch) {
-        const stats = await client.jobs.stats();
-        return output.answer(stats, (page) => showStats(page, stats));
+        const { stats, paused } = await look();
+        return output.answer(stats, (page) => showStats(page, stats, paused));
       }
       const stop = AbortSignal.any([signal, output.gone]);
       while (!stop.aborted) {
-        const stats = await client.jobs.stats();
-        output.event(stats, (page) => showStats(page, stats));
+        const { stats, paused } = await look();
+        output.event(stats, (page) => {
+          page.line(paint(clockOf(new Date().toISOString()), "bold"));
+          showStats(page, stats, paused);
+          page.line("");
+        });
         await sleep(everyMs, null, { signal: stop }).catch(() => {});
       }
     });
   },
 });
 
-function showStats(page: Page, stats: StatsAnswer): void {
+function showStats(page: Page, stats: StatsAnswer, paused: readonly string[]): void {
   page.table(
     [{ title: "Queue", whole: true }, ...STATE_NAMES.map((title) => ({ title, align: "right" as const }))],
     [
       ...Object.entries(stats.queues).map(([queue, counts]): Part[] => [
-        queue,
+        paused.includes(queue) ? `${queue} (paused)` : queue,
         ...STATE_NAMES.map((state) => countOf(counts[state])),
       ]),
       [paint("all", "bold"), ...STATE_NAMES.map((state) => stateOf(state, countOf(stats.states[state])))],

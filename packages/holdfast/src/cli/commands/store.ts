@@ -15,7 +15,10 @@ export const migrateCommand: Command = command({
   about:
     "Workers do so by themselves when they start. Safe to repeat, and while workers of the version before run. With --check nothing is made or changed, not even a new file.",
   flags: {
-    print: { kind: "switch", says: "Print what it would take, and do nothing: SQL, or a template for DynamoDB." },
+    print: {
+      kind: "switch",
+      says: "Print all of it, and do nothing: SQL that can be run more than once, or a template for DynamoDB.",
+    },
     check: { kind: "switch", says: "Only say what is pending; exit code 1 if anything is." },
     ...STORE,
   },

@@ -100,8 +100,14 @@ export const workerCommand: Command = command({
     return runJobs(context, args.module, async (hf, signal) => {
       const serving = flags.serve ? await serveClient(context, hf) : null;
       const worker = hf.work(options);
+      const { values } = context.config;
+      const queues = values["jobs.queues"];
+      const from = queues === null || queues.length === 0 ? "all queues" : queues.join(", ");
       context.output.event({ worker: worker.id, url: serving?.url ?? null }, (page) =>
-        page.line(`Worker ${worker.id} runs${serving === null ? "" : `; ${serving.url}/api/admin`}`),
+        page.line(
+          `Worker ${worker.id} runs on ${hideSecret(values.store)}, ${values["jobs.concurrency"]} jobs at once from ${from}` +
+            (serving === null ? "" : `; ${serving.url}/api/admin`),
+        ),
       );
       await untilStopped(signal);
       context.output.note("Stopping: jobs under way may end.");
