@@ -353,6 +353,11 @@ it(
     writeFileSync(join(cwd, "import.json"), JSON.stringify(options));
     expect(await json("import", "import.json")).toMatchObject({ imported: 3, dryRun: true });
     expect((await hf.stats()).states.pending).toBe(0);
+    const told = (await run("import", "import.json")).stdout;
+    expect(told).toMatch(/^3 rows would become jobs\npending: +3\n\nThey are\nId +State +Queue +Created +Input\n/);
+    expect(told).toMatch(/ pending +default +\S+ \S+ +\{"to": ?"ada"\}\n/);
+    const { samples } = await json<{ samples: object[] }>("import", "import.json");
+    expect(samples[0]).toMatchObject({ input: { to: "ada" }, runAt: expect.stringMatching(/^\d{4}-.+Z$/) as string });
     expect(await json("import", "import.json", "--yes")).toMatchObject({ imported: 3, dryRun: false });
     expect((await hf.list({ type: "mail" })).jobs.map(({ input }) => input)).toEqual(Array(3).fill({ to: "ada" }));
     writeFileSync(join(cwd, "bad.json"), JSON.stringify({ ...options, tabel: 1 }));

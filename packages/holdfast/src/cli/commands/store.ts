@@ -5,6 +5,7 @@ import type { DynamoStore } from "../../stores/dynamodb/index.js";
 import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
 import { migrated, pendingOf, tellStoreOnly, withBareStore, writeDown } from "../bare-store.js";
 import { command, keyFlag, YES, type Command } from "../command.js";
+import { importAnswer, showImport } from "../import-answer.js";
 import { BadUsage, Failure } from "../failure.js";
 
 const STORE = { store: keyFlag("store", { placeholder: "url" }) };
@@ -94,7 +95,7 @@ export const importCommand: Command = command({
         const detail = { type: options.type, skipped, dropped };
         await writeDown(hf, { action: "jobs.import", target: String(options.table), count: imported, detail });
       }
-      context.output.answer(answer, (page) => page.block(JSON.stringify(answer, null, 2)));
+      context.output.answer(importAnswer(answer), (page) => showImport(page, answer));
       if (!flags.yes) context.output.note("This was a dry run; --yes does it.");
     });
   },
