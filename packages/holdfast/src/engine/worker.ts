@@ -198,6 +198,7 @@ export class Worker {
     this.#notifyChange();
     this.#logWait();
     await this.#waitForRuns(this.#settings.graceMs);
+    this.#logLate();
     for (const run of this.#runs) this.#abort(run, new WorkerStopping());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
@@ -219,6 +220,13 @@ export class Worker {
     if (jobs === 0 || graceMs === 0) return;
     const message = `stopping: waiting up to ${graceMs / 1_000}s for ${jobs} ${jobs === 1 ? "job" : "jobs"}`;
     this.#core.logger.info({ worker: this.id }, message);
+  }
+
+  #logLate(): void {
+    const jobs = [...this.#runs].map(({ lease }) => lease.job.id);
+    if (jobs.length === 0) return;
+    const what = jobs.length === 1 ? "1 job is" : `${jobs.length} jobs are`;
+    this.#core.logger.info({ worker: this.id, jobs }, `stopping: time is up, ${what} aborted`);
   }
 
   #logIgnored(): void {

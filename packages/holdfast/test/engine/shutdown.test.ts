@@ -75,7 +75,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "pending", output: null });
   });
 
-  it("C-10 the log tells for how many jobs a stop waits, and how many handlers ignored their signals", async () => {
+  it("C-10 the log tells for how many jobs a stop waits, which are aborted, and how many handlers ignored their signals", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, lines } = await scene({ jobs: [type] });
@@ -92,17 +92,21 @@ describe("shutdown", () => {
     ]);
     await clock.advance("3s");
     await stopping;
-    expect(lines.at(-1)).toEqual({
-      level: "warn",
-      fields: { jobs: ids },
-      message: "2 handlers ignored their signals; their jobs were released",
-    });
+    expect(lines.slice(1)).toEqual([
+      { level: "info", fields: { worker: worker.id, jobs: ids }, message: "stopping: time is up, 2 jobs are aborted" },
+      {
+        level: "warn",
+        fields: { jobs: ids },
+        message: "2 handlers ignored their signals; their jobs were released",
+      },
+    ]);
 
     const stoppingAlone = alone.stop();
     await clock.advance("2s");
     await stoppingAlone;
-    expect(lines.slice(2)).toMatchObject([
+    expect(lines.slice(3)).toMatchObject([
       { level: "info", message: "stopping: waiting up to 0.5s for 1 job" },
+      { level: "info", message: "stopping: time is up, 1 job is aborted" },
       { level: "warn", fields: { jobs: [id] }, message: "1 handler ignored its signal; its job was released" },
     ]);
     gate.resolve();
