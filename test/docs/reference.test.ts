@@ -61,7 +61,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     SqliteOptions: "stores/sqlite/open.d.ts",
     PostgresOptions: "stores/postgres/open.d.ts",
     AccessOptions: "stores/postgres/access.d.ts",
-    DynamoOptions: "stores/dynamodb/open.d.ts",
+    DynamoOptions: "stores/dynamodb/options.d.ts",
     DynamoStore: "stores/dynamodb/open.d.ts",
     FakeClock: "testing/clock.d.ts",
     StoreHarness: "testing/exercise-store/harness.d.ts",

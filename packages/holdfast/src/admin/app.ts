@@ -1,10 +1,12 @@
 import { Hono, type Context } from "hono";
 import { getPath } from "hono/utils/url";
+import { readBasePath } from "../base-path.js";
 import { Holdfast } from "../engine/holdfast.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { Metrics } from "../observe/metrics.js";
-import { readCount, refuseUnknown, show } from "../options.js";
+import { readCount, refuseUnknown } from "../options.js";
+import { readSessionSecret } from "../session-secret.js";
 import { refuseOtherSites, type Caller } from "./access.js";
 import { answerTo, ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
@@ -237,22 +239,11 @@ function readDoor(options: AdminOptions, basePath: string): ConstructorParameter
   if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
     throw new InvalidOption("auth", 'is none of "tokens", "open", a function');
   }
-  if (sessionSecret !== null && (typeof sessionSecret !== "string" || sessionSecret.length < 32)) {
-    throw new InvalidOption("sessionSecret", "must be a text of at least 32 characters");
-  }
+  const secret = sessionSecret === null ? null : readSessionSecret(sessionSecret, "sessionSecret");
   if (typeof clientAddress !== "function") throw new InvalidOption("clientAddress", "must be a function");
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
-  return { auth, sessions: new Sessions({ secret: sessionSecret, lengthMs }), attempts, clientAddress, basePath };
-}
-
-/** As it stands in a cookie and in an address, so that no character of it means something there. */
-function readBasePath(path: unknown): string {
-  if (path === "" || path === "/") return "";
-  if (typeof path !== "string" || path.length > 200 || !/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/.test(path)) {
-    throw new InvalidOption("basePath", `${show(path)} is not a path such as "/ops", without a slash at its end`);
-  }
-  return path;
+  return { auth, sessions: new Sessions({ secret, lengthMs }), attempts, clientAddress, basePath };
 }
 
 /** The version of the API's description. */

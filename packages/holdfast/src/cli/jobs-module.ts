@@ -1,4 +1,4 @@
-import { modulePath } from "../config/index.js";
+import { modulePath, showSource } from "../config/index.js";
 import type { Context } from "./command.js";
 import { BadUsage } from "./failure.js";
 import { loadJobs, type JobsModule } from "./load-module.js";
@@ -10,7 +10,12 @@ export async function jobsModule(context: Context, given: string | undefined): P
   if (path === null) {
     throw noModule();
   }
-  return loadJobs(path, context.cwd);
+  return loadJobs(path, context.cwd, moduleNamedBy(context));
+}
+
+/** Where the path of the module comes from, in words. */
+export function moduleNamedBy({ config }: Context): string {
+  return `jobs.module comes from ${showSource(config.sources["jobs.module"], config.cwd)}`;
 }
 
 /** Whoever runs jobs must say where they are. */

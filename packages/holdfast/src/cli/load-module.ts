@@ -2,6 +2,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { MODULE_ENDINGS } from "../config/index.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import type { JobType } from "../job.js";
 import { Failure } from "./failure.js";
@@ -16,16 +17,19 @@ export interface JobsModule {
 }
 
 const TYPESCRIPT = [".ts", ".mts"];
-const ENDINGS = [...TYPESCRIPT, ".js", ".mjs"];
 
 /**
  * Loads a module with job types, in TypeScript or JavaScript. Every export counts that is a job type, or a list or record
  * of them; an exported function `setup` is kept. The module gets the same `holdfast` as this command, so that its errors
  * are known here.
  */
-export async function loadJobs(given: string, cwd: string = process.cwd()): Promise<JobsModule> {
+export async function loadJobs(
+  given: string,
+  cwd: string = process.cwd(),
+  namedBy: string | null = null,
+): Promise<JobsModule> {
   const path = resolve(cwd, given);
-  refuseFile(path, given);
+  refuseFile(path, given, namedBy);
   const exported = await load(path, given);
   const jobs = jobsIn(exported, given);
   const { setup } = exported;
@@ -41,18 +45,24 @@ export async function loadJobs(given: string, cwd: string = process.cwd()): Prom
   return { path, jobs, setup: (setup as JobsModule["setup"] | undefined) ?? null };
 }
 
-/** What is no file, or no module by its name, need not be loaded to say so. */
-export function refuseFile(path: string, given: string): void {
+/**
+ * What is no file, or no module by its name, need not be loaded to say so. `namedBy` says who named it, if it was not typed as an
+ * argument just now.
+ */
+export function refuseFile(path: string, given: string, namedBy: string | null = null): void {
   const file = statSync(path, { throwIfNoEntry: false });
   if (file === undefined) {
-    const near = ENDINGS.map((ending) => `${given}${ending}`).find((name) => existsSync(resolve(dirname(path), name)));
-    throw new Failure(`there is no file ${given}`, {
-      hint: near === undefined ? `looked for ${path}` : `there is ${near}`,
-    });
+    const near = MODULE_ENDINGS.map((ending) => `${given}${ending}`).find((name) =>
+      existsSync(resolve(dirname(path), name)),
+    );
+    const found = near === undefined ? `looked for ${path}` : `there is ${near}`;
+    throw new Failure(`there is no file ${given}`, { hint: namedBy === null ? found : `${found}; ${namedBy}` });
   }
   if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "name the module itself" });
-  if (!ENDINGS.includes(extname(path))) {
-    throw new Failure(`${given} is not a module of jobs`, { hint: `its name must end in ${ENDINGS.join(", ")}` });
+  if (!MODULE_ENDINGS.includes(extname(path))) {
+    throw new Failure(`${given} is not a module of jobs`, {
+      hint: `its name must end in ${MODULE_ENDINGS.join(", ")}`,
+    });
   }
 }
 

@@ -1,9 +1,20 @@
 import { readFoundFile, type ConfigFile, type Place } from "./file.js";
 import { InvalidConfig } from "./invalid-config.js";
-import { isKey, KEY_NAMES, keyOf, OTHER_VARIABLES, SECTIONS, variableOf, type KeyName, type Values } from "./keys.js";
+import {
+  isKey,
+  KEY_NAMES,
+  keyOf,
+  OTHER_VARIABLES,
+  SECRET_VARIABLE,
+  SECTIONS,
+  variableOf,
+  type KeyName,
+  type Values,
+} from "./keys.js";
 import { checkValue, readText, showValue, type Read } from "./kind.js";
 import { didYouMean, nearest } from "./nearest.js";
 import { hideSecret } from "../secret.js";
+import { readSessionSecret } from "../session-secret.js";
 import { showPath, showSource, type Source } from "./source.js";
 import { isTable } from "./toml-edit.js";
 
@@ -55,6 +66,7 @@ export function readConfig(place: ConfigPlace): Config {
       sources[name] = each.source;
     }
   }
+  problems.push(...problemsOfSecret(env));
   if (problems.length > 0) throw new InvalidConfig(problems);
   return {
     values: values as Values,
@@ -78,6 +90,18 @@ function readVariable(name: KeyName, env: Place["env"]): Found | undefined {
 function readFlag(name: KeyName, flag: GivenFlag | undefined): Found | undefined {
   if (flag === undefined) return undefined;
   return { source: { kind: "flag", name: flag.name }, given: flag.text, read: readText(keyOf(name), flag.text) };
+}
+
+/** Found by whatever is started with it, and not only by the server, which would have made a store by then. */
+function problemsOfSecret(env: Place["env"]): string[] {
+  const secret = env[SECRET_VARIABLE] ?? "";
+  if (secret === "") return [];
+  try {
+    readSessionSecret(secret, SECRET_VARIABLE);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
 }
 
 function problemOf(name: KeyName, { source, given, read }: Found, cwd: string): string {

@@ -9,6 +9,7 @@ import type { Kind, ValueOf } from "./kind.js";
 export const KEYS = {
   store: {
     kind: "text",
+    form: "store",
     default: "sqlite:holdfast.db",
     secret: true,
     says: "Where jobs are kept, such as sqlite:jobs.db, postgres://… or dynamodb://jobs.",
@@ -51,8 +52,19 @@ export const KEYS = {
     default: 30,
     says: "How long a stop waits for handlers before it fires their signals, in seconds.",
   },
-  "jobs.queues": { kind: "names", default: null, says: "The queues that a worker takes from; all if none is named." },
-  "jobs.module": { kind: "text", default: null, path: true, says: "The module that exports the job types." },
+  "jobs.queues": {
+    kind: "names",
+    form: "queue",
+    default: null,
+    says: "The queues that a worker takes from; all if none is named.",
+  },
+  "jobs.module": {
+    kind: "text",
+    form: "module",
+    default: null,
+    path: true,
+    says: "The module that exports the job types.",
+  },
   "retry.base": { kind: "duration", default: "30s", says: "The delay before the first retry." },
   "retry.factor": {
     kind: "number",
@@ -81,7 +93,7 @@ export const KEYS = {
     default: "90d",
     says: "How long the audit log's entries are kept.",
   },
-  "server.host": { kind: "text", default: "127.0.0.1", says: "The address that the server listens on." },
+  "server.host": { kind: "text", form: "host", default: "127.0.0.1", says: "The address that the server listens on." },
   "server.port": {
     kind: "count",
     least: 0,
@@ -91,6 +103,7 @@ export const KEYS = {
   },
   "server.base_path": {
     kind: "text",
+    form: "base path",
     default: null,
     says: "The path that a proxy serves it below, such as /ops, for cookies.",
   },
@@ -110,6 +123,7 @@ export const KEYS = {
   },
   "redact.paths": {
     kind: "names",
+    form: "redaction",
     default: null,
     says: "Fields of inputs and outputs that are never shown, as dotted paths: input.user.email.",
   },
@@ -168,11 +182,14 @@ export function variableOf(name: KeyName): string {
   return `HOLDFAST_${name.replaceAll(".", "_").toUpperCase()}`;
 }
 
+/** The variable with what signs sessions. It is no key: it shall stand in no file. */
+export const SECRET_VARIABLE = "HOLDFAST_SESSION_SECRET";
+
 /** Variables that set no key: the file's path, the server and token that commands use, what signs sessions, and whether `dev` started us. */
 export const OTHER_VARIABLES: readonly string[] = [
   "HOLDFAST_CONFIG",
   "HOLDFAST_URL",
   "HOLDFAST_TOKEN",
-  "HOLDFAST_SESSION_SECRET",
+  SECRET_VARIABLE,
   "HOLDFAST_DEV_CHILD",
 ];

@@ -1,15 +1,16 @@
 import { LIMITS } from "../defaults.js";
 import { durationMs } from "../duration.js";
 import { show } from "../options.js";
+import { FORMS, type FormName } from "./forms.js";
 
 /** What a value may be: of a key of the configuration, or of a flag of the command. */
 export type Kind =
   | { readonly kind: "switch" }
   | { readonly kind: "count"; readonly least: number; readonly most: number }
   | { readonly kind: "number"; readonly least: number; readonly most: number }
-  | { readonly kind: "text" }
+  | { readonly kind: "text"; readonly form?: FormName }
   | { readonly kind: "choice"; readonly choices: readonly string[] }
-  | { readonly kind: "names" }
+  | { readonly kind: "names"; readonly form?: FormName }
   | { readonly kind: "duration"; readonly least?: string; readonly most?: string; readonly forever?: true }
   | { readonly kind: "jitter" }
   | { readonly kind: "json" };
@@ -37,6 +38,7 @@ export type Read<Of = unknown> = { readonly value: Of } | { readonly problem: st
 
 const LONGEST_TEXT = 4_000;
 const MOST_NAMES = 100;
+const TEXT = "a text that is not empty and has no control characters";
 
 /** Reads a text: of a variable, a flag or `config set`. */
 export function readText(kind: Kind, text: string): Read {
@@ -94,9 +96,11 @@ export function checkValue(kind: Kind, value: unknown): Read {
     case "choice":
       return fits(kind.choices.includes(value as string));
     case "text":
-      return typeof value === "string" ? fits(isName(value)) : { problem: "is not a text; put it in quotes" };
+      if (typeof value !== "string") return { problem: "is not a text; put it in quotes" };
+      return isName(value) ? checkForm(kind.form, value) : { problem: `is not ${TEXT}` };
     case "names":
-      return fits(Array.isArray(value) && value.length <= MOST_NAMES && value.every(isName));
+      if (!isNames(value)) return { problem: `is not ${describe(kind)}` };
+      return checkForms(kind.form, value);
     case "duration":
       return fits(isDuration(value, kind));
     case "jitter":
@@ -104,6 +108,24 @@ export function checkValue(kind: Kind, value: unknown): Read {
     case "json":
       return { value };
   }
+}
+
+function checkForm(form: FormName | undefined, value: string): Read {
+  const problem = form === undefined ? null : FORMS[form].against(value);
+  return problem === null ? { value } : { problem };
+}
+
+/** Of a long list, the one that is wrong is named. */
+function checkForms(form: FormName | undefined, value: readonly string[]): Read {
+  for (const name of value) {
+    const read = checkForm(form, name);
+    if ("problem" in read) return { problem: `has ${show(name)}, which ${read.problem}` };
+  }
+  return { value };
+}
+
+function isNames(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.length <= MOST_NAMES && value.every(isName);
 }
 
 function isWithin(value: number, { least, most }: { least: number; most: number }): boolean {
@@ -150,11 +172,11 @@ export function describe(kind: Kind): string {
     case "number":
       return `a number from ${kind.least} to ${kind.most}`;
     case "text":
-      return "a text that is not empty and has no control characters";
+      return kind.form === undefined ? TEXT : FORMS[kind.form].is;
     case "choice":
       return `one of ${kind.choices.join(", ")}`;
     case "names":
-      return `a list of at most ${MOST_NAMES} texts`;
+      return `a list of at most ${MOST_NAMES} ${kind.form === undefined ? "texts" : FORMS[kind.form].are}`;
     case "duration":
       return describeDuration(kind);
     case "jitter":

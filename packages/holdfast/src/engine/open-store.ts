@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.js";
 import { systemClock } from "../clock.js";
-import { UnknownStore } from "../errors.js";
+import { storeKindOf } from "../store-address.js";
 import type { Store } from "../store.js";
 
 export interface OpenStoreOptions {
@@ -10,22 +10,19 @@ export interface OpenStoreOptions {
 /** Opens a store by URL. Drivers are loaded on demand, so that nobody installs a database they do not use. */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   const clock = options.clock ?? systemClock;
-  const colon = url.indexOf(":");
-  switch (url.slice(0, Math.max(0, colon))) {
+  switch (storeKindOf(url)) {
     case "sqlite": {
       const { openSqlite } = await import("../stores/sqlite/open.js");
-      return openSqlite(url.slice(colon + 1), { clock });
+      return openSqlite(url.slice("sqlite:".length), { clock });
     }
-    case "postgres":
-    case "postgresql": {
+    case "postgres": {
       const { openPostgres } = await import("../stores/postgres/open.js");
       return openPostgres(url, { clock });
     }
     case "dynamodb": {
-      const { openDynamo, readDynamoUrl } = await import("../stores/dynamodb/open.js");
+      const { openDynamo } = await import("../stores/dynamodb/open.js");
+      const { readDynamoUrl } = await import("../stores/dynamodb/options.js");
       return openDynamo({ ...readDynamoUrl(url), clock });
     }
-    default:
-      throw new UnknownStore(url);
   }
 }

@@ -85,8 +85,6 @@ describe("a store that cannot be used", () => {
         /\/dev\/null\/a cannot be opened as a SQLite database: ENOTDIR/,
         "its address comes from HOLDFAST_STORE",
       ],
-      [["stats", "--store", "mysql://ada:secret@h/x"], {}, /no store for "mysql:/, "its address comes from --store"],
-      [["enqueue", "a", "--store", "jobs.db"], {}, /no store for "jobs\.db"/, "its address comes from --store"],
     ] as const) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
@@ -96,6 +94,52 @@ describe("a store that cannot be used", () => {
       expect(lines[1]).toBe(`hint: ${hint}`);
       expect(stderr).not.toContain("secret");
     }
+  });
+});
+
+describe("C-20 a setting that cannot be used", () => {
+  const what = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
+
+  it("is told with its key and who set it, before anything is opened", SLOW, async () => {
+    const { cwd } = bare(onFile);
+    writeFileSync(join(cwd, "holdfast.toml"), '[redact]\npaths = ["input.a", "input..x"]\n');
+    const redaction =
+      'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; write names with a dot between them (holdfast.toml:2)';
+    for (const [args, env, more] of [
+      [["stats"], {}, []],
+      [["jobs", "list"], {}, []],
+      [
+        ["worker", "jobs.ts"],
+        { HOLDFAST_JOBS_QUEUES: "q".repeat(300) },
+        [/^jobs\.queues: .+\(HOLDFAST_JOBS_QUEUES\)$/],
+      ],
+      [["serve"], { HOLDFAST_SERVER_BASE_PATH: "ops" }, [/^server\.base_path: "ops" .+\(HOLDFAST_SERVER_BASE_PATH\)$/]],
+      [["serve", "--host", "not a host!"], {}, [/^server\.host: "not a host!" is not .+\(--host\)$/]],
+      [["serve"], { HOLDFAST_SESSION_SECRET: "short" }, [/^HOLDFAST_SESSION_SECRET: must be .+ 32 characters$/]],
+    ] as const) {
+      const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
+      expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
+      const told = stderr.trimEnd().split("\n");
+      const problems = told.length === 1 ? [told[0]?.replace("error: ", "")] : told.slice(1).map((line) => line.trim());
+      expect(problems).toHaveLength(1 + more.length);
+      expect(problems).toContain(redaction);
+      for (const pattern of more) expect(problems).toContainEqual(expect.stringMatching(pattern));
+    }
+    expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
+  });
+
+  it("and may hold a password is shown without it", SLOW, async () => {
+    const { cwd } = bare(onFile);
+    expect(await holdfastCommand(["stats", "--store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `error: store: "mysql://ada:***@h/x" is not ${what} (--store)\n`,
+    });
+    expect(await holdfastCommand(["config", "set", "store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `error: store: "mysql://ada:***@h/x" is not ${what}\nhint: store is ${what}\n`,
+    });
   });
 });
 
@@ -234,6 +278,15 @@ describe("what was typed", () => {
     expect((await run("process", "gone.ts")).stderr).toBe(
       `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}\n`,
     );
+    writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nmodule = "gone.ts"\n');
+    for (const [args, shown] of [
+      [["process"], join(cwd, "gone.ts")],
+      [["dev"], "gone.ts"],
+    ] as const) {
+      expect((await run(...args)).stderr).toBe(
+        `error: there is no file ${shown}\nhint: looked for ${join(cwd, "gone.ts")}; jobs.module comes from holdfast.toml:2\n`,
+      );
+    }
     expect((await run("process", "needs.ts")).stderr).toMatch(
       /^error: needs\.ts cannot be loaded: Cannot find (?:module|package) 'nowhere-to-be-found'[^\n]{0,80}\nhint: --verbose/,
     );

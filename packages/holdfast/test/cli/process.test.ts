@@ -132,6 +132,33 @@ level = "warn"
     expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe("[jobs]\nconcurrency = 4\n");
   });
 
+  it("C-20 set refuses what would stop the commands after it", async () => {
+    const cwd = folder({ "holdfast.toml": "# mine\n" });
+    const long = "q".repeat(300);
+    const wrong = [
+      ["redact.paths", "input..x", /has "input\.\.x", which has an empty part/, /a list of at most 100 paths such as/],
+      ["server.base_path", "ops", /is not a path such as "\/ops"/, /a path such as "\/ops"/],
+      ["server.host", "not a host!", /is not the name or the IP address of a host/, /the name or the IP address/],
+      ["jobs.queues", `mail,${long}`, /which is 300 characters long/, /names of at most 100 characters each/],
+      ["jobs.module", "jobs.txt", /is not a path that ends in/, /a path that ends in \.ts/],
+      ["store", "jobs.db", /is not an address such as sqlite:jobs\.db/, /an address such as/],
+    ] as const;
+    const refused = await Promise.all(
+      wrong.map(([key, value]) => holdfastCommand(["config", "set", key, value], { cwd })),
+    );
+    for (const [index, [key, , problem, range]] of wrong.entries()) {
+      const { code, stdout, stderr = "" } = refused[index] ?? {};
+      expect({ key, code, stdout }).toEqual({ key, code: 2, stdout: "" });
+      const [error = "", hint = "", ...more] = stderr.split("\n");
+      expect(error.startsWith(`error: ${key}: `)).toBe(true);
+      expect(error).toMatch(problem);
+      expect(hint.startsWith(`hint: ${key} is `)).toBe(true);
+      expect(hint).toMatch(range);
+      expect(more).toEqual([""]);
+    }
+    expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe("# mine\n");
+  });
+
   it("tells all problems at once", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nconcurrency = 0\nconcurency = 3\n" });
     expect(await holdfastCommand(["config", "list"], { cwd })).toEqual({

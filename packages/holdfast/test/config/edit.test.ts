@@ -11,6 +11,7 @@ import {
   type KeyName,
   type Value,
 } from "#src/config/index.js";
+import type { FormName } from "#src/config/forms.js";
 import { setInText, tomlValue, unsetInText } from "#src/config/toml-edit.js";
 import { layoutOf } from "#src/config/toml-text.js";
 import { parse } from "smol-toml";
@@ -115,16 +116,27 @@ function valueOf(name: KeyName): fc.Arbitrary<Value> {
     case "choice":
       return fc.constantFrom(...key.choices);
     case "names":
-      return fc.array(text, { maxLength: 4 });
+      return fc.array(key.form === undefined ? text : FORMED[key.form](text), { maxLength: 4 });
     case "duration":
       return fc.integer({ min: 60, max: 86_400 }).map((s) => `${s}s`);
     case "jitter":
       return fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constant("1s"));
     case "text":
+      return key.form === undefined ? text : FORMED[key.form](text);
     case "json":
       return text;
   }
 }
+
+/** Texts of each form, with any letters where it allows them. */
+const FORMED: Readonly<Record<FormName, (text: fc.Arbitrary<string>) => fc.Arbitrary<string>>> = {
+  store: (text) => text.map((each) => `sqlite:./${each}`),
+  queue: (text) => text.filter((each) => each.length <= 100),
+  module: (text) => text.map((each) => `${each}.ts`),
+  host: () => fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6()),
+  "base path": () => fc.stringMatching(/^\/[a-z]{1,9}$/),
+  redaction: (text) => text.map((each) => `input.${each.replaceAll(".", "\\.")}`),
+};
 
 const comment = fc.constantFrom("", "", " # x", '\t# [jobs] = "', "#'''", "# a = { b = [");
 const spaces = fc.constantFrom("", " ", "  ", "\t");

@@ -118,6 +118,111 @@ describe("C-20 values outside of their range are refused with the key's name, th
   });
 });
 
+const LONG = "q".repeat(300);
+const LONG_SHOWN = `"${"q".repeat(59)}…"`;
+
+/** Texts that the library refuses, by what it says of them. */
+const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
+  ["store", "jobs.db", '"jobs.db" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "mysql://h/x", '"mysql://h/x" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "sqlite:", '"sqlite:" cannot be used: names no file; use "sqlite:jobs.db" or "sqlite::memory:"'],
+  [
+    "store",
+    "postgres://h/x?schema=My%zz",
+    '"postgres://h/x?schema=My%zz" cannot be used: schema: "My%zz" is not a plain name: small letters, digits and _, at most 50',
+  ],
+  [
+    "store",
+    "postgres://h/x?shema=my",
+    '"postgres://h/x?shema=my" cannot be used: shema: is no parameter of the address; did you mean schema?',
+  ],
+  [
+    "store",
+    "dynamodb://jobs?regin=x",
+    '"dynamodb://jobs?regin=x" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+  ],
+  [
+    "store",
+    "dynamodb://jobs?shards=0",
+    '"dynamodb://jobs?shards=0" cannot be used: shards: 0 is not a whole number from 1 to 1000',
+  ],
+  ["jobs.module", "src/jobs", '"src/jobs" is not a path that ends in .ts, .mts, .js, .mjs'],
+  ["server.base_path", "ops", '"ops" is not a path such as "/ops", without a slash at its end'],
+  ["server.base_path", "/ops/", '"/ops/" is not a path such as "/ops", without a slash at its end'],
+  ...["not a host!", "a..b", "-a", "[::1]", "1.2.3", "300.1.1.1", "a/b", "host:80", "q".repeat(64)].map(
+    (host): [KeyName, string, string] => [
+      "server.host",
+      host,
+      `${host.length > 60 ? LONG_SHOWN : /^[\d.]+$/.test(host) ? host : `"${host}"`} is not the name or the IP address of a host`,
+    ],
+  ),
+];
+/** The same in lists, where the one that is wrong is named. */
+const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, says: string][] = [
+  ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; at most 100`],
+  [
+    "redact.paths",
+    "input.a",
+    "input..x",
+    'has "input..x", which has an empty part; write names with a dot between them',
+  ],
+  ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
+];
+
+describe("C-20 what would stop a command later is refused with the key's name, the value and its source:", () => {
+  const inFile = (name: KeyName, value: string): string =>
+    name.includes(".") ? inSection(name, value) : `\n${name} = ${value}\n`;
+  it.each(REFUSED)("%s, %j", (name, text, says) => {
+    expect(problemsOf(inFile(name, JSON.stringify(text)))).toEqual([`${name}: ${says} (holdfast.toml:2)`]);
+    const env = { [variableOf(name)]: text };
+    expect(problemsOf(null, { env })).toEqual([`${name}: ${says} (${variableOf(name)})`]);
+    expect(problemsOf(null, { flags: { [name]: { name: "--some-flag", text } } })).toEqual([
+      `${name}: ${says} (--some-flag)`,
+    ]);
+  });
+
+  it.each(REFUSED_IN_LIST)("%s, a list that begins with %j", (name, right, wrong, says) => {
+    const [inToml = "", ...more] = problemsOf(inFile(name, JSON.stringify([right, wrong])));
+    expect(inToml.slice(0, name.length + 3)).toBe(`${name}: [`);
+    expect(inToml.slice(inToml.indexOf(says))).toBe(`${says} (holdfast.toml:2)`);
+    expect(more).toEqual([]);
+    const [inVariable = ""] = problemsOf(null, { env: { [variableOf(name)]: `${right},${wrong}` } });
+    expect(inVariable.slice(inVariable.indexOf(says))).toBe(`${says} (${variableOf(name)})`);
+    const flags = { [name]: { name: "--some-flag", text: wrong } };
+    const [inFlag = ""] = problemsOf(null, { flags });
+    expect(inFlag.slice(inFlag.indexOf(says))).toBe(`${says} (--some-flag)`);
+  });
+
+  it("not what is right, however odd", () => {
+    const right: readonly [KeyName, string][] = [
+      ...["localhost", "db_1", "a-b.example.com.", "müller.example", "0.0.0.0", "::", "fe80::1%eth0", "1and1.de"].map(
+        (host): [KeyName, string] => ["server.host", host],
+      ),
+      ["server.base_path", "/ops/a.b~c"],
+      ["server.base_path", "/"],
+      ["jobs.module", "./my jobs/All.jobs.mts"],
+      ["store", "sqlite:a?b#c.db"],
+      ["store", "postgresql://ada:x@h/x?sslmode=require&schema=my"],
+      ["store", "dynamodb://jobs?region=eu-central-1&shards=8"],
+    ];
+    for (const [name, text] of right) {
+      expect(read(null, { env: { [variableOf(name)]: text } }).values[name]).toBe(text);
+    }
+    const env = { HOLDFAST_REDACT_PATHS: "input.user.*,**.a\\.b", HOLDFAST_JOBS_QUEUES: "q".repeat(100) };
+    expect(read(null, { env }).values["redact.paths"]).toEqual(["input.user.*", "**.a\\.b"]);
+  });
+
+  it("the secret of sessions, by its variable and without being shown", () => {
+    const env = { HOLDFAST_SESSION_SECRET: "short", HOLDFAST_SERVER_PORT: "x" };
+    expect(problemsOf(null, { env })).toEqual([
+      'server.port: "x" is not a whole number from 0 to 65535 (HOLDFAST_SERVER_PORT)',
+      "HOLDFAST_SESSION_SECRET: must be a text of at least 32 characters",
+    ]);
+    expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "" } }).warnings).toEqual([]);
+    expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "s".repeat(32) } }).warnings).toEqual([]);
+  });
+});
+
 describe("all problems are told at once", () => {
   it("from file, environment and flags together", () => {
     const toml = `
@@ -367,7 +472,7 @@ audit = "1w"
       "sqlite:/var/a.db",
       "sqlite:///var/a.db",
       "postgres://x/y",
-      "dynamodb://t",
+      "dynamodb://jobs",
     ]) {
       expect(toHoldfastOptions(read(null, { env: { HOLDFAST_STORE: store } })).store).toBe(store);
     }

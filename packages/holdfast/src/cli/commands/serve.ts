@@ -1,3 +1,4 @@
+import { SECRET_VARIABLE } from "../../config/index.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
@@ -26,7 +27,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     });
   }
   const basePath = values["server.base_path"];
-  const secret = context.env["HOLDFAST_SESSION_SECRET"];
+  const secret = context.env[SECRET_VARIABLE];
   const api = admin(hf, {
     auth: hasTokens ? "tokens" : "open",
     sessionLength: values["auth.session_ttl"],
@@ -61,8 +62,7 @@ export const serveCommand: Command = command({
   name: "serve",
   logs: true,
   summary: "Serves the admin API, and runs no jobs.",
-  about:
-    "With the module of the jobs, by its path or jobs.module, what is enqueued by the API is checked and has the queue and attempts of its type; without, the worker checks it. HOLDFAST_SESSION_SECRET, of 32 characters or more, lets sessions outlive a restart and hold on several servers.",
+  about: `With the module of the jobs, by its path or jobs.module, what is enqueued by the API is checked and has the queue and attempts of its type; without, the worker checks it. ${SECRET_VARIABLE}, of 32 characters or more, lets sessions outlive a restart and hold on several servers.`,
   arguments: {
     module: {
       kind: "text",

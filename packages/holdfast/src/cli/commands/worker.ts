@@ -8,7 +8,7 @@ import { command, keyFlag, type Command, type Context } from "../command.js";
 import { UNMENDABLE, watchAndRun } from "../dev.js";
 import { workOptions } from "../enabled.js";
 import { Faults } from "../faults.js";
-import { jobsModule, noModule } from "../jobs-module.js";
+import { jobsModule, moduleNamedBy, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
 import { refuseFile } from "../load-module.js";
 import { loggerOf, openService } from "../clients.js";
@@ -134,7 +134,8 @@ export const devCommand: Command = command({
     tellStoreOnly(context);
     const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
     if (path === null) throw noModule();
-    refuseFile(path, args.module ?? showPath(path, context.cwd));
+    const namedBy = args.module === undefined ? moduleNamedBy(context) : null;
+    refuseFile(path, args.module ?? showPath(path, context.cwd), namedBy);
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
     return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
   },

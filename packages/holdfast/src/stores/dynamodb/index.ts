@@ -1,6 +1,8 @@
-import { openDynamo, readDynamoUrl, type DynamoOptions, type DynamoStore } from "./open.js";
+import { openDynamo, type DynamoStore } from "./open.js";
+import { readDynamoUrl, type DynamoOptions } from "./options.js";
 
-export type { DynamoOptions, DynamoStore } from "./open.js";
+export type { DynamoStore } from "./open.js";
+export type { DynamoOptions } from "./options.js";
 export type { DynamoClient } from "./table.js";
 
 /**

@@ -5,6 +5,7 @@ import { Closed, InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./access.js";
+import { readPostgresUrl, readSchemaName } from "./address.js";
 import { auditOperations } from "./audit.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation } from "./claim.js";
@@ -120,15 +121,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   if (given === null && options.pool === undefined) {
     throw new InvalidOption("pool", `is missing; ${WAYS}`);
   }
-  const { url, schema: schemaInUrl } = readUrl(given);
+  const { url, schema: schemaInUrl } = given === null ? { url: null, schema: null } : readPostgresUrl(given);
   const clock = options.clock ?? systemClock;
-  const schemaName = options.schema ?? schemaInUrl ?? "holdfast";
-  if (!/^[a-z_][a-z0-9_]{0,49}$/.test(schemaName)) {
-    throw new InvalidOption(
-      "schema",
-      `${show(schemaName)} is not a plain name: small letters, digits and _, at most 50`,
-    );
-  }
+  const schemaName = readSchemaName(options.schema ?? schemaInUrl ?? "holdfast");
   const userType = options.userType ?? "text";
   if (!["text", "uuid", "bigint"].includes(userType)) {
     throw new InvalidOption("userType", `${show(userType)} is none of "text", "uuid", "bigint"`);
@@ -490,35 +485,6 @@ function readTransaction(tx: unknown): CallersTransaction {
     );
   }
   return given as CallersTransaction;
-}
-
-/** `?schema=…` names the schema; the driver must not see it. Other parameters are the driver's. */
-function readUrl(given: string | null): { url: string | null; schema: string | null } {
-  for (const [, name = ""] of (given ?? "").matchAll(/[?&]([^=&]+)=/g)) {
-    // The driver ignores what it does not know, and the jobs would go to the schema of somebody else.
-    if (name !== "schema" && isNearly(name, "schema", 2)) {
-      throw new InvalidOption(name, "is no parameter of the address; did you mean schema?");
-    }
-  }
-  const match = given === null ? null : /[?&]schema=([^&]*)/.exec(given);
-  if (given === null || match === null) return { url: given, schema: null };
-  const rest = given
-    .replace(match[0], match[0].startsWith("?") ? "?" : "")
-    .replace(/\?&/, "?")
-    .replace(/\?$/, "");
-  return { url: rest, schema: decodeURIComponent(match[1] ?? "") };
-}
-
-/** Whether so many letters changed, added or left out make the one of the other. */
-function isNearly(given: string, meant: string, most: number): boolean {
-  if (given === "" || meant === "") return given.length + meant.length <= most;
-  if (given[0] === meant[0]) return isNearly(given.slice(1), meant.slice(1), most);
-  if (most === 0) return false;
-  return (
-    isNearly(given.slice(1), meant.slice(1), most - 1) ||
-    isNearly(given.slice(1), meant, most - 1) ||
-    isNearly(given, meant.slice(1), most - 1)
-  );
 }
 
 /** A mistyped URL may carry a password, and errors end up in logs. */

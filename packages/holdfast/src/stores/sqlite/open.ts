@@ -11,6 +11,7 @@ import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
 import type { Durability } from "./durability.js";
 import type { Call } from "./executor.js";
+import { readSqliteFile } from "./file.js";
 import { packError, unpackError } from "./faults.js";
 import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
@@ -41,9 +42,8 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   if (/^postgres(?:ql)?:/.test(given)) {
     throw new InvalidOption("file", "is an address of PostgreSQL; open it with postgres() of holdfast/postgres");
   }
-  const file = given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given;
-  const memory = file === ":memory:" || file === "//:memory:";
-  const path = memory ? ":memory:" : resolveFile(file);
+  const path = readSqliteFile(given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given);
+  const memory = path === ":memory:";
   const clock = options.clock ?? systemClock;
   const connection = {
     file: path,
@@ -195,15 +195,6 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       };
     },
   };
-}
-
-function resolveFile(file: string): string {
-  const name = file.startsWith("//") ? file.slice(2) : file;
-  if (name === "") throw new InvalidOption("store", 'names no file; use "sqlite:jobs.db" or "sqlite::memory:"');
-  if (name === "memory:" || name === "memory") {
-    throw new InvalidOption("store", `"sqlite:${file}" would be a file of that name; did you mean "sqlite::memory:"?`);
-  }
-  return resolve(name);
 }
 
 /** The caller's better-sqlite3 connection, checked: a job written to another file would never run. */
