@@ -9,6 +9,7 @@ export { isKey, KEY_NAMES, KEYS, keyOf, SECRET_VARIABLE, SECTIONS, variableOf } 
 export type { Key, KeyName, Values } from "./keys.js";
 export { checkValue, describe, readText, showValue } from "./kind.js";
 export type { Kind, Read, Value, ValueOf } from "./kind.js";
+export { ConfigLocked } from "./lock.js";
 export { didYouMean, nearest } from "./nearest.js";
 export { modulePath, toHoldfastOptions, toWorkOptions } from "./options.js";
 export { hideSecret } from "../secret.js";

@@ -317,44 +317,44 @@ describe("properties, over random files full of comments", () => {
 });
 
 describe("the file that is written", () => {
-  it("is the one in use, keeps its mode and is replaced as a whole", () => {
+  it("is the one in use, keeps its mode and is replaced as a whole", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\n", "below/x": "" });
     const path = join(cwd, "holdfast.toml");
     chmodSync(path, 0o666);
     const before = statSync(path).ino;
-    expect(setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).toBe(path);
+    expect(await setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).toBe(path);
     expect(readFileSync(path, "utf8")).toBe("[jobs]\ngrace_s = 9\n");
     expect(statSync(path).mode & 0o777).toBe(0o666);
     expect(statSync(path).ino).not.toBe(before);
     expect(readdirSync(cwd).toSorted()).toEqual(["below", "holdfast.toml"]);
   });
 
-  it("is made where there is none: in the current folder, or where --config says", () => {
+  it("is made where there is none: in the current folder, or where --config says", async () => {
     const cwd = folder();
-    expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toBe(join(cwd, "holdfast.toml"));
-    expect(setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).toBe(join(cwd, "other.toml"));
+    expect(await setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toBe(join(cwd, "holdfast.toml"));
+    expect(await setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).toBe(join(cwd, "other.toml"));
     expect(readFileSync(join(cwd, "other.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
   });
 
-  it("may be a link, which stays one", () => {
+  it("may be a link, which stays one", async () => {
     const cwd = folder({ "real/shared.toml": "" });
     symlinkSync(join(cwd, "real/shared.toml"), join(cwd, "holdfast.toml"));
-    setKey({ cwd, env: {} }, "jobs.grace_s", 9);
+    await setKey({ cwd, env: {} }, "jobs.grace_s", 9);
     expect(lstatSync(join(cwd, "holdfast.toml")).isSymbolicLink()).toBe(true);
     expect(readFileSync(join(cwd, "real/shared.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
   });
 
-  it("is left alone where it cannot be edited, or would not change", () => {
+  it("is left alone where it cannot be edited, or would not change", async () => {
     const cwd = folder({ "holdfast.toml": "jobs = 3\n" });
     const path = join(cwd, "holdfast.toml");
-    expect(() => setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toThrow(InvalidConfig);
+    await expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).rejects.toThrow(InvalidConfig);
     expect(readFileSync(path, "utf8")).toBe("jobs = 3\n");
     writeFileSync(path, "[jobs]\ngrace_s = 9\n");
     const before = statSync(path).ino;
-    setKey({ cwd, env: {} }, "jobs.grace_s", 9);
+    await setKey({ cwd, env: {} }, "jobs.grace_s", 9);
     expect(statSync(path).ino).toBe(before);
-    expect(unsetKey({ cwd, env: {} }, "jobs.concurrency")).toBeNull();
-    expect(unsetKey({ cwd, env: {} }, "jobs.grace_s")).toBe(path);
+    expect(await unsetKey({ cwd, env: {} }, "jobs.concurrency")).toBeNull();
+    expect(await unsetKey({ cwd, env: {} }, "jobs.grace_s")).toBe(path);
     expect(readFileSync(path, "utf8")).toBe("[jobs]\n");
   });
 });

@@ -95,7 +95,7 @@ const set = command({
   async run(context, { args }) {
     const key = readKey(args.key);
     const value = readValue(key, args.value);
-    const file = setKey(placeOf(context), key, value);
+    const file = await setKey(placeOf(context), key, value);
     const written = shownAs(key, value);
     await writeDownIfThere(context, { action: "config.set", target: key, detail: { file, value: written } });
     tell(context, { key, value: written, file });
@@ -133,7 +133,7 @@ const unset = command({
     const { output, cwd } = context;
     const key = readKey(args.key);
     const place = placeOf(context);
-    const file = unsetKey(place, key);
+    const file = await unsetKey(place, key);
     if (file !== null) await writeDownIfThere(context, { action: "config.unset", target: key, detail: { file } });
     const where = showPath(file ?? fileToWrite(place), cwd);
     output.answer({ key, file, unset: file !== null }, (page) =>

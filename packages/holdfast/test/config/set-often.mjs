@@ -1,0 +1,11 @@
+// Sets one key again and again, and says which values were lost to those who change the file at the same time.
+import { readConfig, setKey } from "../../dist/config/index.js";
+
+const [cwd = "", key = "", times = ""] = process.argv.slice(2);
+const place = { cwd, env: {} };
+const lost = [];
+for (let value = 1; value <= Number(times); value++) {
+  await setKey(place, /** @type {"jobs.grace_s"} */ (key), value);
+  if (readConfig(place).values[/** @type {"jobs.grace_s"} */ (key)] !== value) lost.push(value);
+}
+process.stdout.write(JSON.stringify(lost));
