@@ -132,10 +132,10 @@ function valueOf(name: KeyName): fc.Arbitrary<Value> {
 const FORMED: Readonly<Record<FormName, (text: fc.Arbitrary<string>) => fc.Arbitrary<string>>> = {
   store: (text) => text.map((each) => `sqlite:./${each}`),
   queue: (text) => text.filter((each) => each.length <= 100),
-  module: (text) => text.map((each) => `${each}.ts`),
+  module: (text) => text.map((each) => `${each}jobs.ts`),
   host: () => fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6()),
   "base path": () => fc.stringMatching(/^\/[a-z]{1,9}$/),
-  redaction: (text) => text.map((each) => `input.${each.replaceAll(".", "\\.")}`),
+  redaction: (text) => text.map((each) => `input.${each.replaceAll(/[.\\]/g, "\\$&")}`),
 };
 
 const comment = fc.constantFrom("", "", " # x", '\t# [jobs] = "', "#'''", "# a = { b = [");
