@@ -1,6 +1,7 @@
 import { toHoldfastOptions } from "../config/index.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import type { Logger } from "../engine/logger.js";
+import type { ErrorReporter } from "../engine/reports.js";
 import type { Telemetry } from "../engine/telemetry.js";
 import type { JobType } from "../job.js";
 import type { Store } from "../store.js";
@@ -34,10 +35,7 @@ export async function withStore<Answer>(
  * A client for what goes on, on the store that the configuration names. It may be the first of all: a store that is not there yet,
  * or of an older version, is made or migrated, and that is written down.
  */
-export async function openService(
-  context: Context,
-  more: Pick<ClientOptions, "jobs" | "telemetry" | "logs"> = {},
-): Promise<Holdfast> {
+export async function openService(context: Context, more: Omit<ClientOptions, "store"> = {}): Promise<Holdfast> {
   const store = await openBare(context);
   try {
     return (await migrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given }))).hf;
@@ -51,23 +49,24 @@ interface ClientOptions {
   store: Store;
   jobs?: readonly JobType[];
   telemetry?: Telemetry;
+  reporter?: ErrorReporter;
+  /** Else stderr, as the configuration says. */
+  logger?: Logger;
   /** With a log of its own, and with a line for each job. */
   logs?: true | "jobs";
 }
 
 /** A client as the configuration says, with these jobs. */
-async function openClient(context: Context, { store, jobs, logs, telemetry }: ClientOptions): Promise<Holdfast> {
+async function openClient(context: Context, { logs, ...more }: ClientOptions): Promise<Holdfast> {
   const { holdfast } = await import("../engine/holdfast.js");
   const { config } = context;
   const paths = config.values["redact.paths"];
-  const logger = loggerOf(context, logs !== undefined);
+  const logger = more.logger ?? loggerOf(context, logs !== undefined);
   const hf = await holdfast({
     ...toHoldfastOptions(config),
-    logger,
     ...(paths !== null && { redact: paths }),
-    ...(jobs !== undefined && { jobs }),
-    ...(telemetry !== undefined && { telemetry }),
-    store,
+    ...more,
+    logger,
   });
   if (logs === "jobs" || (logs === true && config.values["log.level"] === "debug")) logJobs(hf, logger);
   return hf;

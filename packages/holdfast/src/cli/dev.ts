@@ -4,6 +4,7 @@ import { readdirSync, statSync, type Dirent } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Output } from "./output.js";
+import { TEARDOWN_MS } from "./run-jobs.js";
 
 const WATCHED = /\.[cm]?[jt]s$/;
 const IGNORED: ReadonlySet<string> = new Set(["node_modules", "dist", "coverage", "build"]);
@@ -101,7 +102,7 @@ function start(): ChildProcess {
 /** It drains, and is ended if that takes too long. */
 async function end(child: ChildProcess, ended: Promise<unknown>, graceMs: number): Promise<void> {
   child.kill("SIGTERM");
-  const timer = setTimeout(() => child.kill("SIGKILL"), graceMs + 5_000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), graceMs + TEARDOWN_MS + 5_000);
   await ended;
   clearTimeout(timer);
 }

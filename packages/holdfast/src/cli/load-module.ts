@@ -3,25 +3,20 @@ import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MODULE_ENDINGS } from "../config/index.js";
-import type { Holdfast } from "../engine/holdfast.js";
-import type { JobType } from "../job.js";
 import { Failure } from "./failure.js";
-
-/** What a jobs module brings. */
-export interface JobsModule {
-  /** Its whole path. */
-  readonly path: string;
-  readonly jobs: readonly JobType[];
-  /** Called once with the client before it works: to define schedules, say. */
-  readonly setup: ((hf: Holdfast) => unknown) | null;
-}
+import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
 const TYPESCRIPT = [".ts", ".mts"];
 
+/** A module of jobs that was loaded. */
+export interface JobsModule extends ModuleExports {
+  /** Its whole path. */
+  readonly path: string;
+}
+
 /**
- * Loads a module with job types, in TypeScript or JavaScript. Every export counts that is a job type, or a list or record
- * of them; an exported function `setup` is kept. The module gets the same `holdfast` as this command, so that its errors
- * are known here.
+ * Loads a module with job types, in TypeScript or JavaScript. The module gets the same `holdfast` as this command, so that its
+ * errors are known here.
  */
 export async function loadJobs(
   given: string,
@@ -30,19 +25,7 @@ export async function loadJobs(
 ): Promise<JobsModule> {
   const path = resolve(cwd, given);
   refuseFile(path, given, namedBy);
-  const exported = await load(path, given);
-  const jobs = jobsIn(exported, given);
-  const { setup } = exported;
-  if (setup !== undefined && typeof setup !== "function") {
-    throw new Failure(`setup in ${given} is not a function`, { hint: "export function setup(hf) { … }" });
-  }
-  if (jobs.length === 0) {
-    const names = Object.keys(exported);
-    throw new Failure(`there is no job in ${given}: it exports ${names.length === 0 ? "nothing" : names.join(", ")}`, {
-      hint: "export what job({ … }) returned, by any name",
-    });
-  }
-  return { path, jobs, setup: (setup as JobsModule["setup"] | undefined) ?? null };
+  return { path, ...readExports(await load(path, given), given) };
 }
 
 /**
@@ -65,8 +48,6 @@ export function refuseFile(path: string, given: string, namedBy: string | null =
     });
   }
 }
-
-type Exports = Readonly<Record<string, unknown>>;
 
 /** Node loads what it can, with whatever loader is active; TypeScript that is beyond it goes to jiti. */
 async function load(path: string, given: string): Promise<Exports> {
@@ -172,39 +153,5 @@ function entryPoints(): Record<string, string> {
       posix.join("holdfast", name),
       join(HOME, typeof entry === "string" ? entry : entry.default),
     ]),
-  );
-}
-
-function jobsIn(exported: Exports, given: string): JobType[] {
-  const byType = new Map<string, { job: JobType; name: string }>();
-  const look = (value: unknown, name: string, depth: number): void => {
-    if (isJobType(value)) {
-      const known = byType.get(value.type);
-      if (known === undefined) byType.set(value.type, { job: value, name });
-      else if (known.job !== value) {
-        throw new Failure(
-          `${known.name} and ${name} in ${given} are two jobs of the type ${JSON.stringify(value.type)}`,
-          {
-            hint: "give one of them another type",
-          },
-        );
-      }
-      return;
-    }
-    if (typeof value !== "object" || value === null || depth === 0) return;
-    for (const [key, inner] of Object.entries(value)) look(inner, `${name}.${key}`, depth - 1);
-  };
-  for (const [name, value] of Object.entries(exported)) look(value, name, 2);
-  return [...byType.values()].map(({ job }) => job);
-}
-
-/** What `job()` made, of this copy of the package or another. */
-function isJobType(value: unknown): value is JobType {
-  const type = value as Partial<JobType> | null;
-  return (
-    typeof type === "object" &&
-    typeof type?.type === "string" &&
-    typeof type.run === "function" &&
-    typeof type.backoff === "function"
   );
 }

@@ -27,6 +27,21 @@ export function createLogger({ level, format, write, now }: LogOptions): Logger 
   return { info: at("info"), warn: at("warn"), error: at("error") };
 }
 
+/** A logger of somebody else's. A line that it throws at goes to the other log, with why: a log must not end what it tells of. */
+export function fallingBackTo(other: Logger, given: Logger): Logger {
+  const at =
+    (of: keyof Logger) =>
+    (fields: object, message: string): void => {
+      try {
+        given[of](fields, message);
+      } catch (error) {
+        other[of](fields, message);
+        other.error({ error }, "the module's logger threw");
+      }
+    };
+  return { info: at("info"), warn: at("warn"), error: at("error") };
+}
+
 function jsonLine(time: string, level: string, fields: object, message: string): string {
   const plain = Object.entries(fields).map(([name, value]) => [name, plainError(value)]);
   return JSON.stringify({ time, level, message, ...Object.fromEntries(plain) });

@@ -135,12 +135,36 @@ export class Traces {
   }
 
   #guard<Answer>(call: () => Answer): Answer | undefined {
-    try {
-      return call();
-    } catch (error) {
-      this.#logger.error({ error }, "telemetry threw");
-      return undefined;
-    }
+    return guarded(this.#logger, call);
+  }
+}
+
+/** What a call of telemetry's answers; undefined, and a line in the log, if it throws. */
+export function guarded<Answer>(logger: Logger, call: () => Answer): Answer | undefined {
+  try {
+    return call();
+  } catch (error) {
+    logger.error({ error }, "telemetry threw");
+    return undefined;
+  }
+}
+
+/** Calls a handler inside a trace, or without it if the trace fails before it has begun. */
+export function callInside<Output>(trace: RunTrace, handler: () => Output, guard: (call: () => void) => void): Output {
+  let begun = false;
+  const begin = (): Output => {
+    begun = true;
+    return handler();
+  };
+  try {
+    return trace.inside(begin);
+  } catch (error) {
+    // Of what the handler threw the worker makes an outcome; a fault of telemetry's own must not cost an attempt.
+    if (begun) throw error;
+    guard(() => {
+      throw error;
+    });
+    return handler();
   }
 }
 
@@ -157,21 +181,7 @@ export class HandlerTrace {
   }
 
   inside<Output>(handler: () => Output): Output {
-    let begun = false;
-    const begin = (): Output => {
-      begun = true;
-      return handler();
-    };
-    try {
-      return this.#trace.inside(begin);
-    } catch (error) {
-      // Of what the handler threw the worker makes an outcome; a fault of telemetry's own must not cost an attempt.
-      if (begun) throw error;
-      this.#guard(() => {
-        throw error;
-      });
-      return handler();
-    }
+    return callInside(this.#trace, handler, this.#guard);
   }
 
   end(outcome: RunOutcome, error: unknown = null, retryInMs: number | null = null): void {

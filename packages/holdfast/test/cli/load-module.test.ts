@@ -133,6 +133,32 @@ describe("what counts as jobs", () => {
     await hf.close();
   });
 
+  it("so are a reporter, telemetry, a logger and a teardown, as they are; what is undefined is none", async () => {
+    const none = { setup: null, teardown: null, reporter: null, telemetry: null, logger: null };
+    expect(await load('export const a = make("a"); export const reporter = undefined;')).toMatchObject(none);
+    const brought = await load(`export const a = make("a");
+class Reporter { report() {} }
+export const reporter = new Reporter();
+export const telemetry = { enqueue() {}, run() {} };
+export const logger = Object.assign(() => {}, { info() {}, warn() {}, error() {}, trace: null });
+export const teardown = async () => {};`);
+    expect(brought).toMatchObject({
+      reporter: { report: expect.any(Function) as unknown },
+      telemetry: { enqueue: expect.any(Function) as unknown, run: expect.any(Function) as unknown },
+      logger: expect.objectContaining({ info: expect.any(Function) as unknown }) as unknown,
+      teardown: expect.any(Function) as unknown,
+    });
+    expect(brought.jobs.map(({ type }) => type)).toEqual(["a"]);
+  });
+
+  it("a job of such a name is a job, and so are lists and records of them", async () => {
+    const body = `export const setup = make("s"), teardown = [make("t")], reporter = make("r");
+export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("l");`;
+    const { jobs, ...others } = await load(body);
+    expect(jobs.map(({ type }) => type).toSorted()).toEqual(["e", "l", "n", "r", "s", "t"]);
+    expect(others).toMatchObject({ setup: null, teardown: null, reporter: null, telemetry: null, logger: null });
+  });
+
   const refusal = async (loading: Promise<unknown>): Promise<Failure> => {
     const error: unknown = await loading.then(
       () => null,
@@ -148,13 +174,34 @@ describe("what counts as jobs", () => {
     );
   });
 
+  it("what has such a name and is something else is refused with what it must be", async () => {
+    const told = async (text: string): Promise<string> =>
+      (await refusal(load(`export const a = make("a"); export const ${text};`))).message;
+    for (const reporter of ["{}", "null", "[]", "() => {}", "{ report: 3 }"]) {
+      expect(await told(`reporter = ${reporter}`)).toBe(
+        "reporter in jobs.mjs must be an object with a function report",
+      );
+    }
+    for (const telemetry of ["() => {}", "{ run() {} }", "{ enqueue() {} }", "7"]) {
+      expect(await told(`telemetry = ${telemetry}`)).toBe(
+        "telemetry in jobs.mjs must be an object with functions enqueue and run",
+      );
+    }
+    for (const logger of ["false", "{ info() {}, warn() {} }", '"stderr"']) {
+      expect(await told(`logger = ${logger}`)).toBe(
+        "logger in jobs.mjs must be an object with functions info, warn and error",
+      );
+    }
+    expect(await told("teardown = { flush() {} }")).toBe("teardown in jobs.mjs must be a function");
+  });
+
   it("no job in it, a setup that is none, no file, a folder and another kind of file are told in a sentence", async () => {
     const cwd = project({ "jobs.ts": "", "src/x.json": "{}" });
     expect((await refusal(load("export const a = 1; export function b() {}"))).message).toBe(
       "there is no job in jobs.mjs: it exports a, b",
     );
     expect((await refusal(load('export const a = make("a"); export const setup = 3;'))).message).toBe(
-      "setup in jobs.mjs is not a function",
+      "setup in jobs.mjs must be a function",
     );
     expect((await refusal(loadJobs("jobs.ts", cwd))).message).toBe("there is no job in jobs.ts: it exports nothing");
     expect(await refusal(loadJobs("jobs", cwd))).toMatchObject({

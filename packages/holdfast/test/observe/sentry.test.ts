@@ -1,59 +1,17 @@
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
-import { gunzipSync } from "node:zlib";
 import * as Sentry from "@sentry/node";
 import { holdfast, InvalidOption, job, type HoldfastOptions, type JobFailure } from "holdfast";
 import { sentry, type SentryClient, type SentryOptions } from "holdfast/sentry";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { folder, recordingLogger } from "../engine/scene.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
+import { sentryServer } from "./sentry-server.js";
 
-/** What arrives of an event. */
-interface ArrivedEvent {
-  level: string;
-  tags: Record<string, unknown>;
-  user?: Record<string, unknown>;
-  contexts: { job: Record<string, unknown> };
-  fingerprint?: string[];
-  exception: {
-    values: { type: string; value: string; stacktrace?: { frames: { function?: string; filename?: string }[] } }[];
-  };
-}
-
-const arrived: ArrivedEvent[] = [];
-
-/** A server that speaks Sentry's envelope protocol: lines of JSON, of which each second one is an item. */
-const server = createServer((request, response) => {
-  void read(request).then((body) => {
-    const lines = body.split("\n").filter((line) => line !== "");
-    for (let at = 1; at + 1 < lines.length; at += 2) {
-      const { type } = JSON.parse(lines[at] ?? "{}") as { type?: string };
-      if (type === "event") arrived.push(JSON.parse(lines[at + 1] ?? "{}") as ArrivedEvent);
-    }
-    response.writeHead(200, { "content-type": "application/json" }).end("{}");
-  });
-});
-
-async function read(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const body = Buffer.concat(chunks);
-  return (request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body).toString("utf8");
-}
-
-beforeAll(async () => {
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  Sentry.init({ dsn: `http://public@127.0.0.1:${port}/1` });
-});
-beforeEach(() => void (arrived.length = 0));
-afterAll(async () => {
-  await Sentry.close(2_000);
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
+const { arrived, dsn } = sentryServer();
+beforeAll(() => void Sentry.init({ dsn: dsn() }));
+// Before the server goes.
+afterAll(() => Sentry.close(2_000));
 
 const postgres = postgresServer();
 const addresses: Record<string, () => Promise<string>> = {

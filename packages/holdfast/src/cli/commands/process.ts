@@ -9,7 +9,8 @@ import { command, type Command } from "../command.js";
 import { workOptions } from "../enabled.js";
 import { BadUsage } from "../failure.js";
 import type { Output } from "../output.js";
-import { MODULE, runJobs, WORK } from "./worker.js";
+import { runJobs } from "../run-jobs.js";
+import { MODULE, WORK } from "./worker.js";
 
 export const processCommand: Command = command({
   name: "process",

@@ -2,17 +2,14 @@ import { resolve } from "node:path";
 import { hideSecret, modulePath, showPath } from "../../config/index.js";
 import type { Holdfast } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
-import type { Telemetry } from "../../engine/telemetry.js";
 import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { UNMENDABLE, watchAndRun } from "../dev.js";
 import { workOptions } from "../enabled.js";
-import { Faults } from "../faults.js";
-import { jobsModule, moduleNamedBy, noModule } from "../jobs-module.js";
+import { moduleNamedBy, noModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
 import { refuseFile } from "../load-module.js";
-import { loggerOf, openService } from "../clients.js";
-import { watchStoreFile } from "../store-file.js";
+import { runJobs } from "../run-jobs.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 
 /** The argument of whatever runs jobs. */
@@ -33,57 +30,6 @@ export const WORK: {
   queues: keyFlag("jobs.queues"),
   store: keyFlag("store", { placeholder: "url" }),
 };
-
-/**
- * Works with a client that has the module's jobs, until the signal or to its end. A fault that nobody caught is told and
- * ends it as the signal does, but sooner, and with exit code 1.
- */
-export async function runJobs(
-  context: Context,
-  given: string | undefined,
-  work: (hf: Holdfast, signal: AbortSignal) => Promise<void>,
-  logs: true | "jobs" = true,
-): Promise<number> {
-  const faults = new Faults(() => loggerOf(context, true));
-  const signal = AbortSignal.any([context.signal, faults.signal]);
-  const toTheEnd = async (): Promise<void> => {
-    const hf = await openWithJobs(context, given, { telemetry: faults.telemetry, logs });
-    const stopWatching = watchStoreFile(context);
-    try {
-      await work(hf, signal);
-    } finally {
-      stopWatching();
-      await hf.close();
-    }
-  };
-  try {
-    await Promise.race([toTheEnd(), faults.over]);
-  } finally {
-    faults.stop();
-  }
-  return faults.signal.aborted ? 1 : 0;
-}
-
-/** A client with the module's jobs, once its `setup` has run. */
-async function openWithJobs(
-  context: Context,
-  given: string | undefined,
-  more: { telemetry: Telemetry; logs: true | "jobs" },
-): Promise<Holdfast> {
-  const { path, jobs, setup } = await jobsModule(context, given);
-  const hf = await openService(context, { jobs, ...more });
-  try {
-    await setup?.(hf);
-    return hf;
-  } catch (error) {
-    await hf.close();
-    const why = error instanceof Error ? error.message || error.name : String(error);
-    throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${why}`, {
-      cause: error,
-      hint: "--verbose shows where it fails",
-    });
-  }
-}
 
 export const workerCommand: Command = command({
   name: "worker",
