@@ -35,7 +35,8 @@ export const workerCommand: Command = command({
   name: "worker",
   logs: true,
   summary: "Runs jobs and schedules, until it is asked to end.",
-  about: "SIGTERM and Ctrl-C drain it: no more jobs are claimed, and those under way have jobs.grace_s to end.",
+  about:
+    "SIGTERM and Ctrl-C drain it: no more jobs are claimed, and those under way have jobs.grace_s to end. Beside job types the module may export setup, teardown, reporter, telemetry and logger.",
   arguments: { module: MODULE },
   flags: { ...WORK, serve: { kind: "switch", says: "Serve the admin API and metrics too." }, ...LISTEN },
   examples: [{ line: "worker jobs.ts --concurrency 16", says: "Sixteen handlers at once." }],
