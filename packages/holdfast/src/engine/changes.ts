@@ -2,6 +2,7 @@ import { readId } from "../id.js";
 import { refuseUnknown } from "../options.js";
 import type { CancelAnswer, ChangeScope, JobFilter, JobPage, RemoveAnswer, RetryAnswer, Scope } from "../store.js";
 import type { Core } from "./core.js";
+import type { JobEvent } from "./events.js";
 import { readFilter, type Filter } from "./filter.js";
 
 /** What a change of all jobs that match a filter can be watched and stopped by. */
@@ -18,11 +19,14 @@ export type Target = string | readonly string[] | Filter;
 const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
 // Jobs that one call to the store changes.
 const CHUNK = 200;
+// Side by side, and few enough to leave connections to others.
+const READ_AT_ONCE = 3;
 
 interface Change<Answer> {
   /** The answers that say that a job has changed. */
   counted: readonly Answer[];
-  apply: (ids: readonly string[], within: ChangeScope) => Promise<Answer[]>;
+  /** `listed`: the jobs of these ids, if they were found by a filter. */
+  apply: (ids: readonly string[], within: ChangeScope, listed: readonly JobEvent[]) => Promise<Answer[]>;
 }
 
 /** Changes of jobs on request: one by one, or many in chunks. */
@@ -34,16 +38,11 @@ export class Changes {
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<CancelAnswer[]> => {
-      const { store, events } = this.#open();
-      const answers = await store.cancel(ids, within);
-      if (events.hears("cancelled")) {
-        for (const [index, id] of ids.entries()) {
-          if (answers[index] !== "cancelled") continue;
-          const job = await store.get(id);
-          if (job !== null) events.emit("cancelled", { id, type: job.type, queue: job.queue });
-        }
-      }
+    const apply: Change<CancelAnswer>["apply"] = async (ids, within, listed) => {
+      const core = this.#open();
+      const answers = await core.store.cancel(ids, within);
+      const changed = ids.filter((_, index) => answers[index] === "cancelled");
+      if (core.events.hears("cancelled")) await tellCancelled(core, changed, listed);
       return answers;
     };
     return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
@@ -76,12 +75,12 @@ export class Changes {
     options: BulkOptions = {},
   ): Promise<Answer | Answer[] | number> {
     this.#open();
-    if (typeof target === "string") return (await apply([readId(target)], scope))[0] as Answer;
+    if (typeof target === "string") return (await apply([readId(target)], scope, []))[0] as Answer;
     if (isList(target)) {
       const ids = target.map((id) => readId(id));
       const answers: Answer[] = [];
       for (let from = 0; from < ids.length; from += CHUNK) {
-        answers.push(...(await apply(ids.slice(from, from + CHUNK), scope)));
+        answers.push(...(await apply(ids.slice(from, from + CHUNK), scope, [])));
       }
       return answers;
     }
@@ -90,9 +89,10 @@ export class Changes {
     const filter = readFilter(target);
     // Who deletes what is dead does not delete what was retried since it was listed.
     const within = { ...scope, states: filter.states };
-    for await (const ids of this.#matching(filter)) {
+    for await (const jobs of this.#matching(filter)) {
       options.signal?.throwIfAborted();
-      const answers = await apply(ids, within);
+      const ids = jobs.map(({ id }) => id);
+      const answers = await apply(ids, within, jobs);
       progress.looked += ids.length;
       progress.changed += answers.filter((answer) => counted.includes(answer)).length;
       options.onProgress?.({ ...progress });
@@ -100,13 +100,41 @@ export class Changes {
     return progress.changed;
   }
 
-  async *#matching(filter: JobFilter): AsyncGenerator<string[]> {
+  async *#matching(filter: JobFilter): AsyncGenerator<JobPage["jobs"]> {
     let cursor: string | null = null;
     do {
       const page: JobPage = await this.#open().store.list(filter, { limit: CHUNK, cursor, payloads: false });
-      if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
+      if (page.jobs.length > 0) yield page.jobs;
       cursor = page.cursor;
     } while (cursor !== null);
+  }
+}
+
+/**
+ * What the event tells beside the id was listed with the jobs, or is read now. By then they are cancelled, and nothing that
+ * goes wrong here may say otherwise: an event that cannot be told is left out.
+ */
+async function tellCancelled(
+  { store, events, logger }: Core,
+  ids: readonly string[],
+  listed: readonly JobEvent[],
+): Promise<void> {
+  const known = new Map(listed.map((job) => [job.id, job]));
+  for (let from = 0; from < ids.length; from += READ_AT_ONCE) {
+    const some = ids.slice(from, from + READ_AT_ONCE);
+    let jobs: (JobEvent | null)[];
+    try {
+      jobs = await Promise.all(some.map(async (id) => known.get(id) ?? (await store.get(id))));
+    } catch (error) {
+      logger.warn(
+        { jobs: ids.length - from, error },
+        "jobs were cancelled, and no event tells of them: reading them failed",
+      );
+      return;
+    }
+    for (const job of jobs) {
+      if (job !== null) events.emit("cancelled", { id: job.id, type: job.type, queue: job.queue });
+    }
   }
 }
 

@@ -371,6 +371,30 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await hf.audit.list()).entries).toMatchObject([{ action: "tokens.create", target: made.id, count: 1 }]);
   });
 
+  it("B-18 jobs that were cancelled are counted in the audit log, and answered, though nothing can be read after that", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const { store: asked } = Holdfast.coreOf(hf);
+    const ids: string[] = [];
+    for (let nth = 0; nth < 6; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
+    const get = asked.get.bind(asked);
+    Object.assign(asked, { get: () => Promise.reject(new StoreUnavailable("out", new Error("out"))) });
+    expect(await client.jobs.cancel({ id: ids[0] ?? "" })).toEqual({ status: "cancelled" });
+    const byIds = await ended(client, await client.jobs.cancelMany({ ids: ids.slice(1, 4) }));
+    const byFilter = await ended(client, await client.jobs.cancelMany({ filter: { state: ["pending"] } }));
+    Object.assign(asked, { get });
+    expect(byIds).toMatchObject({ state: "done", changed: 3 });
+    expect(byFilter).toMatchObject({ state: "done", changed: 2 });
+    const { entries } = await hf.audit.list();
+    expect(entries.map(({ action, count }) => [action, count])).toEqual([
+      ["operation.cancel", 2],
+      ["jobs.cancelMany", 0],
+      ["operation.cancel", 3],
+      ["jobs.cancelMany", 0],
+      ["jobs.cancel", 1],
+    ]);
+  });
+
   it("B-18 the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
     const { hf, url, send } = await adminScene(store(), {}, { redact: ["**.token", "detail"] });
     const [one, two] = [

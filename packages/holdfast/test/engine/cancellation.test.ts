@@ -1,4 +1,4 @@
-import { job, JobCancelled, type AbortReason } from "holdfast";
+import { job, JobCancelled, StoreUnavailable, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, onFile, scene, untilAborted } from "./scene.js";
 
@@ -177,6 +177,26 @@ describe("cancellation", () => {
   });
 
   // Real time, real thread: the median of five, so that one busy moment of the machine does not decide.
+  it("C-07 the events of jobs that a filter found cost no reading; those of jobs by id are read, and missed if that fails", async () => {
+    const type = job({ type: "t", run: () => {} });
+    const { hf, store, lines } = await scene({ jobs: [type] });
+    const cancelled = hear(hf, "cancelled");
+    const add = async (): Promise<string> => (await hf.enqueue(type, undefined, { delay: "1m", queue: "q" })).id;
+    const found = [await add(), await add(), await add(), await add()];
+    store.forget();
+    expect(await hf.cancel({ state: "pending" })).toBe(4);
+    expect(store.count("get")).toBe(0);
+    const named = [await add(), await add(), await add(), await add()];
+    expect(await hf.cancel(named)).toEqual(named.map(() => "cancelled"));
+    expect(cancelled).toEqual([...found.toReversed(), ...named].map((id) => ({ id, type: "t", queue: "q" })));
+    const id = await add();
+    const back = store.fail(new StoreUnavailable("out"), "get");
+    expect(await hf.cancel(id)).toBe("cancelled");
+    back();
+    expect(cancelled).toHaveLength(8);
+    expect(lines).toMatchObject([{ level: "warn", fields: { jobs: 1 } }]);
+  });
+
   it("C-07 on a file a running handler hears of it within 100 ms, from its own client and from another", async () => {
     const begun: (() => void)[] = [];
     const aborted: ((at: number) => void)[] = [];
