@@ -24,6 +24,7 @@ import { BASE, HEALTH_PATH, MARK, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_P
 import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { Sessions } from "./sessions.js";
+import { UnderWay } from "./under-way.js";
 
 export interface AdminOptions {
   /**
@@ -60,7 +61,10 @@ export interface Admin {
   readonly fetch: (request: Request, env?: unknown) => Promise<Response>;
   /** The OpenAPI document. */
   openApi(): Record<string, unknown>;
-  /** Ends streams and operations. The client stays open. */
+  /**
+   * Ends streams and operations, and refuses further changes with 503. What was changed by then is in the audit log when this is
+   * over. The client stays open: close it after this.
+   */
   close(): Promise<void>;
 }
 
@@ -101,6 +105,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   const basePath = readBasePath(options.basePath ?? "");
   const door = new Door(hf, readDoor(options, basePath));
   const operations = new Operations(() => clock.now());
+  const underWay = new UnderWay();
   const feed = new Feed(hf);
   const own = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? own);
@@ -140,15 +145,19 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       context: CallContext,
       input: Calls[Name]["input"],
     ) => Promise<Calls[Name]["answer"]>;
-    let written: () => void = () => {};
-    const begun = new Promise<void>((resolve) => (written = resolve));
-    const answer = await handler(contextOf(caller, begun), input);
-    try {
-      // What was done is in the log before it is answered.
-      if (isDeed(name)) await hf.audit.record(deedOf(name, caller, input, answer, redact));
-    } finally {
-      written();
-    }
+    const change = async (): Promise<Calls[Name]["answer"]> => {
+      let written: () => void = () => {};
+      const begun = new Promise<void>((resolve) => (written = resolve));
+      const answer = await handler(contextOf(caller, begun), input);
+      try {
+        // What was done is in the log before it is answered.
+        await hf.audit.record(deedOf(name, caller, input, answer, redact));
+      } finally {
+        written();
+      }
+      return answer;
+    };
+    const answer = await (isDeed(name) ? underWay.run(change) : handler(contextOf(caller, Promise.resolve()), input));
     return answered(answer, statusOf(name));
   }
 
@@ -229,6 +238,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     async close() {
       feed.close();
       own?.stop();
+      // A change under way may begin an operation yet.
+      await underWay.close();
       await operations.close();
     },
   };

@@ -14,7 +14,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
   413: "The body or a payload is too large.",
   415: "The body is not JSON.",
   429: "Too much at once; `retry-after` says when to try again.",
-  503: "The store does not answer.",
+  503: "The store does not answer, or the server is closing.",
 };
 
 /** The API described by OpenAPI 3.1, made of the schemas that check it. */

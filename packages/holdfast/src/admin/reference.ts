@@ -47,6 +47,6 @@ Every refusal is \`{ "error": { "code", "message", "issues"? } }\`; \`issues\` n
 | 413 | The body is longer than 2 MB, or a payload than 256 KB. |
 | 415 | The body is not \`application/json\`. |
 | 429 | Too many operations, viewers or failed logins; the header \`retry-after\` says when to try again. |
-| 503 | The store does not answer. |
+| 503 | The store does not answer, or the server is closing. |
 `;
 }

@@ -1,11 +1,12 @@
 import { StoreUnavailable } from "holdfast";
 import { adminClient, AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
 import { job } from "holdfast";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { Holdfast } from "#src/engine/holdfast.js";
 import { SHAPES } from "#src/admin/shapes.js";
 import type { RouteName } from "#src/admin/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { deferred } from "../engine/scene.js";
 import { adminScene, mail, never, STORES } from "./scene.js";
 
 /** What a call is refused with. */
@@ -393,6 +394,53 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       ["jobs.cancelMany", 0],
       ["jobs.cancel", 1],
     ]);
+  });
+
+  it("B-18 while it closes it begins nothing more, and what is under way is in the audit log when it is closed", async () => {
+    const { hf, api, as } = await adminScene(store());
+    const client = await as("operator");
+    const ids: string[] = [];
+    for (let nth = 0; nth < 4; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
+    const { store: asked } = Holdfast.coreOf(hf);
+    const [cancel, stats] = [asked.cancel.bind(asked), asked.stats.bind(asked)];
+    const gate = deferred();
+    onTestFinished(() => gate.resolve());
+    const [cancelling, counting] = [deferred(), deferred()];
+    let cancels = 0;
+    Object.assign(asked, {
+      async cancel(...args: Parameters<typeof cancel>) {
+        if (++cancels === 2) cancelling.resolve();
+        await gate.promise;
+        return cancel(...args);
+      },
+      async stats() {
+        counting.resolve();
+        await gate.promise;
+        return stats();
+      },
+    });
+    const operation = await client.jobs.cancelMany({ ids: ids.slice(0, 2) });
+    const single = client.jobs.cancel({ id: ids[2] ?? "" });
+    // It counts what there is to do before it begins.
+    const counted = client.jobs.cancelMany({ filter: { type: ["never"] } });
+    await Promise.all([cancelling.promise, counting.promise]);
+    const closing = api.close();
+    const late = [() => client.jobs.cancelMany({ ids }), () => client.jobs.cancel({ id: ids[3] ?? "" })];
+    for (const call of late) expect(await refusal(call())).toMatchObject({ status: 503, code: "CLOSING" });
+    expect(await client.operations.get({ id: operation.id })).toMatchObject({ state: "running" });
+    gate.resolve();
+    await closing;
+    const { entries } = await hf.audit.list();
+    expect(await single).toEqual({ status: "cancelled" });
+    expect(entries.filter(({ action }) => action === "jobs.cancel")).toMatchObject([{ target: ids[2], count: 1 }]);
+    const begun = [operation.id, (await counted).id].toSorted();
+    const told = (action: string): unknown[] =>
+      entries
+        .filter((entry) => entry.action === action)
+        .map(({ detail }) => (detail as { operation: string }).operation)
+        .toSorted();
+    expect(told("jobs.cancelMany")).toEqual(begun);
+    expect(told("operation.cancel")).toEqual(begun);
   });
 
   it("B-18 the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
