@@ -70,6 +70,12 @@ export interface Store {
    * looks at a bounded number of jobs in one call, and goes on from there in the next.
    */
   list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
+  /**
+   * Passes over the jobs that `list` would give, at most `limit`, without reading them, and says how many there were and where
+   * the page after them begins. As there, they may be fewer, even none, while there is a cursor. Left out by a store that can
+   * do this no cheaper than by `list`.
+   */
+  passOver?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Passed>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelAnswer[]>;
   /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
@@ -394,6 +400,12 @@ export interface PageRequest {
 export interface JobPage {
   jobs: StoredJob[];
   /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null: there is none. Only this tells the end. */
+  cursor: string | null;
+}
+
+/** How many jobs were passed over, and where the next page begins; null: there is none. */
+export interface Passed {
+  passed: number;
   cursor: string | null;
 }
 

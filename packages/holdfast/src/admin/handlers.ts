@@ -1,5 +1,5 @@
 import { Holdfast } from "../engine/holdfast.js";
-import type { Filter } from "../engine/filter.js";
+import { readListOptions, type Filter } from "../engine/filter.js";
 import type { NamedScheduleOptions, ScheduleSettings, ScheduleTiming } from "../engine/schedule-definition.js";
 import type { ListedToken } from "../engine/tokens.js";
 import type { UserJobs } from "../engine/user-jobs.js";
@@ -9,9 +9,10 @@ import { isLive } from "../live-worker.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { State } from "../state.js";
+import type { JobFilter } from "../store.js";
 import { jobDetail, jobSummary, scheduleAnswer, scheduleSummary, workerAnswer } from "./answers.js";
 import { ApiError } from "./api-error.js";
-import type { Calls, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
+import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
 import type { NewOperation, Operations } from "./operations.js";
 import { filledPage, passOver } from "./pages.js";
@@ -42,6 +43,10 @@ function jobsOf({ hf, identity }: CallContext): Holdfast | UserJobs {
   return identity.user === null ? hf : hf.forUser(identity.user);
 }
 
+function filterOf({ identity }: CallContext, conditions: JobConditions): JobFilter {
+  return readListOptions(identity.user === null ? conditions : { ...conditions, user: identity.user }).filter;
+}
+
 async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["answer"]> {
   const { identity } = context;
   const { limit = PAGE.usual, cursor = null, offset = 0, ...conditions } = query;
@@ -53,7 +58,8 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
     throw new ApiError(403, "OTHER_USER", `this token sees only the jobs of ${identity.user}`);
   }
-  const from = offset === 0 ? cursor : await passOver(jobsOf(context), conditions, offset);
+  const from =
+    offset === 0 ? cursor : await passOver(Holdfast.coreOf(context.hf), filterOf(context, conditions), offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
   const page = await filledPage(jobsOf(context), conditions, limit, from);
   const jobs = page.jobs.map(jobSummary);

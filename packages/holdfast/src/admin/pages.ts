@@ -1,5 +1,7 @@
+import type { Core } from "../engine/core.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import type { Job } from "../job.js";
+import type { JobFilter, Passed, Store } from "../store.js";
 import type { JobConditions } from "./calls.js";
 import { ApiError } from "./api-error.js";
 
@@ -13,6 +15,7 @@ export interface Page {
 
 const FILLING_MS = 50;
 const PASSING_MS = 2_000;
+// In a store that reads what it passes over.
 const LONGEST = 1_000;
 
 /**
@@ -37,19 +40,29 @@ export async function filledPage(
 }
 
 /** Where the page after so many jobs begins; null: there is none. */
-export async function passOver(listed: Listed, conditions: JobConditions, offset: number): Promise<string | null> {
+export async function passOver(
+  { store }: Pick<Core, "store">,
+  filter: JobFilter,
+  offset: number,
+): Promise<string | null> {
   const until = performance.now() + PASSING_MS;
   let cursor: string | null = null;
   for (let left = offset; left > 0;) {
     if (performance.now() > until) {
       throw new ApiError(400, "OFFSET_TOO_FAR", `${offset} such jobs take too long to pass over; go on by cursor`);
     }
-    const page: Page = await filledPage(listed, conditions, Math.min(left, LONGEST), cursor);
+    const page: Passed = await passed(store, filter, left, cursor);
     ({ cursor } = page);
     if (cursor === null) return null;
-    left -= page.jobs.length;
+    left -= page.passed;
   }
   return cursor;
+}
+
+async function passed(store: Store, filter: JobFilter, most: number, cursor: string | null): Promise<Passed> {
+  if (store.passOver !== undefined) return store.passOver(filter, { limit: most, cursor });
+  const page = await store.list(filter, { limit: Math.min(most, LONGEST), cursor, payloads: false });
+  return { passed: page.jobs.length, cursor: page.cursor };
 }
 
 /** The latest failures: jobs that wait for another attempt, and those that were given up. */

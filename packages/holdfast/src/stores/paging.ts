@@ -1,5 +1,6 @@
+import { InvalidOption } from "../errors.js";
 import { isFinished, STATE_NAMES, type FinishedState, type State } from "../state.js";
-import type { JobFilter } from "../store.js";
+import type { JobFilter, Passed } from "../store.js";
 
 /**
  * How a store with indexes finds a page of jobs, the newest first, in bounded work.
@@ -74,6 +75,19 @@ export interface Found {
   seqs: number[];
   /** Everything from here on was looked at; null: everything. */
   floor: number | null;
+}
+
+/** Places in the order of jobs are their numbers. */
+export function refuseForeignCursor({ cursor }: { cursor: string | null }): void {
+  if (cursor === null || /^\d{1,16}$/.test(cursor)) return;
+  throw new InvalidOption("cursor", "is not a cursor that list gave");
+}
+
+/** How many of what was found belong to a page of `limit`, and where the next begins. */
+export function pageOf({ seqs, floor }: Found, limit: number): Passed {
+  const passed = Math.min(seqs.length, limit);
+  const next = seqs.length > limit ? (seqs[limit - 1] ?? null) : floor;
+  return { passed, cursor: next === null ? null : String(next) };
 }
 
 interface Part {

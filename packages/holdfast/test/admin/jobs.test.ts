@@ -70,6 +70,31 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null });
   });
 
+  it("C-17 passes over the jobs before an offset without reading them, of all or of one user", async () => {
+    const { hf, as } = await adminScene(store());
+    const ids: string[] = [];
+    for (let nth = 0; nth < 8; nth++)
+      ids.push((await hf.enqueue(never, {}, { delay: "1h", user: nth % 2 === 0 ? "ada" : "bob" })).id);
+    const newest = ids.toReversed();
+    const [viewer, ada] = [await as("viewer"), await as("user", "ada")];
+    const { store: asked } = Holdfast.coreOf(hf);
+    const read: number[] = [];
+    const list = asked.list.bind(asked);
+    Object.assign(asked, {
+      async list(...args: Parameters<typeof list>) {
+        const page = await list(...args);
+        read.push(page.jobs.length);
+        return page;
+      },
+    });
+    const found = async (page: Promise<{ jobs: { id: string }[] }>): Promise<string[]> =>
+      (await page).jobs.map(({ id }) => id);
+    expect(await found(viewer.jobs.list({ state: ["pending"], limit: 2, offset: 5 }))).toEqual(newest.slice(5, 7));
+    expect(await found(ada.jobs.list({ limit: 2, offset: 1 }))).toEqual([newest[3], newest[5]]);
+    expect(await found(ada.jobs.list({ offset: 4 }))).toEqual([]);
+    expect(read).toEqual([2, 2]);
+  });
+
   it("fills a page from the short ones that a store may give, and reads no payloads for it", async () => {
     const { hf, as } = await adminScene(store());
     const ids: string[] = [];
@@ -83,6 +108,8 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       return whole(filter, { ...page, limit: 1 });
     };
     expect((await client.jobs.list({ limit: 3 })).jobs.map(({ id }) => id)).toEqual(newest.slice(0, 3));
+    // Neither where it must list what it passes over.
+    delete asked.passOver;
     const later = await client.jobs.list({ limit: 2, offset: 4 });
     expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
     expect(await client.jobs.list({ offset: 7 })).toEqual({ jobs: [], cursor: null });

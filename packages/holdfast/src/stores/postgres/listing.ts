@@ -19,6 +19,8 @@ import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
 
 // A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
 const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
+/** To pass over jobs many more are looked at in one call, as none is read: fewer calls begin anew where the last has stopped. */
+export const PASSING: Bounds = { ...BOUNDS, looks: 30_000 };
 // Of many kinds each has a few in every stride.
 const LEAST_OF_EACH = 20;
 
@@ -208,7 +210,8 @@ function newestOf({ s }: Sql, walk: Walk, rest: string): string {
   const { table, each } = walk;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
-    const job = (of: string): string => `SELECT 1 FROM ${s}.${of} j WHERE j.seq = g.seq AND ${rest}`;
+    const job = (of: string): string =>
+      `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${rest}`;
     const fits = rest === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
     return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(walk)} OFFSET 0) g${fits} ${limit})`;
   }

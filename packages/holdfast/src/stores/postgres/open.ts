@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { Closed, InvalidOption } from "../../errors.js";
+import { refuseForeignCursor } from "../paging.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
 import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./access.js";
@@ -336,12 +337,15 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     get: (id, scope) => under(() => queries.get(db, id, scope ?? {})),
     list: (filter, page) =>
       under(async () => {
-        if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
-          throw new InvalidOption("cursor", "is not a cursor that list gave");
-        }
+        refuseForeignCursor(page);
         const found = await db.snapshot((runner) => queries.list(runner, filter, page, time()));
         folding.soon();
         return found;
+      }),
+    passOver: (filter, page) =>
+      under(async () => {
+        refuseForeignCursor(page);
+        return db.snapshot((runner) => queries.passOver(runner, filter, page, time()));
       }),
     cancel: (ids, scope) =>
       under(async () => {

@@ -5,6 +5,7 @@ import type {
   JobFilter,
   JobPage,
   PageRequest,
+  Passed,
   QueueRecord,
   Scope,
   SeenWorker,
@@ -12,14 +13,21 @@ import type {
   StoreStats,
   WorkerRecord,
 } from "../../store.js";
+import { pageOf } from "../paging.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { pageFinder } from "./listing.js";
+import { pageFinder, PASSING } from "./listing.js";
 import { NOW, WAITING, type Sql } from "./sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
   /** Several statements, of one snapshot. */
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
+  passOver(
+    runner: Runner,
+    filter: JobFilter,
+    page: Pick<PageRequest, "limit" | "cursor">,
+    now: number | null,
+  ): Promise<Passed>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
   setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
   queues(runner: Runner): Promise<QueueRecord[]>;
@@ -56,6 +64,7 @@ export function queryOperations(sql: Sql): QueryOperations {
   const whole = bySeq("list", true);
   const bare = bySeq("list_bare", false);
   const findPage = pageFinder(sql);
+  const findFar = pageFinder(sql, PASSING);
   const attempts = sql.statement(
     "attempts",
     `SELECT record::text FROM (SELECT n, record FROM ${s}.attempts WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.attempts}) a ORDER BY n`,
@@ -114,13 +123,15 @@ export function queryOperations(sql: Sql): QueryOperations {
       return readRecord(row, { attempts: history, log: lines });
     },
     async list(runner, filter, { limit, cursor, payloads = true }, now) {
-      const { seqs, floor } = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
-      const shown = seqs.slice(0, limit);
+      const found = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
+      const { passed, cursor: next } = pageOf(found, limit);
+      const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? whole : bare, [shown]);
       const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
-      const next = seqs.length > limit ? (shown.at(-1) ?? null) : floor;
-      return { jobs, cursor: next === null ? null : String(next) };
+      return { jobs, cursor: next };
     },
+    passOver: async (runner, filter, { limit, cursor }, now) =>
+      pageOf(await findFar(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
     async stats(runner, now) {
       const [due] = await runner.run(oldest, [now]);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };

@@ -6,6 +6,7 @@ import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { Closed, InvalidOption } from "../../errors.js";
+import { refuseForeignCursor } from "../paging.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
@@ -125,10 +126,12 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
 
     get: (id, scope) => ask("get", id, scope ?? {}),
     async list(filter, page) {
-      if (page.cursor !== null && !/^\d{1,16}$/.test(page.cursor)) {
-        throw new InvalidOption("cursor", "is not a cursor that list gave");
-      }
+      refuseForeignCursor(page);
       return ask("list", filter, page);
+    },
+    async passOver(filter, page) {
+      refuseForeignCursor(page);
+      return ask("passOver", filter, page);
     },
     cancel: (ids, scope) => ask("cancel", ids, scope ?? {}),
     retry: (ids, scope) => ask("retry", ids, scope ?? {}),

@@ -26,6 +26,7 @@ export interface Operations {
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
+  passOver(now: number, filter: S.JobFilter, page: S.PageRequest): S.Passed;
   cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelAnswer[];
   retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryAnswer[];
   remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveAnswer[];
@@ -65,6 +66,7 @@ export type OperationName = keyof Operations;
 export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "get",
   "list",
+  "passOver",
   "stats",
   "queues",
   "workers",
@@ -159,6 +161,7 @@ export function operationsOn(db: Database): Room {
       note: (now, notes) => leases.note(notes, now),
       get: (_now, id, scope) => queries.get(id, scope),
       list: (now, filter, page) => queries.list(filter, page, now),
+      passOver: (now, filter, page) => queries.passOver(filter, page, now),
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
       remove: (_now, ids, scope) => changes.remove(ids, scope),

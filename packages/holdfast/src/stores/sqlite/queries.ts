@@ -4,6 +4,7 @@ import type {
   JobFilter,
   JobPage,
   PageRequest,
+  Passed,
   Scope,
   SeenWorker,
   StoredJob,
@@ -14,6 +15,7 @@ import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
 import { pageFinder } from "./listing.js";
+import { pageOf } from "../paging.js";
 
 interface RecordRow {
   seq: number;
@@ -61,6 +63,7 @@ const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' 
 export interface QueryOperations {
   get(id: string, scope: Scope): StoredJob | null;
   list(filter: JobFilter, page: PageRequest, now: number): JobPage;
+  passOver(filter: JobFilter, page: PageRequest, now: number): Passed;
   stats(now: number): StoreStats;
   beat(worker: WorkerRecord, now: number): void;
   leave(id: string, now: number): void;
@@ -99,13 +102,16 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   // In one snapshot: what another process writes between two statements must not hide a job.
   const list = db.transaction((filter: JobFilter, page: PageRequest, now: number): JobPage => {
     const { limit, cursor, payloads = true } = page;
-    const { seqs, floor } = findPage(filter, limit, cursor === null ? null : Number(cursor), now);
-    const shown = seqs.slice(0, limit);
+    const found = findPage(filter, limit, cursor === null ? null : Number(cursor), now);
+    const { passed, cursor: next } = pageOf(found, limit);
+    const shown = found.seqs.slice(0, passed);
     const record = payloads ? bySeq : bareBySeq;
     const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
-    const next = seqs.length > limit ? (shown.at(-1) ?? null) : floor;
-    return { jobs, cursor: next === null ? null : String(next) };
+    return { jobs, cursor: next };
   });
+  const passOver = db.transaction((filter: JobFilter, { limit, cursor }: PageRequest, now: number): Passed =>
+    pageOf(findPage(filter, limit, cursor === null ? null : Number(cursor), now), limit),
+  );
 
   return {
     get(id, scope) {
@@ -114,6 +120,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
       return readRecord(row, { attempts: history.attempts(row.seq), log: history.log(row.seq) });
     },
     list: (filter, page, now) => list(filter, page, now),
+    passOver: (filter, page, now) => passOver(filter, page, now),
     stats(now) {
       const dues = lanes
         .open(null)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { STATE_NAMES } from "../../state.js";
-import type { JobFilter, JobPage, Store, StoredJob } from "../../store.js";
+import type { JobFilter, JobPage, Passed, Store, StoredJob } from "../../store.js";
 import {
   add,
   addAll,
@@ -48,6 +48,41 @@ export function queryCases(test: DefineCase): void {
       await clock.advance(1);
     }
     assert.deepEqual(ids(await list(store, {})), ids(made).toReversed());
+  });
+
+  test("passOver, where there is one, comes to where list goes on after as many jobs", async ({ store, clock }) => {
+    if (store.passOver === undefined) return;
+    for (let nth = 0; nth < 9; nth++) {
+      await add(store, { type: nth % 3 === 0 ? "a" : "b", user: nth % 2 === 0 ? "u" : "v", tags: ["x"] });
+      await clock.advance(1);
+    }
+    await finish(store, await claimOne(store), "completed");
+    const filters: JobFilter[] = [
+      {},
+      { types: ["b"] },
+      { user: "u" },
+      { tag: "x" },
+      { states: ["pending"] },
+      { states: ["pending", "completed"], types: ["a"], createdAfter: 0 },
+      { types: ["none"] },
+    ];
+    for (const filter of filters) {
+      const all = ids(await list(store, filter));
+      for (let offset = 1; offset <= all.length + 1; offset++) {
+        let [left, cursor]: [number, string | null] = [offset, null];
+        do {
+          const passed: Passed = await store.passOver(filter, { limit: left, cursor });
+          assert.ok(passed.passed <= left);
+          left -= passed.passed;
+          cursor = passed.cursor;
+        } while (cursor !== null && left > 0);
+        assert.equal(offset - left, Math.min(offset, all.length), JSON.stringify(filter));
+        const rest = cursor === null ? [] : ids((await pagesOf(store, filter, 1_000, cursor)).flat());
+        assert.deepEqual(rest, all.slice(offset), JSON.stringify(filter));
+      }
+    }
+    const refused = { code: "INVALID_OPTION", field: "cursor" };
+    await assert.rejects(store.passOver({}, { limit: 1, cursor: "none" }), refused);
   });
 
   test("list filters by state, type, queue, user and tag, alone and together", async ({ store, clock }) => {
