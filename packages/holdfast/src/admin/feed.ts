@@ -4,6 +4,7 @@ import type { ListOptions } from "../engine/filter.js";
 import type { Job } from "../job.js";
 import { ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
+import { statsAnswer } from "./stats-answer.js";
 import { newViewer, type Viewer } from "./viewer.js";
 
 /** Events of the client's own process that viewers are told of as they come. */
@@ -105,7 +106,7 @@ export class Feed {
     if (this.#ticking) return;
     this.#ticking = true;
     try {
-      this.#send("stats", await this.#hf.stats());
+      this.#send("stats", statsAnswer(await this.#hf.stats()));
       await this.#look();
     } catch (error) {
       this.#send("outage", { message: error instanceof Error ? error.message : String(error) });

@@ -18,6 +18,7 @@ import type { NewOperation, Operations } from "./operations.js";
 import { filledPage, passOver } from "./pages.js";
 import type { RouteName } from "./routes.js";
 import { PAGE } from "./shapes.js";
+import { statsAnswer } from "./stats-answer.js";
 
 /** What a handler works with. */
 export interface CallContext {
@@ -175,7 +176,7 @@ async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
 /** What each route does. */
 export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.list": list,
-  "jobs.stats": ({ hf }) => hf.stats(),
+  "jobs.stats": async ({ hf }) => statsAnswer(await hf.stats()),
   "jobs.get": async (context, { id }) => {
     const job = jobDetail(await found(context, id), context.redact);
     return context.identity.role === "user" ? forUser(job) : job;

@@ -49,7 +49,8 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "GET",
     path: "/jobs/stats",
     role: "viewer",
-    about: "Counts by state, queue and type, and the age of the oldest due job.",
+    about:
+      "Counts by state, queue and type, and the age of the oldest due job. The 200 queues and types with the most jobs by name, the rest as `other`.",
   },
   "jobs.get": {
     method: "GET",

@@ -30,7 +30,7 @@ export const JSON_ANSWERS: Readonly<Record<string, string>> = {
   "schedules preview": "the answer of `schedules.preview`",
   "schedules run": "the answer of `schedules.run`",
   "queues list":
-    "the answer of `queues.list`, and in each queue `counts`: its jobs by state as in `jobs.stats`, or null if it has none",
+    "the answer of `queues.list`, and in each queue `counts`: its jobs by state as in `jobs.stats`, or null if it has none or they are among those of `other` there",
   "queues pause": "the answer of `queues.pause`",
   "queues resume": "the answer of `queues.resume`",
   workers: "the answer of `workers.list`",

@@ -3,6 +3,7 @@ import type { ListedWorker } from "../engine/records.js";
 import type { Stats } from "../engine/stats.js";
 import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
+import { MOST_NAMES, OTHER } from "./names.js";
 import { version } from "./version.js";
 
 /** What is asked of a client; `Holdfast` has it. */
@@ -12,15 +13,12 @@ export interface MeasuredClient {
   workers(): Promise<ListedWorker[]>;
 }
 
-// Types and queues come from callers: each is a line for every metric, for as long as the process lives.
-const MOST_NAMES = 200;
-const OTHER = "other";
 // Scrapes by several servers, or by somebody impatient, share what the store said.
 const FRESH_MS = 1_000;
 // From a quick job to the longest by default, in seconds.
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
 
-/** Names as label values: the first so many as they are, the rest as one. */
+/** Names as label values: the first so many as they are, the rest as one. Each is a line for every metric, for as long as the process lives. */
 class Names {
   readonly #known = new Set<string>();
 

@@ -116,6 +116,45 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await client.summary()).stats.pending).toBe(7);
   });
 
+  it("C-17 names the 200 queues and types with the most jobs in its counts, and sums the rest", async () => {
+    const { hf, as, send, token } = await adminScene(store());
+    const { store: asked } = Holdfast.coreOf(hf);
+    const real = await asked.stats();
+    const long = "x".repeat(140);
+    // The larger its number, the more jobs a type has; one is called like the rest, and one like what all objects share.
+    const types = Array.from({ length: 5_000 }, (_, nth) => ({ type: `${long}${nth}`, count: nth + 1 }));
+    const counts = [...types, { type: "other", count: 9_999 }, { type: "__proto__", count: 99_999 }].flatMap(
+      ({ type, count }, nth) => [
+        { queue: `q${nth % 300}`, type, state: "pending" as const, count },
+        { queue: `q${nth % 7}`, type, state: "dead" as const, count: 1 },
+      ],
+    );
+    Object.assign(asked, { stats: () => Promise.resolve({ ...real, counts }) });
+    const client = await as("viewer");
+    const stats = described("jobs.stats", await client.jobs.stats());
+    const whole = await hf.stats();
+    expect(Object.keys(whole.types)).toHaveLength(5_002);
+    expect(JSON.stringify(stats).length).toBeLessThan(300_000);
+    expect(stats.states).toEqual(whole.states);
+    for (const names of [stats.types, stats.queues]) {
+      expect(Object.keys(names)).toHaveLength(201);
+      for (const state of ["pending", "dead"] as const) {
+        expect(Object.values(names).reduce((sum, each) => sum + each[state], 0)).toBe(whole.states[state]);
+      }
+    }
+    expect(stats.types[`${long}4999`]).toMatchObject({ pending: 5_000, dead: 1 });
+    expect(Object.getOwnPropertyDescriptor(stats.types, "__proto__")?.value).toMatchObject({ pending: 99_999 });
+    expect(stats.types["other"]).toMatchObject({ dead: 5_002 - 200 });
+    expect(stats.counts.length).toBeLessThanOrEqual(1_007);
+    expect(stats.counts.reduce((sum, { count }) => sum + count, 0)).toBe(whole.states.pending + whole.states.dead);
+    const told = await send("/api/admin/events", { token: await token("viewer") });
+    const reader = told.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!/event: stats\ndata: .*\n\n/.test(text)) text += (await reader?.read())?.value ?? "";
+    await reader?.cancel();
+    expect(JSON.parse(/event: stats\ndata: (.*)\n\n/.exec(text)?.[1] ?? "")).toMatchObject({ types: stats.types });
+  });
+
   it("C-17 gets a job whole, retries and cancels it, and says why not where that cannot be", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");

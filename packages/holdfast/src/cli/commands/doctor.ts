@@ -1,6 +1,7 @@
 import type { StatsAnswer } from "../../admin/calls.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
+import { isCut, OTHER } from "../../observe/names.js";
 import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
 import { lackOf, pendingOf, sourceOfStore, tellStoreOnly, withBareStore, type Lack } from "../bare-store.js";
 import { command, keyFlag, type Command } from "../command.js";
@@ -87,7 +88,8 @@ function checkTypes({ types }: StatsAnswer, known: readonly string[] | null): Fi
   if (known === null) return [];
   const waiting = Object.entries(types)
     .map(([type, { pending, failed }]) => ({ type, count: pending + failed }))
-    .filter(({ type, count }) => count > 0 && !known.includes(type));
+    // Of the rest nobody can tell which they are.
+    .filter(({ type, count }) => count > 0 && !known.includes(type) && !(type === OTHER && isCut(types)));
   if (waiting.length === 0) return [];
   const total = waiting.reduce((sum, { count }) => sum + count, 0);
   const names = waiting

@@ -1,11 +1,14 @@
+import type { StatsAnswer } from "../../admin/calls.js";
 import type { AdminClient } from "../../admin/client.js";
 import { didYouMean } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
+import { isCut } from "../../observe/names.js";
 import { command, group, type Argument, type Command } from "../command.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
 
+type Counts = StatsAnswer["states"];
 const QUEUE = { kind: "text", says: "The queue's name." } as const satisfies Argument;
 
 const list = command({
@@ -19,6 +22,10 @@ const list = command({
         ...each,
         counts: Object.hasOwn(stats.queues, each.queue) ? stats.queues[each.queue] : null,
       }));
+      // Of one without counts: it has no jobs, or is among those that are told together.
+      const none = isCut(stats.queues) ? "?" : "0";
+      const shown = (counts: Counts | null | undefined, count: (of: Counts) => number): string =>
+        counts === null || counts === undefined ? none : String(count(counts));
       context.output.answer({ queues: rows }, (page) => {
         if (rows.length === 0) return page.line("There are no queues yet.");
         page.table(
@@ -32,9 +39,9 @@ const list = command({
           ],
           rows.map(({ queue, counts, priorities, paused }): Part[] => [
             queue,
-            String((counts?.pending ?? 0) + (counts?.failed ?? 0)),
-            String((counts?.claimed ?? 0) + (counts?.running ?? 0)),
-            String(counts?.dead ?? 0),
+            shown(counts, (of) => of.pending + of.failed),
+            shown(counts, (of) => of.claimed + of.running),
+            shown(counts, (of) => of.dead),
             priorities.join(", "),
             paused ? paint("paused", "yellow") : "open",
           ]),
