@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { job, type Telemetry } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { joinTelemetry } from "#src/engine/join-telemetry.js";
+import { BROKEN, raise } from "./broken-telemetry.js";
 import { recordingLogger, scene } from "../engine/scene.js";
 
 const within = new AsyncLocalStorage<readonly string[]>();
@@ -27,25 +28,14 @@ function named(name: string, heard: string[], carrier: Record<string, string> | 
   };
 }
 
-const raise = (): never => {
-  throw new Error("in telemetry");
-};
-const BROKEN: Record<string, Telemetry> = {
-  "at the begin": { enqueue: raise, run: raise, attach: raise },
-  "at the end": {
-    enqueue: () => ({ carrier: null, end: raise }),
-    run: () => ({ inside: (handler) => handler(), end: raise }),
-    attach: () => raise,
-  },
-  "around the handler": {
-    enqueue: () => ({
-      get carrier(): never {
-        return raise();
-      },
-      end: () => {},
-    }),
-    run: () => ({ inside: raise, end: () => {} }),
-  },
+const CARRYING: Telemetry = {
+  enqueue: () => ({
+    get carrier(): never {
+      return raise();
+    },
+    end: () => {},
+  }),
+  run: () => ({ inside: (handler) => handler(), end: () => {} }),
 };
 
 /** Runs one job on a client with this telemetry; answers how often its handler ran, and within what. */
@@ -77,7 +67,7 @@ describe("two telemetries as one", () => {
     expect(heard).toContain('outer run {"b":"2"}');
   });
 
-  for (const [where, broken] of Object.entries(BROKEN)) {
+  for (const [where, broken] of Object.entries({ ...BROKEN, "at its carrier": CARRYING })) {
     for (const place of ["outer", "inner"] as const) {
       it(`one that throws ${where} as the ${place} is logged, and takes nothing from the other or the job`, async () => {
         const heard: string[] = [];

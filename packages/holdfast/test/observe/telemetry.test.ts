@@ -2,6 +2,7 @@ import { job, type EnqueueCall, type EnqueueEnd, type RunEnd, type Telemetry, ty
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
+import { BROKEN } from "./broken-telemetry.js";
 import { deferred, onFile, scene } from "../engine/scene.js";
 
 interface Recorded extends Telemetry {
@@ -232,22 +233,7 @@ describe("telemetry is told of a run", () => {
 });
 
 describe("telemetry that is itself at fault", () => {
-  const raise = (): never => {
-    throw new Error("in telemetry");
-  };
-  const broken: Record<string, Telemetry> = {
-    "at the begin": { enqueue: raise, run: raise, attach: raise },
-    "at the end": {
-      enqueue: () => ({ carrier: null, end: raise }),
-      run: () => ({ inside: (handler) => handler(), end: raise }),
-      attach: () => raise,
-    },
-    "around the handler": {
-      enqueue: () => ({ carrier: null, end: () => {} }),
-      run: () => ({ inside: raise, end: () => {} }),
-    },
-  };
-  for (const [where, telemetry] of Object.entries(broken)) {
+  for (const [where, telemetry] of Object.entries(BROKEN)) {
     it(`${where}: it is logged, and jobs run once as without it`, async () => {
       const { hf, lines, job: read } = await scene({ jobs: [double], telemetry });
       const { id } = await hf.enqueue(double, { n: 2 });

@@ -1,0 +1,19 @@
+import type { Telemetry } from "holdfast";
+
+export const raise = (): never => {
+  throw new Error("in telemetry");
+};
+
+/** Telemetry that throws, by where it does. */
+export const BROKEN: Record<string, Telemetry> = {
+  "at the begin": { enqueue: raise, run: raise, attach: raise },
+  "at the end": {
+    enqueue: () => ({ carrier: null, end: raise }),
+    run: () => ({ inside: (handler) => handler(), end: raise }),
+    attach: () => raise,
+  },
+  "around the handler": {
+    enqueue: () => ({ carrier: null, end: () => {} }),
+    run: () => ({ inside: raise, end: () => {} }),
+  },
+};
