@@ -25,6 +25,13 @@ export function hideSecret(text: string): string {
   return `${scheme}${hideUser(shown.slice(scheme.length, at))}${shown.slice(at)}`;
 }
 
+/** Whether an address has a name or password in it, as `https://ada:secret@example.com`. */
+export function namesUser(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { username, password } = new URL(url);
+  return username !== "" || password !== "";
+}
+
 /** A plain name may be seen, and nothing behind it. */
 function hideUser(user: string): string {
   const [, name, password] = /^([^:/@?#\s"'`]*)(:.*)?$/s.exec(user) ?? [];

@@ -1,5 +1,6 @@
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
 import { InvalidOption } from "../errors.js";
+import { namesUser } from "../secret.js";
 import { BASE, MARK, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
@@ -52,7 +53,9 @@ export type AdminClient = {
  * ```
  */
 export function adminClient(options: AdminClientOptions = {}): AdminClient {
-  refuseAddress(options);
+  if (options.url !== undefined && namesUser(options.url)) {
+    throw new InvalidOption("url", "must have no name and no password in it; token is for what the server asks for");
+  }
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
     const [group = "", method = ""] = name.split(".");
@@ -62,13 +65,6 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
   const summary = (): Promise<unknown> =>
     send(options, asked(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
   return { ...groups, summary } as unknown as AdminClient;
-}
-
-function refuseAddress({ url }: AdminClientOptions): void {
-  if (url === undefined) return;
-  const { username, password } = URL.canParse(url) ? new URL(url) : { username: "", password: "" };
-  if (username === "" && password === "") return;
-  throw new InvalidOption("url", "must have no name and no password in it; token is for what the server asks for");
 }
 
 function address({ url }: AdminClientOptions, path: string): string {

@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import { hideSecret, showPath, showSource, toHoldfastOptions, type Config } from "../config/index.js";
 import type { Deed } from "../engine/audit.js";
 import type { Holdfast } from "../engine/holdfast.js";
+import { storeKindOf } from "../store-address.js";
 import type { Store } from "../store.js";
+import { readSqliteFile } from "../stores/sqlite/file.js";
 import type { Context } from "./command.js";
 import { Failure } from "./failure.js";
 import { operator } from "./operator.js";
@@ -33,19 +35,22 @@ export async function pendingOf(store: Store): Promise<string[]> {
  * by a newer version of the command migrate a database under those who use it.
  */
 export async function refusePending({ config }: Context, store: Store): Promise<void> {
-  if (isInMemory(config)) return;
+  if (sqliteFileOf(config) === MEMORY) return;
   const lack = lackOf(config, await pendingOf(store));
   if (lack !== null) throw new Failure(lack.says, lack);
 }
 
-function isInMemory(config: Config): boolean {
-  return /^sqlite:(?:\/\/)?:memory:$/.test(toHoldfastOptions(config).store);
-}
-
 /** The file of a SQLite store; null if the store is another, or in memory. */
 export function fileOfStore(config: Config): string | null {
-  if (isInMemory(config)) return null;
-  return /^sqlite:(?:\/\/)?(?<file>.+)$/s.exec(toHoldfastOptions(config).store)?.groups?.["file"] ?? null;
+  const file = sqliteFileOf(config);
+  return file === MEMORY ? null : file;
+}
+
+const MEMORY = ":memory:";
+
+function sqliteFileOf(config: Config): string | null {
+  const { store } = toHoldfastOptions(config);
+  return storeKindOf(store) === "sqlite" ? readSqliteFile(store.slice("sqlite:".length)) : null;
 }
 
 /** Why a store cannot be looked into as it is. */

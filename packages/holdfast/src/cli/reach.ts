@@ -1,6 +1,7 @@
 import type { AdminClient, AdminError } from "../admin/client.js";
 import { hideSecret } from "../config/index.js";
 import type { JobType } from "../job.js";
+import { namesUser } from "../secret.js";
 import { withStore } from "./clients.js";
 import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
@@ -77,8 +78,7 @@ function refuseAddress(url: string): void {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
     throw new BadUsage(`${JSON.stringify(hideSecret(url))} is no address of a server`, "write http://127.0.0.1:7700");
   }
-  const { username, password } = new URL(url);
-  if (username === "" && password === "") return;
+  if (!namesUser(url)) return;
   throw new BadUsage(
     `${hideSecret(url)} has a name or password in it`,
     "set HOLDFAST_TOKEN to what the server asks for",
