@@ -48,7 +48,7 @@ export function sqliteBed(folder: string): Bed {
     async hold({ url }) {
       const db = new Database(url.slice("sqlite:".length), { readonly: true });
       db.exec("BEGIN");
-      db.prepare("SELECT count(*) FROM holdfast_lanes").get();
+      db.prepare("SELECT count(*) FROM holdfast_counts").get();
       return async () => void db.close();
     },
     close: async () => {},

@@ -20,7 +20,6 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
        @attempt, @at, @dueAt, @expiresAt, @at, @at, @endedAt, @endedAt, @endedAt, @worker)`,
   );
   const insertInput = db.prepare("INSERT INTO holdfast_inputs (job, input) VALUES (?, ?)");
-  const addLane = db.prepare("INSERT OR IGNORE INTO holdfast_lanes (queue, priority, paused) VALUES ('default', ?, 0)");
   const count = db.prepare(
     "INSERT INTO holdfast_counts (queue, type, state, n) VALUES ('default', ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
   );
@@ -45,7 +44,6 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
       expiresAt: kind === "expired" ? now - 1 : null,
       worker: finished ? "bench:1:000000000000" : null,
     };
-    addLane.run(row.priority);
     for (let index = 0; index < jobs; index++) {
       // Ends are spread over the hour, as retention's index would have them.
       const endedAt = finished ? at + Math.floor((index / jobs) * HOUR_MS) : null;
@@ -81,7 +79,6 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
         CASE WHEN (${of.dueAt}) IS NULL THEN ${of.createdAt} END, json_array(${of.tag}), ${of.schedule}, i
       FROM n;
       INSERT INTO holdfast_tags (tag, job) SELECT value, seq FROM holdfast_jobs, json_each(tags);
-      INSERT INTO holdfast_lanes (queue, priority, paused) SELECT DISTINCT queue, 0, 0 FROM holdfast_jobs;
       INSERT INTO holdfast_counts (queue, type, state, n) SELECT queue, type, state, count(*) FROM holdfast_jobs GROUP BY 1, 2, 3;
       INSERT INTO holdfast_ages (block, type, oldest, newest)
       SELECT seq / 8192, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2`);

@@ -33,17 +33,21 @@ export function connectSqlite(file: string): Database.Database {
  */
 export function openRawSqlite(file: string): Raw<RawLease> {
   const db = connectSqlite(file);
-  const addLane = db.prepare("INSERT OR IGNORE INTO holdfast_lanes (queue, priority, paused) VALUES ('default', 0, 0)");
   const insertRow = db.prepare(
     `INSERT INTO holdfast_jobs (id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
        fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags)
      VALUES (?, ?, 'default', 0, 'pending', NULL, ?, 0, 4, 0, 0, 0, ?, ?, NULL, ?, ?, NULL, NULL, NULL)`,
   );
-  const lanes = db.prepare("SELECT queue, priority FROM holdfast_lanes WHERE paused = 0 ORDER BY priority DESC, queue");
+  const nextPriority = db
+    .prepare(
+      `SELECT priority FROM holdfast_jobs
+       WHERE due_at IS NOT NULL AND queue = 'default' AND priority < ? ORDER BY priority DESC LIMIT 1`,
+    )
+    .pluck();
   const dueRows = db
     .prepare(
       `SELECT ${COLUMNS} FROM holdfast_jobs
-       WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+       WHERE queue = 'default' AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
     )
     .raw();
   const largeInput = db.prepare("SELECT input FROM holdfast_inputs WHERE job = ?").pluck();
@@ -65,7 +69,6 @@ export function openRawSqlite(file: string): Raw<RawLease> {
 
   function insert(jobs: number): void {
     const now = Date.now();
-    addLane.run();
     for (let index = 0; index < jobs; index++) insertRow.run(orderedId(now), NOOP, input, now, now, now, now);
     count.run(NOOP, "pending", jobs);
   }
@@ -73,8 +76,9 @@ export function openRawSqlite(file: string): Raw<RawLease> {
   function claim(limit: number): RawLease[] {
     const now = Date.now();
     const leases: RawLease[] = [];
-    for (const { queue, priority } of lanes.all() as { queue: string; priority: number }[]) {
-      for (const row of dueRows.all(queue, priority, now, limit - leases.length) as DueRow[]) {
+    const below = (priority: number): number | undefined => nextPriority.get(priority) as number | undefined;
+    for (let priority = below(Infinity); priority !== undefined; priority = below(priority)) {
+      for (const row of dueRows.all(priority, now, limit - leases.length) as DueRow[]) {
         const seq = row[SEQ] as number;
         const fence = row[1] + 1;
         // A worker would hand the input to its handler, so it has to be read.

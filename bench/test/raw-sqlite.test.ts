@@ -32,7 +32,6 @@ function contents(file: string): unknown {
   const all = (sql: string): unknown[] => db.prepare(sql).all().map(blurred);
   const rows = {
     jobs: all("SELECT * FROM holdfast_jobs ORDER BY seq"),
-    lanes: all("SELECT * FROM holdfast_lanes"),
     counts: all("SELECT * FROM holdfast_counts WHERE n <> 0 ORDER BY state"),
     pace: all("SELECT state, sum(n) AS n FROM holdfast_pace GROUP BY state"),
   };

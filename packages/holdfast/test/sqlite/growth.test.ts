@@ -4,6 +4,7 @@ import { job } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import type { Store } from "#src/store.js";
+import { laneStatements } from "#src/stores/sqlite/lanes.js";
 import {
   addAll,
   claim,
@@ -197,7 +198,7 @@ describe("what belongs to a job goes with it", () => {
     expect(db.prepare("SELECT tag FROM holdfast_tags ORDER BY tag").pluck().all()).toEqual(["both", "new"]);
   });
 
-  it("lanes and workers of the past are forgotten", async () => {
+  it("queues whose jobs are finished leave no lane", async () => {
     const file = tempFile();
     const clock = fakeClock();
     const store = await openStore(file, { clock });
@@ -207,11 +208,11 @@ describe("what belongs to a job goes with it", () => {
       Array.from({ length: 50 }, (_, n) => newJob({ queue: `tenant ${n}` })),
     );
     for (const claimed of await claim(store)) await store.settle([outcomeOf(claimed, "completed")]);
-    expect(rows(db, "lanes")).toBe(50);
+    expect(laneStatements(db).live()).toEqual([]);
+    expect(await store.queues()).toEqual([]);
     expect(rows(db, "pace")).toBeGreaterThan(0);
     await clock.advance("5m");
     await store.upkeep();
-    expect(rows(db, "lanes")).toBe(0);
     expect(rows(db, "pace")).toBe(0);
   });
 });

@@ -29,6 +29,16 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
+  it("lanes are found by seeks into the index of due jobs", () => {
+    const seeks = [...prepared].filter((sql) => /INDEXED BY holdfast_jobs_due\b.* LIMIT 1$/s.test(sql));
+    expect(seeks).toHaveLength(3);
+    for (const sql of seeks) {
+      expect(planOf(sql)).toMatch(
+        /^SEARCH holdfast_jobs USING COVERING INDEX holdfast_jobs_due \((queue=\?|queue=\? AND priority>\?|queue>\?)\)$/,
+      );
+    }
+  });
+
   it("claims of given types walk an index of their own, made when it is first needed", () => {
     expect(claimStatements(true)).toEqual([]);
     expect(indexes()).not.toContain("holdfast_jobs_due_type");
@@ -157,7 +167,6 @@ function fill(db: Database.Database): void {
       0, 0,
       CASE WHEN i > ${MANY} AND i <= ${2 * MANY} THEN i ELSE NULL END
     FROM n;
-    INSERT INTO holdfast_lanes VALUES ('default', 10, 0), ('default', 0, 0);
     INSERT INTO holdfast_counts SELECT queue, type, state, count(*) FROM holdfast_jobs GROUP BY 1, 2, 3;
     INSERT INTO holdfast_ages SELECT seq / ${BLOCK}, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2;
   `);

@@ -57,10 +57,10 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect(await hf.drain()).toBe(0);
     expect(await hf.queues()).toEqual([]);
     expect((await hf.stats()).states.pending).toBe(0);
-    const rows = ["jobs", "inputs", "keys", "tags", "lanes", "counts"].map((table) =>
+    const rows = ["jobs", "inputs", "keys", "tags", "counts"].map((table) =>
       db.prepare(`SELECT count(*) FROM holdfast_${table}`).pluck().get(),
     );
-    expect(rows).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(rows).toEqual([0, 0, 0, 0, 0]);
     db.exec("BEGIN");
     expect((await enqueue("ada", { unique: "k" })).duplicate).toBe(false);
     db.exec("COMMIT");

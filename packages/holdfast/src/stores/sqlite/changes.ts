@@ -5,7 +5,6 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import { isHeld, type Keys } from "./keys.js";
-import type { Lanes } from "./lanes.js";
 
 export interface JobRow {
   seq: number;
@@ -34,13 +33,7 @@ export interface ChangeOperations {
 }
 
 /** cancel, retry, remove: what people do to jobs. */
-export function changeOperations(
-  db: Database,
-  counts: Counts,
-  keys: Keys,
-  lanes: Lanes,
-  history: History,
-): ChangeOperations {
+export function changeOperations(db: Database, counts: Counts, keys: Keys, history: History): ChangeOperations {
   const byId = db.prepare(`SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE id = ?`);
   const cancelWaiting = db.prepare(
     "UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now WHERE seq = @seq",
@@ -96,7 +89,6 @@ export function changeOperations(
     if (row.state !== "dead" && row.state !== "cancelled") return "not retryable";
     if (!retakesKey(row, now)) return "key held";
     revive.run({ now, seq: row.seq });
-    lanes.ensure([row]);
     counts.move(row.queue, row.type, row.state, "pending");
     return "retried";
   }

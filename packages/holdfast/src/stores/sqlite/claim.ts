@@ -5,7 +5,7 @@ import { fromColumns, toColumns, type Columns } from "./columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
-import type { Lane, Lanes } from "./lanes.js";
+import type { Lane, Lanes, LiveLane } from "./lanes.js";
 import type { LeasedRows } from "./leased.js";
 
 /**
@@ -53,11 +53,15 @@ interface TypeStatements {
 }
 
 export interface ClaimOperation {
-  claim(request: ClaimRequest, now: number): ClaimedRow[];
-  /** The first due time still to come. */
-  nextDueAt(request: ClaimRequest, now: number): number | null;
-  /** Whether a claim would find anything; costs no write lock. */
-  anythingDue(request: ClaimRequest, now: number): boolean;
+  claim(request: ClaimRequest, now: number): Claimed;
+  /** What a claim that would find nothing returns, or null; costs no write lock. */
+  empty(request: ClaimRequest, now: number): Claimed | null;
+}
+
+interface Claimed {
+  rows: ClaimedRow[];
+  /** The first due time still to come, if the claim came back short. */
+  nextDueAt: number | null;
 }
 
 /**
@@ -153,40 +157,48 @@ export function claimOperation(
     setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
   }
 
+  /** The first due time after now, of lanes of which some have been claimed from. */
+  function nextDueAt(lanes: readonly LiveLane[], now: number): number | null {
+    let next: number | null = null;
+    for (const { queue, priority, dueAt } of lanes) {
+      const due = dueAt > now ? dueAt : (nextDue.get(queue, priority, now) as number | undefined);
+      if (due !== undefined && (next === null || due < next)) next = due;
+    }
+    return next;
+  }
+
   return {
-    nextDueAt(request, now) {
-      let next: number | null = null;
-      for (const { queue, priority } of lanes.open(request.queues)) {
-        const due = nextDue.get(queue, priority, now) as number | undefined;
-        if (due !== undefined && (next === null || due < next)) next = due;
-      }
-      return next;
-    },
-    anythingDue(request, now) {
-      if (request.types !== null && ofType === undefined) return true;
-      return lanes.open(request.queues).some((lane) => rowsOf([lane], request.types, now, 1).length > 0);
+    empty(request, now) {
+      if (request.types !== null && ofType === undefined) return null;
+      const open = lanes.open(request.queues);
+      const due = open.filter(({ dueAt }) => dueAt <= now);
+      const found =
+        request.types === null ? due.length > 0 : due.some((lane) => rowsOf([lane], request.types, now, 1).length > 0);
+      return found ? null : { rows: [], nextDueAt: nextDueAt(open, now) };
     },
     claim(request, now) {
       if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
-      const claimed: ClaimedRow[] = [];
+      const open = lanes.open(request.queues);
+      const rows: ClaimedRow[] = [];
       let bytes = 0;
-      for (const level of byPriority(lanes.open(request.queues))) {
+      for (const due of byPriority(open.filter(({ dueAt }) => dueAt <= now))) {
+        const level = request.types === null ? firstLanes(due, request.limit - rows.length) : due;
         // In steps: of large inputs only the first few rows fit, and the rest would be read for nothing. What is taken
         // is no longer due, so each step finds the next.
-        for (let found = STEP; found === STEP && claimed.length < request.limit;) {
-          const rows = rowsOf(level, request.types, now, Math.min(STEP, request.limit - claimed.length));
-          found = rows.length;
-          for (const row of rows) {
+        for (let found = STEP; found === STEP && rows.length < request.limit;) {
+          const step = rowsOf(level, request.types, now, Math.min(STEP, request.limit - rows.length));
+          found = step.length;
+          for (const row of step) {
             const input = (row[6] ??= (largeInput.get(row[20]) as string | undefined) ?? "");
             bytes += Buffer.byteLength(input);
-            if (bytes > request.bytes && claimed.length > 0) return claimed;
+            if (bytes > request.bytes && rows.length > 0) return { rows, nextDueAt: nextDueAt(open, now) };
             take(row, request, now);
-            claimed.push(row);
+            rows.push(row);
           }
         }
-        if (claimed.length >= request.limit) break;
+        if (rows.length >= request.limit) return { rows, nextDueAt: null };
       }
-      return claimed;
+      return { rows, nextDueAt: nextDueAt(open, now) };
     },
   };
 }
@@ -206,14 +218,20 @@ export function lostAttempt(
 }
 
 /** Lanes come highest priority first; lanes of one priority form a level. */
-function byPriority(lanes: readonly Lane[]): Lane[][] {
-  const levels: Lane[][] = [];
+function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
+  const levels: LiveLane[][] = [];
   for (const lane of lanes) {
     const level = levels.at(-1);
     if (level !== undefined && level[0]?.priority === lane.priority) level.push(lane);
     else levels.push([lane]);
   }
   return levels;
+}
+
+/** The first `limit` jobs of a level stand in the `limit` lanes whose own first jobs come first. */
+function firstLanes(level: LiveLane[], limit: number): LiveLane[] {
+  if (level.length <= limit) return level;
+  return level.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, limit);
 }
 
 const CLAIMED_COLUMNS = Array.from({ length: 26 }, (_, column) => column);

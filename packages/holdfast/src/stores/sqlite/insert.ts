@@ -4,14 +4,12 @@ import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Counts } from "./counts.js";
 import { isHeld, type Keys } from "./keys.js";
-import type { Lanes } from "./lanes.js";
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
 export function insertOperation(
   db: Database,
   counts: Counts,
   keys: Keys,
-  lanes: Lanes,
 ): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
   const insertRow = db.prepare(
     `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
@@ -95,9 +93,8 @@ export function insertOperation(
     return true;
   }
 
-  return (jobs: readonly NewJob[], now: number): InsertAnswer[] => {
-    lanes.ensure(jobs);
-    return jobs.map((job) => {
+  return (jobs: readonly NewJob[], now: number): InsertAnswer[] =>
+    jobs.map((job) => {
       try {
         return insertOne(job, now);
       } catch (error) {
@@ -106,7 +103,6 @@ export function insertOperation(
         return { status: "refused", reason: "not stored", error: (error as Error).message };
       }
     });
-  };
 }
 
 /** What the enqueue asked for, in the order in which both statements that write it take it. */

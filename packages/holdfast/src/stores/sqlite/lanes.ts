@@ -6,60 +6,83 @@ export interface Lane {
   priority: number;
 }
 
+/** A lane that holds live jobs, and its first job in the order of claims. */
+export interface LiveLane extends Lane {
+  dueAt: number;
+  seq: number;
+}
+
 /**
- * The lanes in use: one per queue and priority. A claim walks them, so that a hundred thousand future jobs of a higher
- * priority cost one look into the index instead of a walk over them.
+ * The lanes that hold live jobs: one per queue and priority. A claim walks them, so that a hundred thousand future jobs
+ * of a higher priority cost one seek instead of a walk over them.
+ *
+ * They are read from the index of live jobs itself, one seek each from lane to lane. A queue whose jobs have all finished
+ * leaves nothing behind, so ten thousand of them cost a claim nothing.
  */
 export interface Lanes {
-  ensure(jobs: readonly Lane[]): void;
-  /** Lanes that are not paused, highest priority first. */
-  open(queues: readonly string[] | null): Lane[];
+  /** Lanes of queues that are not paused, highest priority first. */
+  open(queues: readonly string[] | null): LiveLane[];
+  /** All lanes, by queue and priority. */
+  live(): LiveLane[];
   pause(queue: string, paused: boolean): void;
   list(): QueueRecord[];
-  /** Forgets lanes that hold no live job, so that short-lived queues leave nothing behind. */
-  prune(): void;
 }
 
 export function laneStatements(db: Database): Lanes {
-  const add = db.prepare(
-    `INSERT OR IGNORE INTO holdfast_lanes (queue, priority, paused)
-     VALUES (?, ?, (SELECT coalesce(max(paused), 0) FROM holdfast_lanes WHERE queue = ?))`,
+  // Two seeks instead of one over (queue, priority): SQLite would walk all jobs of a lane to find the end of it.
+  const select = "SELECT queue, priority, due_at AS dueAt, seq FROM holdfast_jobs INDEXED BY holdfast_jobs_due";
+  const firstOf = db.prepare(`${select} WHERE due_at IS NOT NULL AND queue = ? ORDER BY priority, due_at, seq LIMIT 1`);
+  const nextPriority = db.prepare(
+    `${select} WHERE due_at IS NOT NULL AND queue = ? AND priority > ? ORDER BY priority, due_at, seq LIMIT 1`,
   );
-  const open = db.prepare("SELECT queue, priority FROM holdfast_lanes WHERE paused = 0 ORDER BY priority DESC, queue");
-  const setPaused = db.prepare("UPDATE holdfast_lanes SET paused = ? WHERE queue = ?");
-  const list = db.prepare("SELECT queue, priority, paused FROM holdfast_lanes ORDER BY queue, priority DESC");
-  const prune = db.prepare(
-    `DELETE FROM holdfast_lanes WHERE paused = 0 AND NOT EXISTS (
-       SELECT 1 FROM holdfast_jobs j
-       WHERE j.queue = holdfast_lanes.queue AND j.priority = holdfast_lanes.priority AND j.due_at IS NOT NULL)`,
+  const nextQueue = db.prepare(
+    `${select} WHERE due_at IS NOT NULL AND queue > ? ORDER BY queue, priority, due_at, seq LIMIT 1`,
   );
+  const pausedQueues = db.prepare("SELECT queue FROM holdfast_paused").pluck();
+  const pause = db.prepare("INSERT OR IGNORE INTO holdfast_paused (queue) VALUES (?)");
+  const resume = db.prepare("DELETE FROM holdfast_paused WHERE queue = ?");
+
+  function ofQueue(queue: string): LiveLane[] {
+    const lanes: LiveLane[] = [];
+    let lane = firstOf.get(queue) as LiveLane | undefined;
+    while (lane !== undefined) {
+      lanes.push(lane);
+      lane = nextPriority.get(queue, lane.priority) as LiveLane | undefined;
+    }
+    return lanes;
+  }
+  function live(): LiveLane[] {
+    const lanes: LiveLane[] = [];
+    let lane = nextQueue.get("") as LiveLane | undefined;
+    while (lane !== undefined) {
+      lanes.push(lane);
+      const { queue, priority } = lane;
+      lane = (nextPriority.get(queue, priority) ?? nextQueue.get(queue)) as LiveLane | undefined;
+    }
+    return lanes;
+  }
+
   return {
-    ensure(jobs) {
-      let last: Lane | undefined;
-      for (const job of jobs) {
-        if (last !== undefined && last.queue === job.queue && last.priority === job.priority) continue;
-        add.run(job.queue, job.priority, job.queue);
-        last = job;
-      }
-    },
     open(queues) {
-      const lanes = open.all() as Lane[];
-      return queues === null ? lanes : lanes.filter((lane) => queues.includes(lane.queue));
+      const lanes = queues === null ? live() : [...new Set(queues)].flatMap(ofQueue);
+      const paused = new Set(pausedQueues.all());
+      const open = paused.size === 0 ? lanes : lanes.filter(({ queue }) => !paused.has(queue));
+      return open.length < 2 ? open : open.sort((a, b) => b.priority - a.priority);
     },
+    live,
     pause(queue, paused) {
-      add.run(queue, 0, queue);
-      setPaused.run(paused ? 1 : 0, queue);
+      (paused ? pause : resume).run(queue);
     },
     list() {
+      const paused = new Set(pausedQueues.all() as string[]);
       const byQueue = new Map<string, QueueRecord>();
-      for (const row of list.all() as (Lane & { paused: number })[]) {
-        const known = byQueue.get(row.queue);
-        if (known === undefined)
-          byQueue.set(row.queue, { queue: row.queue, paused: row.paused === 1, priorities: [row.priority] });
-        else known.priorities.push(row.priority);
+      for (const { queue, priority } of live()) {
+        const known = byQueue.get(queue);
+        if (known === undefined) byQueue.set(queue, { queue, paused: paused.has(queue), priorities: [priority] });
+        else known.priorities.unshift(priority);
       }
+      for (const queue of paused) if (!byQueue.has(queue)) byQueue.set(queue, { queue, paused: true, priorities: [] });
       return [...byQueue.values()];
     },
-    prune: () => void prune.run(),
   };
 }

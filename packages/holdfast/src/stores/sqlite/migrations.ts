@@ -186,6 +186,12 @@ CREATE TABLE holdfast_tokens (
   CHECK ((role = 'user') = (user IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 `,
+  `
+-- The lanes in use are read from the index of live jobs.
+CREATE TABLE holdfast_paused (queue TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paused = 1;
+DROP TABLE holdfast_lanes;
+`,
 ];
 
 /** Applies what is missing, all or nothing, under the write lock: any number of processes may start at once. */

@@ -126,9 +126,9 @@ export function operationsOn(db: Database): Room {
   const lanes = laneStatements(db);
   const history = historyStatements(db);
   const leased = new LeasedRows();
-  const insert = insertOperation(db, counts, keys, lanes);
+  const insert = insertOperation(db, counts, keys);
   const claim = claimOperation(db, counts, lanes, history, leased);
-  const changes = changeOperations(db, counts, keys, lanes, history);
+  const changes = changeOperations(db, counts, keys, history);
   const leases = leaseOperations(db, counts, history, leased, changes);
   const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);
@@ -142,17 +142,16 @@ export function operationsOn(db: Database): Room {
   return {
     counts,
     isHeld: (lease) => leases.isHeld(lease),
-    emptyClaim: (request, now) =>
-      claim.anythingDue(request, now)
-        ? null
-        : { at: now, rows: packClaimed([]), nextDueAt: claim.nextDueAt(request, now) },
+    emptyClaim(request, now) {
+      const empty = claim.empty(request, now);
+      return empty === null ? null : { at: now, rows: packClaimed(empty.rows), nextDueAt: empty.nextDueAt };
+    },
     nextScheduleAt: () => schedules.nextAt(),
     cancelRequested: () => cancelRequested.all() as string[],
     operations: {
       insert: (now, jobs) => insert(jobs, now),
       claim(now, request) {
-        const rows = claim.claim(request, now);
-        const nextDueAt = rows.length < request.limit ? claim.nextDueAt(request, now) : null;
+        const { rows, nextDueAt } = claim.claim(request, now);
         return { at: now, rows: packClaimed(rows), nextDueAt };
       },
       start: (now, marks) => leases.start(marks, now),

@@ -124,6 +124,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     stats(now) {
       const dues = lanes
         .open(null)
+        .filter(({ dueAt }) => dueAt <= now)
         .map((lane) => oldestDue.get(lane.queue, lane.priority, now) as number | undefined)
         .filter((due) => due !== undefined);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };

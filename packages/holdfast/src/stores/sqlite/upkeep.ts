@@ -50,7 +50,6 @@ export function upkeepOperations(
   history: History,
   changes: ChangeOperations,
 ): UpkeepOperations {
-  const allLanes = db.prepare("SELECT queue, priority FROM holdfast_lanes ORDER BY queue, priority");
   const dueStep = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?`,
@@ -114,7 +113,7 @@ export function upkeepOperations(
   function followClock(wasWrong: boolean, now: number): void {
     const seen = lastSeen.get() as number | undefined;
     if (seen !== undefined && now < seen - CLOCK_SET_BACK_MS) {
-      for (const { queue, priority } of allLanes.all() as Lane[]) {
+      for (const { queue, priority } of lanes.live()) {
         pullDue.run({ queue, priority, now, seen });
         pullLeases.run({ queue, priority, by: seen - now, seen });
       }
@@ -130,7 +129,7 @@ export function upkeepOperations(
     expireStale(limit, from, now) {
       const laidDown: LaidDown[] = [];
       let room = STEP;
-      for (const lane of lanesFrom(allLanes.all() as Lane[], from)) {
+      for (const lane of lanesFrom(lanes.live(), from)) {
         const resumed = from !== null && from.queue === lane.queue && from.priority === lane.priority;
         const [dueAt, seq] = resumed ? [from.dueAt, from.seq] : [Number.MIN_SAFE_INTEGER, 0];
         const rows = dueStep.all(lane.queue, lane.priority, now, dueAt, seq, room) as StaleRow[];
@@ -172,7 +171,6 @@ export function upkeepOperations(
     tidy(wasWrong, now) {
       followClock(wasWrong, now);
       keys.forgetPast(now, 1_000);
-      lanes.prune();
       forgetPace.run(Math.floor(now / 1000) - 120);
       forgetAges.run();
     },

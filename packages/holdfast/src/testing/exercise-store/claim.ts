@@ -141,6 +141,23 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set(claimed.slice(1)), new Set([low, middle]));
   });
 
+  test.needing(["strict order"], "A-09 order holds over more queues than a claim takes", async ({ store, clock }) => {
+    const now = clock.now();
+    // Each queue's first job is later than the queue before's, its second earlier than the first of those after it.
+    const jobs = Array.from({ length: 12 }, (_, n) => [
+      newJob({ queue: `q${11 - n}`, runAt: now - 100 * SECOND + 5 * n * SECOND }),
+      newJob({ queue: `q${11 - n}`, runAt: now - 100 * SECOND + (5 * n + 11) * SECOND }),
+    ]).flat();
+    const ids = await addAll(store, jobs);
+    const order = ids.toSorted((a, b) => runAtOf(a) - runAtOf(b));
+    function runAtOf(id: string): number {
+      return jobs[ids.indexOf(id)]?.runAt ?? 0;
+    }
+    assert.deepEqual(await claimIds(store, { limit: 5 }), order.slice(0, 5));
+    assert.deepEqual(await claimIds(store, { limit: 7 }), order.slice(5, 12));
+    assert.deepEqual(await claimIds(store, { limit: 100 }), order.slice(12));
+  });
+
   test("A-09 claims only the types asked for", async ({ store }) => {
     await add(store, { type: "other", priority: 9 });
     const [mail, report] = [await add(store, { type: "mail" }), await add(store, { type: "report", queue: "b" })];
