@@ -187,10 +187,9 @@ CREATE TABLE holdfast_tokens (
 ) STRICT, WITHOUT ROWID;
 `,
   `
--- The lanes in use are read from the index of live jobs.
+-- Lanes are read from the index of live jobs. holdfast_lanes stays for processes of the version before, which may be running.
 CREATE TABLE holdfast_paused (queue TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paused = 1;
-DROP TABLE holdfast_lanes;
 `,
 ];
 
