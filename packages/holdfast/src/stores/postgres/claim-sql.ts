@@ -1,6 +1,7 @@
 import { STALE_ERROR } from "../../state.js";
 import type { Statement } from "./db.js";
 import { EARLIEST, LATEST } from "./floors.js";
+import { laneChanges, walkedLanes } from "./live-lanes.js";
 import { LEASED, lostAttempt, MOST_LOSSES, NOW, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("j");
@@ -24,11 +25,14 @@ function answered(s: string, lostError: string): string {
     FROM claimed c`;
 }
 
-/** A row that is no job: when to look next, and the time. */
-function lastRow(unfit: string, next: string, now: string): string {
-  return `SELECT NULL, ${unfit}, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
+/** A row that is no job: when to look next, the time, and what is to be learnt of lanes. */
+function lastRow(unfit: string, next: string, now: string, lanes = "NULL"): string {
+  return `SELECT NULL, ${unfit}, NULL, NULL, 0, NULL, ${lanes}, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
       ${next}::float8, 0, ${now}::float8, NULL, NULL`;
 }
+
+/** Which lanes a claim walks: all there are, or those that a snapshot and the marks since say hold jobs. */
+export type LaneSource = "all" | "snapshot";
 
 /** A lane that came to be as its queue was paused may not know it. */
 function unpaused(s: string, lane: string): string {
@@ -42,9 +46,18 @@ function unpaused(s: string, lane: string): string {
  * Rows are found and locked first, then updated by their physical address: joined on their ids, the planner may choose
  * to read the whole table. Only what was truly updated is answered, since a row may have changed after the look at it.
  */
-export function claimStatement(sql: Sql, name: string, match: string): Statement {
+export function claimStatement(sql: Sql, name: string, match: string, source: LaneSource): Statement {
   const { s } = sql;
   const byType = match !== EVERY_TYPE;
+  const { lanes, walked } = sourceOf(sql, source, byType ? 13 : 12);
+  const open = `${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
+  const isShort = "(SELECT count(*) FROM claimed) < $3";
+  // A claim for types says nothing of the jobs of others, and one from floors nothing of what lies below them.
+  const emptied = `SELECT l.queue, l.priority FROM lane l WHERE ${byType ? "false" : "true"}
+    AND ${isShort} AND NOT EXISTS (SELECT 1 FROM passed) AND l.floor_due = ${EARLIEST}
+    AND NOT (l.queue, l.priority) IN (SELECT queue, priority FROM claimed)
+    AND (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
+      ORDER BY j.due_at LIMIT 1) IS NULL`;
   const due = `${match} AND j.priority = l.priority
     AND j.due_at <= (SELECT now FROM t) AND (j.due_at, j.seq) >= (l.floor_due, l.floor_seq)`;
   /** Of each lane of a level the first that nobody has locked, and of those the first of all. */
@@ -59,11 +72,11 @@ export function claimStatement(sql: Sql, name: string, match: string): Statement
   const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
   return sql.statement(
     name,
-    `WITH ${NOW},
+    `WITH ${NOW}, ${walked}
     lane AS MATERIALIZED (
       SELECT a.queue, a.priority${byType ? ", u.type" : ""},
         coalesce(f.due_at, ${EARLIEST}) AS floor_due, coalesce(f.seq, 0) AS floor_seq
-      FROM ${s}.lanes a ${types}
+      FROM ${lanes} a ${types}
       LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
         ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
       WHERE ${unpaused(s, "a")} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
@@ -136,16 +149,31 @@ export function claimStatement(sql: Sql, name: string, match: string): Statement
         CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END,
         -- There is more, for which there was no room.
         CASE WHEN (SELECT count(*) FROM picked) > (SELECT count(*) FROM chosen) THEN (SELECT now FROM t) END) AS next
-      FROM ${s}.lanes l CROSS JOIN LATERAL (
+      FROM ${lanes} l CROSS JOIN LATERAL (
         SELECT due_at FROM ${s}.live j
         WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
         ORDER BY due_at LIMIT 1
-      ) d WHERE ${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))
+      ) d WHERE ${open}
     )
     ${answered(s, `WHEN prev_state IN ${LEASED} THEN (SELECT row_to_json(l)::text FROM (SELECT error AS message, error_code AS code, error_at AS at FROM lost WHERE lost.id = c.id) l)`)}
-    UNION ALL ${lastRow("0", "(SELECT next FROM after)", "(SELECT now FROM t)")}
-    WHERE (SELECT count(*) FROM claimed) < $3`,
+    UNION ALL ${
+      source === "all"
+        ? `${lastRow("0", "(SELECT next FROM after)", "(SELECT now FROM t)")} WHERE ${isShort}`
+        : lastRow(
+            "0",
+            `CASE WHEN ${isShort} THEN (SELECT next FROM after) END`,
+            "(SELECT now FROM t)",
+            laneChanges(emptied),
+          )
+    }`,
   );
+}
+
+/** The relation of the lanes to walk, and what makes it; their values begin at `place`. */
+function sourceOf(sql: Sql, source: LaneSource, place: number): { lanes: string; walked: string } {
+  if (source === "all") return { lanes: `${sql.s}.lanes`, walked: "" };
+  const places = { queues: `$${place}`, priorities: `$${place + 1}`, at: `$${place + 2}` };
+  return { lanes: "walked", walked: `${walkedLanes(sql, places)},` };
 }
 
 const QUICK_NOW = "coalesce($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000)::bigint)";
@@ -157,13 +185,16 @@ const QUICK_NOW = "coalesce($1::bigint, (extract(epoch FROM statement_timestamp(
  * than to hand it out: a lost lease, or a key to let go of. Where others have jobs locked, it only says so, not when
  * the next one is due.
  */
-export function quickClaimStatement(sql: Sql): Statement {
+export function quickClaimStatement(sql: Sql, source: LaneSource): Statement {
   const { s } = sql;
+  const { lanes, walked } = sourceOf(sql, source, 7);
   const open = `${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
+  const emptied = `SELECT l.queue, l.priority FROM ${lanes} l WHERE ${open}
+    AND (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority ORDER BY j.due_at, j.seq LIMIT 1) IS NULL`;
   return sql.statement(
-    "claim_quick",
-    `WITH picked AS MATERIALIZED (
-      SELECT d.* FROM ${s}.lanes l CROSS JOIN LATERAL (
+    source === "all" ? "claim_quick" : "claim_quick_lanes",
+    `WITH ${walked} picked AS MATERIALIZED (
+      SELECT d.* FROM ${lanes} l CROSS JOIN LATERAL (
         SELECT j.ctid AS place, j.input_bytes, j.due_at, j.seq, j.state IN ${LEASED} OR j.key_scope = 'waiting' AS more
         FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= ${QUICK_NOW}
         ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -188,8 +219,9 @@ export function quickClaimStatement(sql: Sql): Statement {
       "(SELECT u.found FROM unfit u)::int",
       `(SELECT min((SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
         AND NOT j.ctid = ANY (ARRAY(SELECT place FROM picked)) ORDER BY j.due_at, j.seq LIMIT 1))
-        FROM ${s}.lanes l WHERE ${open})`,
+        FROM ${lanes} l WHERE ${open})`,
       QUICK_NOW,
+      source === "all" ? "NULL" : laneChanges(emptied),
     )}`,
   );
 }

@@ -1,8 +1,9 @@
 import type { State } from "../../state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
-import { AGAIN_MS, claimStatement, EVERY_TYPE, quickClaimStatement } from "./claim-sql.js";
-import type { Row, Runner } from "./db.js";
+import { AGAIN_MS, claimStatement, EVERY_TYPE, quickClaimStatement, type LaneSource } from "./claim-sql.js";
+import type { Row, Runner, Statement } from "./db.js";
 import { Floors, type Place } from "./floors.js";
+import { LiveLanes, readChanges, type LaneSnapshot } from "./live-lanes.js";
 import type { Sql } from "./sql.js";
 import { MATCH_TYPE, type TypesIndex } from "./types-index.js";
 
@@ -14,18 +15,37 @@ export function claimOperation(
   sql: Sql,
   typesIndex: Pick<TypesIndex, "isThere">,
 ): (runner: Runner, request: ClaimRequest, now: number | null) => Promise<Claim> {
-  const quick = quickClaimStatement(sql);
-  const plain = claimStatement(sql, "claim", EVERY_TYPE);
-  const filtered = claimStatement(sql, "claim_types_filtered", "j.queue = l.queue AND j.type = l.type");
-  const typed = claimStatement(sql, "claim_types", MATCH_TYPE);
+  const ofSource = (source: LaneSource): Record<"quick" | "plain" | "filtered" | "typed", Statement> => ({
+    quick: quickClaimStatement(sql, source),
+    plain: claimStatement(sql, "claim", EVERY_TYPE, source),
+    filtered: claimStatement(sql, "claim_types_filtered", "j.queue = l.queue AND j.type = l.type", source),
+    typed: claimStatement(sql, "claim_types", MATCH_TYPE, source),
+  });
+  const statements = { all: ofSource("all"), snapshot: ofSource("snapshot") };
+  const liveLanes = new LiveLanes(sql);
   /** The queues in which the last claim found less than it wanted, and from when on to expect few jobs in them. */
   const calm = new Map<string, number>();
   const floors = { plain: new Floors(), typed: new Floors() };
 
+  /** Runs a claim over all lanes, or over those that hold jobs where there are many; its last row says what it found of them. */
+  async function run(
+    runner: Runner,
+    kind: keyof (typeof statements)["all"],
+    values: readonly unknown[],
+    walked: LaneSnapshot | null,
+  ): Promise<Row[]> {
+    if (walked === null) return runner.run(statements.all[kind], values);
+    const sentAt = performance.now();
+    const rows = await runner.run(statements.snapshot[kind], [...values, walked.queues, walked.priorities, walked.at]);
+    liveLanes.learn(walked, readChanges(rows.at(-1)?.[INPUT] as string), sentAt);
+    return rows;
+  }
+
   /** Null: nothing was claimed, and it is not for the quick statement. */
   async function quickly(runner: Runner, request: ClaimRequest, now: number | null): Promise<Claim | null> {
     const { queues, limit, bytes, worker, leaseMs } = request;
-    const rows = await runner.run(quick, [now, queues, limit, bytes, worker, leaseMs]);
+    const walked = await liveLanes.current(runner);
+    const rows = await run(runner, "quick", [now, queues, limit, bytes, worker, leaseMs], walked);
     const last = rows.pop() as Row;
     if (last[UNFIT] === 1) return null;
     const jobs = inOrder(rows).map(readClaimed);
@@ -43,13 +63,14 @@ export function claimOperation(
     const { queues, types, limit, bytes, worker, leaseMs } = request;
     const look = lanes.look(request, performance.now());
     const values = [now, queues, limit, bytes, worker, leaseMs, ...look.columns];
+    const walked = await liveLanes.current(runner);
     const rows =
       types === null
-        ? await runner.run(plain, values)
-        : await runner.run(typesIndex.isThere ? typed : filtered, [...values, types]);
+        ? await run(runner, "plain", values, walked)
+        : await run(runner, typesIndex.isThere ? "typed" : "filtered", [...values, types], walked);
     const last = rows.at(-1);
-    const isShort = last !== undefined && last[0] === null;
-    if (isShort) rows.pop();
+    if (last !== undefined && last[0] === null) rows.pop();
+    const isShort = rows.length < limit;
     const jobs = inOrder(rows).map(readClaimed);
     const at = last?.[AT] as number;
     const next = isShort ? (last?.[PREV_DUE] as number | null) : null;
@@ -83,6 +104,7 @@ export function claimOperation(
 }
 
 const UNFIT = 1;
+const INPUT = 6;
 const [TYPE, QUEUE, PRIORITY, PREV_DUE, SEQ, AT] = [2, 3, 4, 20, 21, 22] as const;
 
 /** Updated by address they come in physical order. */

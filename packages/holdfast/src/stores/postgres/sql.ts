@@ -112,3 +112,8 @@ function quoted(text: string): string {
   if (!UNLIKE_JSON.test(text)) return JSON.stringify(text);
   return `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 }
+
+export function rowsOf(arrays: string): string {
+  const each = arrays.split(",").map((array) => `pg_catalog.unnest(${array.trim()})`);
+  return `ROWS FROM (${each.join(", ")})`;
+}

@@ -1,0 +1,14 @@
+import type { Migration } from "./schema.js";
+
+/** Each write to `deltas` carries its transaction's id, and those that bring new jobs are found by it; see live-lanes.ts. */
+export const LANE_MARKS: Migration = {
+  version: 3,
+  name: "marks of new jobs",
+  up: ({ schema: s }) => `
+ALTER TABLE ${s}.deltas ADD COLUMN tx xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id();
+CREATE INDEX deltas_marks ON ${s}.deltas (tx) WHERE state = 'pending' AND n > 0;
+CREATE INDEX lanes_paused ON ${s}.lanes (queue) WHERE paused;`,
+  down: ({ schema: s }) => `
+DROP INDEX ${s}.lanes_paused, ${s}.deltas_marks;
+ALTER TABLE ${s}.deltas DROP COLUMN tx;`,
+};
