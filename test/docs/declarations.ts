@@ -32,7 +32,7 @@ export function membersOf(file: string, name: string): string[] {
 
 /** The code of every error class. */
 export function errorCodes(): Map<string, string> {
-  const text = readFileSync(join(DIST, "errors.js"), "utf8");
+  const text = ["errors.js", "retry-after.js"].map((file) => readFileSync(join(DIST, file), "utf8")).join("\n");
   const classes = text.matchAll(/^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\("(?<code>\w+)"/gm);
   return new Map([...classes].map(({ groups }) => [groups?.["name"] ?? "", groups?.["code"] ?? ""]));
 }

@@ -38,19 +38,36 @@ function parse(text: unknown, field: string): number {
   return total;
 }
 
-const ISO = /^(?:\d{4}|[+-]\d{6})-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/;
+const ISO = /^((?:\d{4}|[+-]\d{6})-\d\d-(\d\d))T(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/;
+const ISO_WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 
-/** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 text. */
+/** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 string with its zone. */
 export function instantMs(value: Date | number | string, field: string): number {
-  // Date.parse makes a date of almost anything ("in 5" is a day in 2001), and reads a time without a zone in this
-  // process's own: only ISO 8601 with a zone goes in.
-  const text = typeof value === "string" && ISO.test(value) ? Date.parse(value) : Number.NaN;
-  const ms = value instanceof Date ? value.getTime() : typeof value === "number" ? value : text;
-  if (!Number.isFinite(ms) || Math.abs(ms) > 8.64e15) {
+  const ms = value instanceof Date ? value.getTime() : typeof value === "string" ? isoMs(value, field) : value;
+  if (typeof ms !== "number" || !Number.isFinite(ms) || Math.abs(ms) > 8.64e15) {
     throw new InvalidOption(
       field,
-      "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text with its zone (2026-05-01T08:00:00Z)",
+      "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
     );
   }
   return Math.round(ms);
+}
+
+/**
+ * Date.parse makes a date of almost anything ("in 5" is a day in 2001, 30 February is 2 March), and reads a time without a
+ * zone in this process's own: only days that exist, with a time and a zone, go in.
+ */
+function isoMs(text: string, field: string): number {
+  const [, date, day] = ISO.exec(text) ?? [];
+  if (date === undefined) {
+    if (!ISO_WITHOUT_ZONE.test(text)) return Number.NaN;
+    throw new InvalidOption(
+      field,
+      `${show(text)} has no time zone; write it like 2026-05-01T08:00:00Z or …T08:00:00+02:00`,
+    );
+  }
+  if (new Date(`${date}T00:00Z`).getUTCDate() !== Number(day)) {
+    throw new InvalidOption(field, `${show(text)} names a day that does not exist; use a day of the calendar`);
+  }
+  return Date.parse(text);
 }

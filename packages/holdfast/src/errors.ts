@@ -208,15 +208,6 @@ export class NotRetryable extends HoldfastError {
   }
 }
 
-/** Thrown by a handler: try again after this long instead of the usual backoff. */
-export class RetryAfter extends HoldfastError {
-  readonly delay: number | string;
-  constructor(delay: number | string, message = "asked to be retried later", options?: { cause?: unknown }) {
-    super("RETRY_AFTER", message, options);
-    this.delay = delay;
-  }
-}
-
 /** A handler called `completeIn`, but returned without having committed that transaction: the attempt has failed. */
 export class NotCommitted extends HoldfastError {
   constructor(id: string) {

@@ -50,6 +50,7 @@ export { Metrics } from "./observe/metrics.js";
 export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";
 export type { Redactor } from "./observe/redact.js";
+export { RetryAfter } from "./retry-after.js";
 export type { BackoffOptions, RetryOptions } from "./retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
@@ -80,7 +81,6 @@ export {
   NotCommitted,
   NotRetryable,
   PayloadTooLarge,
-  RetryAfter,
   ScheduleExists,
   ScheduleNotFound,
   SchemaTooNew,

@@ -6,7 +6,7 @@ const ISO = "2026-01-31T08:00:00Z";
 
 /** An instant that was typed, as the API takes it. */
 export function readInstant(text: string, flag: string): string {
-  return inWords(flag, `write ${ISO}`, () => instantMs(text, flag));
+  return inWords(text, flag, `write ${ISO}`, () => instantMs(text, flag));
 }
 
 /** The same, or how long ago: `2h`. */
@@ -21,15 +21,17 @@ export function readFuture(text: string, flag: string): string {
 
 function fromNow(text: string, flag: string, { sign, hint }: { sign: number; hint: string }): string {
   const isLength = /^\d+(?:\.\d+)?\s*[a-z]/.test(text);
-  return inWords(flag, hint, () => (isLength ? Date.now() + sign * durationMs(text, flag) : instantMs(text, flag)));
+  const read = (): number => (isLength ? Date.now() + sign * durationMs(text, flag) : instantMs(text, flag));
+  return inWords(text, flag, hint, read);
 }
 
 /** What was typed is wrong: nothing has been done. */
-function inWords(flag: string, hint: string, read: () => number): string {
+function inWords(text: string, flag: string, hint: string, read: () => number): string {
   try {
     return new Date(read()).toISOString();
   } catch (error) {
     if (!(error instanceof InvalidOption)) throw error;
-    throw new BadUsage(`${flag} is no time`, hint);
+    // What looks like a date has a fault of its own: no zone, or a day that does not exist.
+    throw new BadUsage(/^\d{4}-/.test(text) ? error.message : `${flag} is no time`, hint);
   }
 }

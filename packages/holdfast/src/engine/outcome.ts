@@ -1,6 +1,7 @@
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs } from "../duration.js";
-import { describeError, NotRetryable, RetryAfter, type ErrorRecord } from "../errors.js";
+import { describeError, NotRetryable, type ErrorRecord } from "../errors.js";
+import { RetryAfter } from "../retry-after.js";
 import type { Backoff } from "../retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { ClaimedJob, Outcome } from "../store.js";
@@ -82,7 +83,7 @@ function retryDelay(attempt: number, thrown: unknown, policy: { backoff: Backoff
     if (thrown instanceof RetryAfter) return durationMs(thrown.delay, "RetryAfter");
     return policy.backoff(attempt, thrown, policy.random);
   } catch {
-    // A backoff function or a RetryAfter that gives nonsense must not cost the job its retry.
+    // A backoff function that gives nonsense, or a RetryAfter changed after its check, must not cost the job its retry.
     return DEFAULTS.backoff.base;
   }
 }

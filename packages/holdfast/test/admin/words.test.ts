@@ -26,6 +26,18 @@ it("a request that is not as described is refused by its field, what that must b
     ],
     [list({ user: "" }), "user: must not be empty"],
     [list({ createdAfter: "today" }), 'createdAfter: must be an instant like 2026-11-15T12:00:00Z, and is "today"'],
+    [
+      enqueue({ type: "t", runAt: "2027-01-01" }),
+      'runAt: must be an instant like 2026-11-15T12:00:00Z, and is "2027-01-01"',
+    ],
+    [
+      enqueue({ type: "t", expiresAt: "2027-02-30T00:00:00Z" }),
+      'expiresAt: must be an instant like 2026-11-15T12:00:00Z, and is "2027-02-30T00:00:00Z"',
+    ],
+    [
+      schedule({ every: "1h", endAt: "2027-02-30T00:00:00Z" }),
+      'endAt: must be an instant like 2026-11-15T12:00:00Z, and is "2027-02-30T00:00:00Z"',
+    ],
     [list({ querty: "mail" }), "querty: there is no such field"],
     [list({ stat: "dead" }), "stat: there is no such field; did you mean state?"],
     [enqueue({}), "type: is missing"],

@@ -206,6 +206,13 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["jobs", "list", "--after", "yesterday"], /--after is no time/],
       [["enqueue", "mail", "{}", "--at", "in 5"], /--at is no time\nhint: write 2026-01-31T08:00:00Z\n/],
       [["enqueue", "mail", "{}", "--expires", "5"], /--expires is no time/],
+      [
+        ["enqueue", "mail", "{}", "--at", "2027-02-30T00:00:00Z"],
+        /--at: "2027-02-30T00:00:00Z" names a day that does not/,
+      ],
+      [["enqueue", "mail", "{}", "--expires", "2027-01-01"], /--expires: "2027-01-01" has no time zone; write it like/],
+      [["jobs", "list", "--before", "2026-01-01"], /--before: "2026-01-01" has no time zone/],
+      [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" names a day/],
       [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at do not go together/],
       [["enqueue", "mail", "--unique-for", "1h"], /--unique-for goes with --unique/],
       [

@@ -20,6 +20,8 @@ describe("list refuses by name", () => {
     ["an empty user", { user: "" }, "user", /not empty/],
     ["an empty tag", { tag: "" }, "tag", /not empty/],
     ["a time in words", { createdAfter: "yesterday" }, "createdAfter", /ISO 8601/],
+    ["a time without a zone", { createdAfter: "2026-01-01" }, "createdAfter", /has no time zone/],
+    ["a day that does not exist", { createdBefore: "2026-02-30T00:00:00Z" }, "createdBefore", /does not exist/],
     ["a time that is none", { createdBefore: new Date("x") }, "createdBefore", /ISO 8601/],
     ["a misspelt condition", { states: "dead" }, "states", /not an option of list; known: state, type/],
     ["an id in place of options", "018f4d2e-7b3a-7c11-8a55-0123456789ab", "list", /not an object/],
@@ -110,19 +112,26 @@ describe("other calls refuse by name", () => {
 });
 
 describe("nonsense inside a handler costs an attempt and nothing else", () => {
-  it.each<[string, () => never]>([
-    ["in words", () => raise(new RetryAfter("soon"))],
-    ["negative", () => raise(new RetryAfter(-5))],
-    ["NaN", () => raise(new RetryAfter(Number.NaN))],
-    ["nothing", () => raise(new RetryAfter(undefined as never))],
-  ])("RetryAfter %s falls back to the default delay", async (_name, run) => {
-    const { hf, clock } = await open({ jobs: [job({ type: "later", run })] });
-    const { id } = await hf.enqueue(job({ type: "later", run }));
-    await hf.tick();
-    const failed = await jobOf(hf, id);
-    expect(failed).toMatchObject({ state: "failed", error: { code: "RETRY_AFTER" }, attempt: 1 });
-    expect(failed.dueAt?.getTime()).toBe(clock.now() + 30_000);
-  });
+  it.each([["soon"], [-1], [Number.NaN], [undefined], [null], ["11y"], ["4000d"]])(
+    "RetryAfter refuses the delay %s",
+    async (delay) => {
+      await expectRefusal(() => new RetryAfter(delay as never), { ...is, field: "RetryAfter" });
+
+      // The error that is thrown in place of RetryAfter fails the attempt like any other.
+      const later = job({
+        type: "later",
+        retry: { backoff: { base: "7s", jitter: 0 } },
+        run: () => raise(new RetryAfter(delay as never)),
+      });
+      const { hf, clock } = await open({ jobs: [later] });
+      const { id } = await hf.enqueue(later);
+      await hf.tick();
+      const failed = await jobOf(hf, id);
+      expect(failed).toMatchObject({ state: "failed", error: { code: "INVALID_OPTION" }, attempt: 1 });
+      expect(failed.error?.message).toMatch(/^RetryAfter: /);
+      expect(failed.dueAt?.getTime()).toBe(clock.now() + 7_000);
+    },
+  );
 
   it.each([-0.1, 1.1, Number.NaN, "half" as unknown as number])("progress %s is refused by name", async (fraction) => {
     const type = job({ type: "steps", run: ({ progress }) => progress(fraction) });

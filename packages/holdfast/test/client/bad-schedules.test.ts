@@ -66,7 +66,9 @@ const TIMINGS: Refusal[] = [
     /leaves no slot after startAt/,
   ],
   ["a start in words", { every: "1h", startAt: "tomorrow" }, "startAt", /ISO 8601/],
-  ["a start without a zone", { every: "1h", startAt: "2026-01-01T08:00" }, "startAt", /ISO 8601 text with its zone/],
+  ["a start without a zone", { every: "1h", startAt: "2026-01-01T08:00" }, "startAt", /has no time zone/],
+  ["a start of no day", { every: "1h", startAt: "2027-02-30T00:00:00Z" }, "startAt", /names a day that does not exist/],
+  ["an end without a zone", { every: "1h", endAt: "2027-01-01" }, "endAt", /has no time zone/],
   ["an end that is no date", { every: "1h", endAt: new Date("x") }, "endAt", /point in time/],
 ];
 

@@ -125,7 +125,9 @@ describe("instants", () => {
     "in 5",
     "1",
     "",
-    "2026-13-01",
+    "2026-01-01T24:00:00Z",
+    "2026-01-01T12:00:60Z",
+    "2026-01-01T12:00:00+25:00",
     "01/02/2026",
     null,
     {},
@@ -134,8 +136,35 @@ describe("instants", () => {
   ])("%s is refused, and the forms that are right are named", (given) => {
     const error = refusal(() => instantMs(given as string, "runAt"));
     expect(error.message).toBe(
-      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 text with its zone (2026-05-01T08:00:00Z)",
+      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
     );
+  });
+
+  it.each(["2027-01-01", "2027-01-01T00:00:00", "2027-01-01T00:00:00.000", "2027-01-01 00:00", "2026-13-01"])(
+    "%s is refused: it has no zone",
+    (given) => {
+      expect(refusal(() => instantMs(given, "runAt")).message).toBe(
+        `runAt: "${given}" has no time zone; write it like 2026-05-01T08:00:00Z or …T08:00:00+02:00`,
+      );
+    },
+  );
+
+  it.each([
+    "2027-02-30T00:00:00Z",
+    "2027-02-29T23:00:00-05:00",
+    "2027-04-31T00:00Z",
+    "2027-01-00T00:00Z",
+    "2026-13-01T00:00:00Z",
+  ])("%s is refused: there is no such day", (given) => {
+    expect(refusal(() => instantMs(given, "runAt")).message).toBe(
+      `runAt: "${given}" names a day that does not exist; use a day of the calendar`,
+    );
+  });
+
+  it("29 February is a day of leap years alone", () => {
+    expect(instantMs("2028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
+    expect(instantMs("+002028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
+    expect(() => instantMs("2100-02-29T00:00:00Z", "runAt")).toThrow(InvalidOption);
   });
 
   it("every instant a Date can have is read back from its ISO text", () => {
