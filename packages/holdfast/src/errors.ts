@@ -1,3 +1,4 @@
+import { keptText } from "./kept-text.js";
 import { hideSecret } from "./secret.js";
 
 /**
@@ -262,19 +263,14 @@ export function describeError(thrown: unknown, limits: { message: number; stack:
     if (thrown instanceof Error) {
       const code = (thrown as { code?: unknown }).code;
       return {
-        message: cut(thrown.message === "" ? thrown.name : thrown.message, limits.message),
-        code: typeof code === "string" ? cut(code, 100) : null,
-        stack: typeof thrown.stack === "string" ? cut(thrown.stack, limits.stack) : null,
+        message: keptText(thrown.message === "" ? thrown.name : thrown.message, limits.message),
+        code: typeof code === "string" ? keptText(code, 100) : null,
+        stack: typeof thrown.stack === "string" ? keptText(thrown.stack, limits.stack) : null,
       };
     }
     const text = typeof thrown === "string" ? thrown : JSON.stringify(thrown);
-    return { message: cut(text ?? String(thrown), limits.message), code: null, stack: null };
+    return { message: keptText(text ?? String(thrown), limits.message), code: null, stack: null };
   } catch {
     return { message: "the handler threw a value that cannot be shown", code: null, stack: null };
   }
-}
-
-function cut(text: string, length: number): string {
-  const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
-  return wellFormed.length <= length ? wellFormed : `${wellFormed.slice(0, length - 1).toWellFormed()}…`;
 }

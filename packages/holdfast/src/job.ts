@@ -9,7 +9,7 @@ import {
   type AbortReason,
   type InputIssue,
 } from "./errors.js";
-import { fromJson, jsonBytes, NotJson, toJson } from "./json.js";
+import { fromJson, jsonBytes, NotJson, refuseNul, toJson } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
 import { readName, readPriority, readTags, refuseUnknown } from "./options.js";
@@ -220,7 +220,9 @@ function encodeJson(type: JobType, input: unknown): string {
   try {
     // A type without a schema gets an object whatever it was given for nothing.
     const nothing = input === undefined || (input === null && type.schema === null);
-    return encodePayload(nothing ? {} : input, `input of ${type.type}`);
+    const text = encodePayload(nothing ? {} : input, `input of ${type.type}`);
+    refuseNul(text);
+    return text;
   } catch (error) {
     throw error instanceof NotJson ? new InvalidInput(type.type, [error.issue]) : error;
   }

@@ -153,6 +153,11 @@ export interface Store {
 export interface Capabilities {
   /** `insertIn` and `settleIn` work inside the caller's transaction. */
   transactions: boolean;
+  /**
+   * `insertIn` and `settleIn` are done before they return, as the caller's transaction cannot wait. Calls of the client with
+   * `tx` then throw; on other stores they reject.
+   */
+  synchronous: boolean;
   /** Claims come in strict order (priority, due time, id) within a queue. */
   strictOrder: boolean;
   /** Other processes are woken by the store and not only by polling. */

@@ -3,6 +3,7 @@ import { instantMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { newId, readId } from "../id.js";
 import { jsonBytes, NotJson, toJson } from "../json.js";
+import { keptText } from "../kept-text.js";
 import { readCount, readName, refuseUnknown } from "../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../store.js";
 import type { Core } from "./core.js";
@@ -109,19 +110,14 @@ function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
   const { target = null, count = 1, detail = {}, token } = deed;
   return {
     id: deed.id === undefined ? newId(now) : readId(deed.id),
-    actor: cut(deed.actor, LIMITS.actorLength),
+    actor: keptText(deed.actor, LIMITS.actorLength),
     action: readName(deed.action, "action", LIMITS.actionLength),
-    target: target === null ? null : cut(typeof target === "string" ? target : jsonOf(target)),
+    target:
+      target === null ? null : keptText(typeof target === "string" ? target : jsonOf(target), LIMITS.targetLength),
     count: readCount(count, "count", 0, Number.MAX_SAFE_INTEGER),
     detail: detailText(detail, token === undefined ? {} : { token }),
     keepMs,
   };
-}
-
-function cut(text: string, longest: number = LIMITS.targetLength): string {
-  // PostgreSQL has no text for the character 0.
-  const whole = text.replaceAll("\0", "\u{fffd}").toWellFormed();
-  return whole.length <= longest ? whole : `${whole.slice(0, longest - 1).toWellFormed()}…`;
 }
 
 function detailText(detail: object, more: object): string | null {

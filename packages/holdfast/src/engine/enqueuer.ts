@@ -131,19 +131,20 @@ export class Enqueuer {
    */
   enqueueManyIn<Input>(
     type: JobType,
-    inputs: Iterable<Input>,
+    inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyAnswer[]> {
     return this.#traced(type, options, true, (call) => this.#enqueueManyIn(type, inputs, options, call));
   }
   #enqueueManyIn<Input>(
     type: JobType,
-    inputs: Iterable<Input>,
+    inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
     call: TracedCall | null,
   ): Promise<EnqueueManyAnswer[]> {
     const { each, onAnswer, tx, ...common } = options;
     refuseInMany(inputs, common);
+    if (!(Symbol.iterator in inputs)) throw new InvalidOption("tx", "a stream cannot be written inside a transaction");
     const slots = Array.from(inputs, (input, index): Slot => {
       try {
         return { index, job: this.#newJobIn(type, input, { ...common, ...each?.(input, index), tx }, call) };

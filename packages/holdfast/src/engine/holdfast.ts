@@ -18,6 +18,7 @@ import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
 import { readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { inTransaction } from "./in-transaction.js";
 import { Lease } from "./lease.js";
 import { silentLogger, stderrLogger, type Logger } from "./logger.js";
 import { Maintenance, readAuditRetention, readRetention, keptMs } from "./maintenance.js";
@@ -218,18 +219,15 @@ export class Holdfast {
 
   /**
    * Adds a job. Resolves once it is durable. With `tx` the job is part of your own transaction; on SQLite the job is
-   * written, or the error thrown, before the call returns.
+   * written, or the error thrown, before the call returns. On other stores errors reject, as those of every call do.
    */
   enqueue<Input>(
     type: JobType<Input>,
     ...inputAndOptions: InputAnd<NoInfer<Input>, EnqueueOptions>
   ): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
-    if (options?.tx !== undefined) {
-      this.#open();
-      return this.#enqueuer.enqueueIn(readType(type), input, options);
-    }
-    return this.#enqueueSoon(type, input, options);
+    if (options?.tx === undefined) return this.#enqueueSoon(type, input, options);
+    return this.#inTransaction(() => this.#enqueuer.enqueueIn(readType(type), input, options));
   }
   async #enqueueSoon(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
     this.#open();
@@ -243,9 +241,7 @@ export class Holdfast {
     options: EnqueueManyOptions<NoInfer<Input>> = {},
   ): Promise<EnqueueManyAnswer[]> {
     if (options?.tx === undefined) return this.#enqueueManySoon(type, inputs, options);
-    this.#open();
-    if (!(Symbol.iterator in inputs)) throw new InvalidOption("tx", "a stream cannot be written inside a transaction");
-    return this.#enqueuer.enqueueManyIn(readType(type), inputs, options);
+    return this.#inTransaction(() => this.#enqueuer.enqueueManyIn(readType(type), inputs, options));
   }
   async #enqueueManySoon<Input>(
     type: JobType,
@@ -257,10 +253,23 @@ export class Holdfast {
   }
 
   /** Adds a job by the name of its type. The input is checked if the type is known here; otherwise where it runs. */
-  async enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
-    const known = this.#open().types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
-    if (options?.tx !== undefined) return this.#enqueuer.enqueueIn(known, input, options);
-    return this.#enqueuer.enqueue(known, input, options);
+  enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
+    if (options?.tx === undefined) return this.#enqueueNamedSoon(type, input, options);
+    return this.#inTransaction(() => this.#enqueuer.enqueueIn(this.#named(type), input, options));
+  }
+  async #enqueueNamedSoon(type: string, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+    this.#open();
+    return this.#enqueuer.enqueue(this.#named(type), input, options);
+  }
+  #named(type: string): JobType {
+    return this.#core.types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
+  }
+
+  #inTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
+    return inTransaction(this.#core.store, () => {
+      this.#open();
+      return call();
+    });
   }
 
   /** The whole record of a job, or null. */

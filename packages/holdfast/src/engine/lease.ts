@@ -6,6 +6,7 @@ import type { Outcome, SettleAnswer } from "../store.js";
 import { announce } from "./announce.js";
 import { completedIn } from "./completion.js";
 import type { Core, HeldLease } from "./core.js";
+import { inTransaction } from "./in-transaction.js";
 import { readCarrier, type TraceCarrier } from "./telemetry.js";
 import { unlocked } from "./unlocked.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
@@ -80,8 +81,10 @@ export class Lease {
    * commits. With a synchronous driver it is settled, or the error thrown, before this returns.
    */
   completeIn(tx: unknown, output?: unknown): Promise<void> {
-    const settled = completedIn(this.#core, this.#held, tx, output);
-    return settled instanceof Promise ? settled.then(() => {}) : Promise.resolve();
+    return inTransaction(this.#core.store, () => {
+      const settled = completedIn(this.#core, this.#held, tx, output);
+      return settled instanceof Promise ? settled.then(() => {}) : Promise.resolve();
+    });
   }
 
   /** The attempt failed: the job waits for its retry, or is dead. Answers which. */

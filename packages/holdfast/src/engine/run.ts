@@ -2,8 +2,10 @@ import { DEFAULTS, LIMITS } from "../defaults.js";
 import type { AbortReason } from "../errors.js";
 import { InvalidOption, LeaseLost } from "../errors.js";
 import type { JobType, RunContext, RunningJob } from "../job.js";
+import { keptText } from "../kept-text.js";
 import type { Note, Outcome } from "../store.js";
 import { completedIn } from "./completion.js";
+import { inTransaction } from "./in-transaction.js";
 import { readSlot } from "./records.js";
 import { leaseEvent, waitOf, type Core, type HeldLease } from "./core.js";
 import { redactedInput } from "./reports.js";
@@ -92,9 +94,7 @@ export class Run implements RunContext<unknown> {
   // Arrow functions, so that `run({ log, progress })` can take them apart.
   readonly log = (line: string): void => {
     if (this.over) return;
-    const text = String(line).toWellFormed();
-    const kept =
-      text.length <= LIMITS.logLineLength ? text : `${text.slice(0, LIMITS.logLineLength - 1).toWellFormed()}…`;
+    const kept = keptText(String(line), LIMITS.logLineLength);
     this.#lines.push({ at: this.#core.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
     const { events } = this.#core;
@@ -106,7 +106,7 @@ export class Run implements RunContext<unknown> {
       throw new InvalidOption("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
     if (this.over) return;
-    const text = note === undefined ? null : note.slice(0, LIMITS.logLineLength).toWellFormed();
+    const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
     this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
   };
@@ -115,7 +115,10 @@ export class Run implements RunContext<unknown> {
    * Not an async function: with a synchronous driver the job must be settled, or the error thrown, before this returns,
    * so that a mistake rolls the handler's transaction back.
    */
-  readonly completeIn = (tx: unknown, output?: unknown): Promise<void> => {
+  readonly completeIn = (tx: unknown, output?: unknown): Promise<void> =>
+    inTransaction(this.#core.store, () => this.#completeIn(tx, output));
+
+  #completeIn(tx: unknown, output: unknown): Promise<void> {
     const { id } = this.lease.job;
     if (this.over) throw new LeaseLost(id);
     const note = this.takeNote();
@@ -135,7 +138,7 @@ export class Run implements RunContext<unknown> {
     } catch (error) {
       return failed(error);
     }
-  };
+  }
 
   abort(reason: AbortReason): void {
     if (this.reason !== null || this.over) return;

@@ -112,6 +112,9 @@ describe("a payload that JSON cannot carry", () => {
 
   it.each<[string, unknown, string]>([
     ["a BigInt", { amount: 10n }, "amount"],
+    ["a NUL", { list: ["fine", "x\0y"] }, "list.1"],
+    ["a NUL in a key", { deep: { "a\0": 1 } }, "deep.a\0"],
+    ["a NUL behind a backslash", { path: "C:\\\0" }, "path"],
     ["a cycle", cycle, "again.cycle"],
     ["undefined in a list", { list: [undefined] }, "list.0"],
     ["NaN", { n: Number.NaN }, "n"],

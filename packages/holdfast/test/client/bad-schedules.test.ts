@@ -229,6 +229,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     ["a field deep inside", { job: order, input: { items: [{ id: "a" }, { id: 5 }] } }, "items.1.id", /items\.1\.id: /],
     ["an input where none is taken", { job: cleanup, input: { n: 1 } }, "", /takes none/],
     ["what JSON cannot carry", { job: double, input: { n: 1n } }, "n", /n: /],
+    ["a NUL", { job: order, input: { items: [{ id: "\0" }] } }, "items.0.id", /the character NUL \(\\u0000\)/],
   ])("%s", async (_what, options, path, says) => {
     const { hf } = await openOn("in memory", { jobs: [double, order, cleanup] });
     for (const make of [hf.schedule.bind(hf), hf.schedules.create.bind(hf.schedules)]) {
@@ -246,6 +247,8 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     await expectRefusal(wrong, { is: InvalidInput, code: "INVALID_INPUT", says: /n: / });
     const notJson = hf.schedules.create("s", { job: "elsewhere", input: { n: 1n }, every: "1h" });
     await expectRefusal(notJson, { is: InvalidInput, code: "INVALID_INPUT", says: /n: / });
+    const nul = hf.schedules.create("s", { job: "elsewhere", input: "a\0", every: "1h" });
+    await expectRefusal(nul, { is: InvalidInput, code: "INVALID_INPUT", says: /NUL/ });
     const large = hf.schedules.create("s", { job: "elsewhere", input: "x".repeat(300_000), every: "1h" });
     await expectRefusal(large, { is: PayloadTooLarge, code: "PAYLOAD_TOO_LARGE" });
     expect(await left(hf)).toEqual([]);
@@ -255,7 +258,13 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     const { hf, versionOf } = await openOn("in memory");
     await hf.schedules.create("s", { job: double, input: { n: 1 }, every: "1h" });
     const version = await versionOf("s");
-    for (const changes of [{ input: { n: "one" } }, { job: cleanup }, { job: order }, { job: order, input: {} }]) {
+    for (const changes of [
+      { input: { n: "one" } },
+      { job: cleanup },
+      { job: order },
+      { job: order, input: {} },
+      { input: { n: 1, s: "\0" } },
+    ]) {
       await expectRefusal(hf.schedules.update("s", changes), { is: InvalidInput, code: "INVALID_INPUT" });
     }
     expect(await versionOf("s")).toBe(version);

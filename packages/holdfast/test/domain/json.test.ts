@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromJson, jsonBytes, NotJson, toJson } from "#src/json.js";
+import { fromJson, jsonBytes, NotJson, refuseNul, toJson } from "#src/json.js";
 
 function issueOf(value: unknown): { path: string; message: string } {
   try {
@@ -137,3 +137,26 @@ describe("reading", () => {
 function fail(message: string): never {
   throw new Error(message);
 }
+
+it("a NUL is found anywhere in a value, and nowhere else", () => {
+  const text = fc.string({ unit: fc.constantFrom("\0", "\\", "u", "0", "\\u0000", "x") });
+  const value = fc.letrec<{ any: unknown }>((tie) => ({
+    any: fc.oneof({ depthSize: "small" }, text, fc.array(tie("any")), fc.dictionary(text, tie("any"))),
+  })).any;
+  fc.assert(
+    fc.property(value, (given) => {
+      const holds = (part: unknown): boolean =>
+        typeof part === "string"
+          ? part.includes("\0")
+          : Object.entries(part as object).some(([key, item]) => holds(key) || holds(item));
+      let refused = false;
+      try {
+        refuseNul(JSON.stringify(given));
+      } catch (error) {
+        expect(error).toBeInstanceOf(NotJson);
+        refused = true;
+      }
+      expect(refused).toBe(holds(given));
+    }),
+  );
+});

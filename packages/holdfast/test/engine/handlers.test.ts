@@ -40,6 +40,7 @@ describe("handlers", () => {
     ["an error whose message throws", new Unreadable(), unshowable],
     ["an object whose every trap throws", hostile, unshowable],
     ["a very long text", "x".repeat(10_000), `${"x".repeat(3_999)}…`],
+    ["a NUL", "a\0b", "a\ufffdb"],
     ["broken Unicode", "half a pair: \ud83d", "half a pair: \ufffd"],
   ];
 

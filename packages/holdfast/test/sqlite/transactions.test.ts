@@ -90,6 +90,11 @@ describe("an enqueue inside the caller's own transaction", () => {
       void hf.enqueue(mail, { to: to as string }, { tx: db });
     });
     expect(() => order(5)).toThrow(expect.objectContaining({ code: "INVALID_INPUT" }));
+    const orderNamed = db.transaction(() => {
+      db.exec("INSERT INTO orders VALUES ('ada')");
+      void hf.enqueueNamed("mail", { to: 5 }, { tx: db });
+    });
+    expect(orderNamed).toThrow(expect.objectContaining({ code: "INVALID_INPUT" }));
     expect(orders(db)).toBe(0);
     expect((await hf.list()).jobs).toEqual([]);
   });

@@ -108,6 +108,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   return {
     capabilities: {
       transactions: false,
+      synchronous: false,
       get strictOrder() {
         return config.atLeast === 1;
       },

@@ -244,6 +244,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   return {
     capabilities: {
       transactions: true,
+      synchronous: false,
       strictOrder: true,
       push: listens,
       metered: false,

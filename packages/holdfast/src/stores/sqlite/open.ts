@@ -94,6 +94,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   return {
     capabilities: {
       transactions: !memory,
+      synchronous: true,
       strictOrder: true,
       push: true,
       metered: false,

@@ -19,6 +19,25 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function transactionCases(test: DefineCase): void {
+  test.needing(
+    ["transactions"],
+    "calls in the caller's transaction are as synchronous as the store says",
+    async (scene) => {
+      const { store } = scene;
+      const { synchronous } = store.capabilities;
+      await add(store);
+      const lease = await claimOne(store);
+      const transaction = await scene.begin();
+      const inserted = store.insertIn(transaction.tx, [newJob()]);
+      assert.equal(inserted instanceof Promise, !synchronous);
+      await inserted;
+      const settled = store.settleIn(transaction.tx, outcomeOf(lease, "completed"), null);
+      assert.equal(settled instanceof Promise, !synchronous);
+      assert.equal(await settled, "applied");
+      await transaction.commit();
+    },
+  );
+
   test.needing(["transactions"], "an enqueue in the caller's transaction exists once that commits", async (scene) => {
     const { store } = scene;
     const jobs = newJobs(3);

@@ -1,0 +1,111 @@
+import { holdfast, job, type Holdfast, type Store } from "holdfast";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+
+const double = job({ type: "double", input: z.object({ n: z.number() }), run: () => {} });
+const NOTHING_FITS: unknown[][] = [
+  [],
+  [null],
+  [undefined, null],
+  [5, 5, 5],
+  [{}, {}, {}],
+  [Symbol("odd")],
+  ["", "", null],
+];
+// What starts or registers something here is no call to wait for; and after `close` every call is refused.
+const LEFT_OUT = ["constructor", "forUser", "on", "work", "close"];
+
+/** Calls of the client reject what is wrong; a caller who handles rejections need not catch as well. */
+export function rejectingCases(name: string, open: () => Promise<string | Store>): void {
+  async function client(): Promise<Holdfast> {
+    const hf = await holdfast({ store: await open(), jobs: [double], logger: false });
+    onTestFinished(() => hf.close());
+    return hf;
+  }
+
+  describe(`${name}: every call rejects and none throws`, () => {
+    it("whatever it is given", async () => {
+      const hf = await client();
+      const parts = { hf, schedules: hf.schedules, audit: hf.audit, tokens: hf.tokens, user: hf.forUser("ada") };
+      let rejected = 0;
+      for (const [part, object] of Object.entries(parts)) {
+        for (const method of methodsOf(object)) {
+          for (const args of NOTHING_FITS) {
+            rejected += await rejection(`${part}.${method}`, () => callOf(object, method)(...args));
+          }
+        }
+      }
+      expect(rejected).toBeGreaterThan(100);
+    });
+
+    it("and when the client is closed", async () => {
+      const hf = await client();
+      const user = hf.forUser("ada");
+      await hf.close();
+      for (const object of [hf, hf.schedules, hf.audit, hf.tokens, user]) {
+        for (const method of methodsOf(object)) await rejection(method, () => callOf(object, method)());
+      }
+    });
+  });
+}
+
+/** The same of calls inside a transaction of the caller's, on a store whose driver is not synchronous. */
+export function rejectingInTransactionCases(
+  name: string,
+  open: () => Promise<{ store: string | Store; tx: unknown }>,
+): void {
+  it(`${name}: calls inside a transaction reject bad input and none throws`, async () => {
+    const { store, tx } = await open();
+    const hf = await holdfast({ store, jobs: [double], logger: false });
+    onTestFinished(() => hf.close());
+    const bad = { n: "one" as never };
+    const calls: (() => Promise<unknown>)[] = [
+      () => hf.enqueue(double, bad, { tx }),
+      () => hf.enqueue(double, { n: 1 }, { tx, priority: 1_000 }),
+      () => hf.enqueue({} as never, {}, { tx }),
+      () => hf.enqueue(double, { n: 1 }, { tx: "no transaction" }),
+      () => hf.forUser("ada").enqueue(double, bad, { tx }),
+      () => hf.enqueueNamed("double", bad, { tx }),
+      () => hf.enqueueNamed("", {}, { tx }),
+      () => hf.enqueueMany(double, null as never, { tx }),
+      () => hf.enqueueMany(double, stream(), { tx }),
+      () => hf.enqueueMany(double, [{ n: 1 }], { tx, each: () => ({ dealy: 1 }) as never }),
+    ];
+    for (const call of calls) expect(await rejection(String(call), call)).toBe(1);
+
+    await hf.enqueue(double, { n: 1 });
+    const [lease] = await hf.claim();
+    expect(await rejection("completeIn", () => lease?.completeIn(tx, 5n))).toBe(1);
+    await hf.close();
+    for (const call of calls) expect(await rejection(String(call), call)).toBe(1);
+  });
+}
+
+async function* stream(): AsyncGenerator<{ n: number }> {
+  yield { n: 1 };
+}
+
+function methodsOf(object: object): string[] {
+  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(object));
+  return names.filter((name) => !LEFT_OUT.includes(name) && typeof callOf(object, name) === "function");
+}
+
+function callOf(object: object, method: string): (...args: unknown[]) => unknown {
+  const call = (object as Record<string, unknown>)[method];
+  return typeof call === "function" ? (call.bind(object) as () => unknown) : (call as never);
+}
+
+/** 1 if the call rejected; fails the test if it threw, or is no call to wait for. */
+async function rejection(name: string, call: () => unknown): Promise<0 | 1> {
+  let promise: unknown;
+  try {
+    promise = call();
+  } catch (error) {
+    expect.fail(`${name} threw ${String(error)}`);
+  }
+  if (!(promise instanceof Promise)) expect.fail(`${name} gave no promise`);
+  return promise.then(
+    () => 0,
+    () => 1,
+  );
+}

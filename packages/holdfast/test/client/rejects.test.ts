@@ -1,0 +1,3 @@
+import { rejectingCases } from "./rejecting.js";
+
+rejectingCases("SQLite", async () => "sqlite::memory:");
