@@ -40,6 +40,11 @@ export class ApiError extends HoldfastError {
   }
 }
 
+/** An address that names nothing. */
+export function invalidAddress(why: string): ApiError {
+  return new ApiError(400, "INVALID_REQUEST", `the address of this request is malformed: ${why.slice(0, 200)}`);
+}
+
 /** The kinds of errors that say something of the request, or of the store. */
 const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status: number][] = [
   [InvalidOption, 400],

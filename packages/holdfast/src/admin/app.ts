@@ -8,7 +8,7 @@ import { Metrics } from "../observe/metrics.js";
 import { readCount, refuseUnknown } from "../options.js";
 import { readSessionSecret } from "../session-secret.js";
 import { refuseOtherSites, type Caller } from "./access.js";
-import { answerTo, ApiError } from "./api-error.js";
+import { ApiError, invalidAddress } from "./api-error.js";
 import { jobSummary } from "./answers.js";
 import { Attempts } from "./attempts.js";
 import type { Calls, SessionAnswer, SummaryAnswer } from "./calls.js";
@@ -20,7 +20,8 @@ import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
 import { remembered } from "./remembered.js";
-import { BASE, HEALTH_PATH, MARK, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
+import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { Sessions } from "./sessions.js";
@@ -42,6 +43,11 @@ export interface AdminOptions {
    * asking the store; those that are right come in. Default 10.
    */
   loginAttempts?: number;
+  /**
+   * Streams of events that one caller may read at once: one token with its sessions, or one name that `auth` gives. More are
+   * refused with 429. All callers together have 200. Default 20.
+   */
+  viewersPerCaller?: number;
   /**
    * The address that a token comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
    * of the connection, on Node's own server. Behind a proxy only the application knows which header to trust.
@@ -73,6 +79,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "sessionSecret",
   "sessionLength",
   "loginAttempts",
+  "viewersPerCaller",
   "clientAddress",
   "basePath",
   "metrics",
@@ -81,16 +88,6 @@ const FIELDS: ReadonlySet<string> = new Set([
 const READY_MS = 2_000;
 const READY_FOR_MS = 1_000;
 const FAILURES = 20;
-/** A page that somebody makes of an answer can load nothing, run nothing and be framed by nobody. */
-const HEADERS: Readonly<Record<string, string>> = {
-  "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cross-origin-resource-policy": "same-origin",
-  "cache-control": "no-store",
-  [MARK]: "admin",
-};
-
 /**
  * Serves a client's jobs over HTTP.
  *
@@ -106,7 +103,9 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   const door = new Door(hf, readDoor(options, basePath));
   const operations = new Operations(() => clock.now());
   const underWay = new UnderWay();
-  const feed = new Feed(hf);
+  const feed = new Feed(hf, {
+    viewersPerCaller: readCount(options.viewersPerCaller ?? 20, "viewersPerCaller", 1, 200),
+  });
   const own = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? own);
   const onError = options.onError ?? ((error) => logger.error({ error }, "the admin API failed"));
@@ -132,15 +131,16 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       refuseOtherSites(request);
       const { token } = await readInput("session.start", request, path);
       const { caller, cookies } = await door.startSession(request, token);
-      return answered(sessionAnswer(caller), 200, setting(cookies));
+      return jsonResponse(sessionAnswer(caller), 200, setting(cookies));
     }
     if (name === "session.end") {
       refuseOtherSites(request);
-      return answered({ status: "ended" }, 200, setting(door.endSession(request)));
+      await readInput("session.end", request, path);
+      return jsonResponse({ status: "ended" }, 200, setting(door.endSession(request)));
     }
     const caller = await door.permitted(request, ROUTES[name]);
-    if (name === "session.get") return answered(sessionAnswer(caller), 200);
     const input = await readInput(name, request, path);
+    if (name === "session.get") return jsonResponse(sessionAnswer(caller), 200);
     const handler = HANDLERS[name as keyof typeof HANDLERS] as (
       context: CallContext,
       input: Calls[Name]["input"],
@@ -158,7 +158,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       return answer;
     };
     const answer = await (isDeed(name) ? underWay.run(change) : handler(contextOf(caller, Promise.resolve()), input));
-    return answered(answer, statusOf(name));
+    return jsonResponse(answer, statusOf(name));
   }
 
   async function summary(request: Request): Promise<Response> {
@@ -168,7 +168,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
       stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
       recentFailures: failures.map(jobSummary),
     };
-    return answered(answer, 200);
+    return jsonResponse(answer, 200);
   }
 
   /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
@@ -185,7 +185,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 
   async function ready(): Promise<Response> {
     // Anybody may ask, so that no more is told.
-    if (await storeAnswers()) return answered({ status: "ready" }, 200);
+    if (await storeAnswers()) return jsonResponse({ status: "ready" }, 200);
     throw new ApiError(503, "NOT_READY", "the store does not answer");
   }
 
@@ -194,17 +194,17 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     try {
       return await work();
     } catch (error) {
-      const told = answerTo(error);
-      if (told !== null) return answered(told.body, told.status, told.headers);
+      const known = errorResponse(error);
+      if (known !== null) return known;
       onError(error);
-      return answered({ error: { code: "INTERNAL", message: "the server failed; its log says why" } }, 500);
+      return jsonResponse({ error: { code: "INTERNAL", message: "the server failed; its log says why" } }, 500);
     }
   }
 
   const on = (method: string, path: string, work: (context: Context) => Promise<Response>): void => {
     app.on(method, path, (c) => guarded(() => work(c)));
   };
-  on("GET", HEALTH_PATH, async () => answered({ status: "ok" }, 200));
+  on("GET", HEALTH_PATH, async () => jsonResponse({ status: "ok" }, 200));
   on("GET", READY_PATH, ready);
   on("GET", METRICS_PATH, async ({ req }) => {
     await door.permitted(req.raw, { role: "viewer" });
@@ -212,14 +212,14 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
   on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
-  on("GET", `${BASE}/openapi.json`, async () => answered(documented(), 200));
-  for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => answered(frontPage(basePath), 200));
+  on("GET", `${BASE}/openapi.json`, async () => jsonResponse(documented(), 200));
+  for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(frontPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
-    await door.permitted(req.raw, { role: "viewer" });
+    const { tokenId, identity } = await door.permitted(req.raw, { role: "viewer" });
     // To the routing HEAD is GET without a body; a viewer that reads nothing would stay for long.
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
-    return new Response(feed.open(), {
+    return new Response(feed.open(tokenId ?? identity.name), {
       headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
     });
   });
@@ -232,6 +232,8 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   return {
     async fetch(request, env) {
       door.arrived(request, env);
+      // As it stands, it would mean something else than what was sent, or nothing.
+      if (!isWellEncoded(request.url)) return guarded(async () => Promise.reject(malformed()));
       return app.fetch(request, env);
     },
     openApi: documented,
@@ -267,6 +269,20 @@ function frontPage(basePath: string): object {
   return { name: "Holdfast admin API", version: VERSION, links: Object.fromEntries(below) as object };
 }
 
+/** Whether all escapes in an address stand for something. */
+function isWellEncoded(url: string): boolean {
+  try {
+    decodeURIComponent(url);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function malformed(): ApiError {
+  return invalidAddress("it has a % that begins no escape, or escapes that are not UTF-8");
+}
+
 async function noRoute(method: string, path: string): Promise<never> {
   const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter((line) =>
     new RegExp(`^${BASE}${line.path.replaceAll(/:\w+/g, "[^/]+")}$`).test(path),
@@ -274,13 +290,6 @@ async function noRoute(method: string, path: string): Promise<never> {
   if (others.length === 0) throw new ApiError(404, "NO_ROUTE", `there is nothing at ${path.slice(0, 200)}`);
   const allow = [...new Set(others.map((line) => line.method))].join(", ");
   throw new ApiError(405, "WRONG_METHOD", `${method} is not for this route; ${allow} is`, { headers: { allow } });
-}
-
-function answered(body: unknown, status: number, headers: Readonly<Record<string, string>> | Headers = {}): Response {
-  const all = new Headers({ ...HEADERS, "content-type": "application/json" });
-  // A cookie is added to those there are.
-  for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) all.append(name, value);
-  return new Response(JSON.stringify(body), { status, headers: all });
 }
 
 function setting(cookies: readonly string[]): Headers {

@@ -4,6 +4,7 @@ import type { ListOptions } from "../engine/filter.js";
 import type { Job } from "../job.js";
 import { ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
+import { EventBuffer } from "./event-buffer.js";
 import { statsAnswer } from "./stats-answer.js";
 import { newViewer, type Viewer } from "./viewer.js";
 
@@ -39,50 +40,71 @@ const LOOKS: readonly ListOptions[] = [
   { state: "running" },
   { state: ["completed", "failed", "dead", "cancelled"] },
 ];
-const MOST_VIEWERS = 200;
-const MOST_PER_TICK = 500;
+const MAX_VIEWERS = 200;
+const MAX_PER_TICK = 500;
+// Events that come within this after others were sent are sent together: a viewer costs a few writes a second, however much happens.
+const GATHER_MS = 200;
 // A stream ends after this long, and the viewer comes again with a token that still counts.
 const STREAM_MS = 300_000;
 const ENCODER = new TextEncoder();
 
 /**
- * What happens, as server-sent events: one feed for all viewers, so that they cost the store no more than one does. It rests
- * while nobody looks.
+ * What happens, as server-sent events: one feed for all viewers. They cost the store no more than one does, and an event is
+ * written once for all of them. It rests while nobody reads.
  */
 export class Feed {
   readonly #hf: Holdfast;
-  readonly #viewers = new Set<Viewer>();
+  readonly #maxPerCaller: number;
+  readonly #buffer = new EventBuffer();
+  readonly #viewers = new Map<Viewer, string>();
+  /** Those whose reader has asked for more than there is. */
+  readonly #waiting = new Set<Viewer>();
   #off: (() => void)[] = [];
   #timer: NodeJS.Timeout | null = null;
+  #gathering: NodeJS.Timeout | null = null;
+  /** Events that are yet to be sent. */
+  #text = "";
+  #deliveredAt = Number.NEGATIVE_INFINITY;
+  /** Whether a viewer has read anything since the last tick. */
+  #isRead = false;
   /** How the newest jobs were at the last look; null before the first. */
   #seen: ReadonlyMap<string, string> | null = null;
   #sent = 0;
   #ticking = false;
 
-  constructor(hf: Holdfast) {
+  constructor(hf: Holdfast, { viewersPerCaller }: { viewersPerCaller: number }) {
     this.#hf = hf;
+    this.#maxPerCaller = viewersPerCaller;
   }
 
-  /** The body of an answer that goes on until the viewer leaves. */
-  open(): ReadableStream<Uint8Array> {
-    if (this.#viewers.size >= MOST_VIEWERS) {
-      throw new ApiError(429, "TOO_MANY_VIEWERS", `${MOST_VIEWERS} viewers are connected already`);
+  /** The body of a response that goes on until the viewer leaves. `caller`: who reads it, whose share is limited. */
+  open(caller: string): ReadableStream<Uint8Array> {
+    const mine = [...this.#viewers.values()].filter((other) => other === caller).length;
+    if (mine >= this.#maxPerCaller) {
+      throw tooMany(`this caller reads ${mine} streams of events already, as many as one may; close one`);
     }
-    const viewer = newViewer(() => {
-      clearTimeout(ending);
-      this.#viewers.delete(viewer);
-      if (this.#viewers.size === 0) this.#rest();
+    if (this.#viewers.size >= MAX_VIEWERS) throw tooMany(`${MAX_VIEWERS} viewers are connected already`);
+    const viewer = newViewer(this.#buffer, {
+      asked: (by, waits) => {
+        if (waits) this.#waiting.add(by);
+        this.#isRead = true;
+        if (this.#timer === null) this.#begin();
+      },
+      left: (by) => {
+        clearTimeout(ending);
+        this.#waiting.delete(by);
+        this.#viewers.delete(by);
+        if (this.#viewers.size === 0) this.#rest();
+      },
     });
     const ending = setTimeout(() => viewer.end(), STREAM_MS);
     ending.unref();
-    this.#viewers.add(viewer);
-    viewer.send(ENCODER.encode("retry: 2000\n\n"));
-    if (this.#viewers.size === 1) this.#begin();
+    this.#viewers.set(viewer, caller);
     return viewer.body;
   }
 
   close(): void {
-    for (const viewer of this.#viewers) viewer.end();
+    for (const viewer of this.#viewers.keys()) viewer.end();
   }
 
   #begin(): void {
@@ -96,12 +118,19 @@ export class Feed {
     for (const off of this.#off) off();
     this.#off = [];
     if (this.#timer !== null) clearInterval(this.#timer);
-    this.#timer = null;
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
+    this.#timer = this.#gathering = null;
     this.#seen = null;
+    this.#text = "";
+    this.#deliveredAt = Number.NEGATIVE_INFINITY;
+    this.#buffer.interrupt();
   }
 
   async #tick(): Promise<void> {
     this.#sent = 0;
+    // All viewers have stopped reading: as good as none, until one of them goes on.
+    if (!this.#isRead && this.#waiting.size === 0) return this.#rest();
+    this.#isRead = false;
     // A store that is slow is not asked again before it has answered.
     if (this.#ticking) return;
     this.#ticking = true;
@@ -134,19 +163,34 @@ export class Feed {
 
   /** Of a busy queue not every step can be shown; the counts of the next tick tell the rest. */
   #tell(name: string, event: unknown): void {
-    if (this.#sent++ < MOST_PER_TICK) this.#send(name, event);
+    if (this.#sent++ < MAX_PER_TICK) this.#send(name, event);
   }
 
   #send(name: string, value: unknown): void {
-    let text: string;
+    // The look that began before the last viewer stopped reading.
+    if (this.#timer === null) return;
     try {
-      text = `event: ${name}\ndata: ${JSON.stringify(withoutPayload(value))}\n\n`;
+      this.#text += `event: ${name}\ndata: ${JSON.stringify(withoutPayload(value))}\n\n`;
     } catch {
       return;
     }
-    const message = ENCODER.encode(text);
-    for (const viewer of this.#viewers) viewer.send(message);
+    const waitMs = Math.max(0, this.#deliveredAt + GATHER_MS - performance.now());
+    this.#gathering ??= setTimeout(() => this.#deliver(), waitMs).unref();
   }
+
+  #deliver(): void {
+    this.#gathering = null;
+    this.#deliveredAt = performance.now();
+    this.#buffer.push(ENCODER.encode(this.#text));
+    this.#text = "";
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const viewer of waiting) viewer.deliver();
+  }
+}
+
+function tooMany(message: string): ApiError {
+  return new ApiError(429, "TOO_MANY_VIEWERS", message, { headers: { "retry-after": "5" } });
 }
 
 /** Outputs are read by `jobs.get`, where redaction applies. */

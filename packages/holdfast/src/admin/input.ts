@@ -117,10 +117,17 @@ async function readText(request: Request, mostBytes: number): Promise<string> {
   if (request.body === null) return "";
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength;
-    if (bytes > mostBytes) throw tooLong();
-    chunks.push(chunk);
+  try {
+    for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+      bytes += chunk.byteLength;
+      if (bytes > mostBytes) throw tooLong();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // The connection broke or the body is not framed as it must be: a fault of the sender, who may not even be there any more.
+    throw error instanceof ApiError
+      ? error
+      : new ApiError(400, "BODY_INCOMPLETE", "the body could not be read to its end");
   }
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));

@@ -2,13 +2,28 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { HoldfastError } from "../errors.js";
 import type { Admin } from "./app.js";
-import { nodeListener } from "./node-listener.js";
+import { IDLE_MS, listenerWith } from "./node-listener.js";
 import { BASE } from "./routes.js";
 
 export interface ServeOptions {
   host: string;
   port: number;
+  timeouts?: Timeouts;
 }
+
+/** How long a client may take; all in milliseconds. */
+export interface Timeouts {
+  /** To send the headers of a request. */
+  headersMs: number;
+  /** To send all of it. */
+  requestMs: number;
+  /** To take what it is sent. */
+  idleMs: number;
+  /** How often the first two are looked at. Node's own default, 30 s, would let each take so much longer. */
+  checkMs: number;
+}
+
+export const TIMEOUTS: Timeouts = { headersMs: 10_000, requestMs: 60_000, idleMs: IDLE_MS, checkMs: 1_000 };
 
 /** A server that listens. */
 export interface Serving {
@@ -31,17 +46,19 @@ export class NotListening extends HoldfastError {
   }
 }
 
-// A client that is slow to say what it wants is let go.
-const HEADERS_MS = 10_000;
-const REQUEST_MS = 60_000;
-
 /** Serves over HTTP/1.1 on Node's own server. */
-export async function serve(api: Pick<Admin, "fetch">, { host, port }: ServeOptions): Promise<Serving> {
+export async function serve(
+  api: Pick<Admin, "fetch">,
+  { host, port, timeouts = TIMEOUTS }: ServeOptions,
+): Promise<Serving> {
   const server = createServer(
-    nodeListener({ fetch: async (request, env) => fromRoot(request) ?? api.fetch(request, env) }),
+    {
+      headersTimeout: timeouts.headersMs,
+      requestTimeout: timeouts.requestMs,
+      connectionsCheckingInterval: timeouts.checkMs,
+    },
+    listenerWith({ fetch: async (request, env) => fromRoot(request) ?? api.fetch(request, env) }, timeouts.idleMs),
   );
-  server.headersTimeout = HEADERS_MS;
-  server.requestTimeout = REQUEST_MS;
   await listening(server, host, port);
   const { port: taken } = server.address() as AddressInfo;
   const name = host.includes(":") ? `[${host}]` : host;

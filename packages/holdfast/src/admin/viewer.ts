@@ -1,55 +1,71 @@
-// A viewer that reads so slowly is let go: it comes again by itself, and goes on with the counts of that moment.
-const MOST_WAITING_BYTES = 1_048_576;
+import type { EventBuffer } from "./event-buffer.js";
 
-/** Somebody who reads a stream of events. */
+const ENCODER = new TextEncoder();
+const HELLO = ENCODER.encode("retry: 2000\n\n");
+/** Tells a viewer that events before this one were left out: what it shows is to be read again. */
+const MISSED = ENCODER.encode("event: missed\ndata: {}\n\n");
+
+/** A reader of a stream of events. */
 export interface Viewer {
-  /** The body of the answer. */
+  /** The body of the response. */
   readonly body: ReadableStream<Uint8Array>;
-  /** All viewers are sent the same bytes: they are kept once, however many have yet to read them. */
-  send(message: Uint8Array): void;
+  /** Delivers what is new. Only for a viewer that waits. */
+  deliver(): void;
   end(): void;
 }
 
-/** `left` is called once, when the viewer has gone or was let go. */
-export function newViewer(left: () => void): Viewer {
-  let waiting: Uint8Array[] = [];
-  let waitingBytes = 0;
+export interface ViewerHooks {
+  /** Called when the viewer asks for more. `waits`: there is nothing yet, and `deliver` is to be called when there is. */
+  asked: (viewer: Viewer, waits: boolean) => void;
+  /** Called once, when the viewer has gone or was disconnected. */
+  left: (viewer: Viewer) => void;
+}
+
+/**
+ * A stream that takes from the buffer when its reader asks and not before: nothing is queued for a viewer, and one that does
+ * not read costs nothing, however much happens.
+ */
+export function newViewer(buffer: EventBuffer, { asked, left }: ViewerHooks): Viewer {
+  let position = buffer.end;
   let isOver = false;
+  let greeted = false;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-  const deliver = (): void => {
-    while ((controller?.desiredSize ?? 0) > 0) {
-      const message = waiting.shift();
-      if (message === undefined) return;
-      waitingBytes -= message.byteLength;
-      controller?.enqueue(message);
+
+  const next = (): Uint8Array | null => {
+    if (!greeted) {
+      greeted = true;
+      return HELLO;
     }
+    const read = buffer.read(position);
+    if (read === null) return null;
+    position = read.next;
+    return read.missed ? Buffer.concat([MISSED, read.bytes]) : read.bytes;
+  };
+  const deliver = (): boolean => {
+    const bytes = isOver ? null : next();
+    if (bytes !== null) controller?.enqueue(bytes);
+    return bytes !== null;
   };
   const leave = (): void => {
     if (isOver) return;
     isOver = true;
-    // What has not been read is never sent: who does not read at all must not keep it in memory.
-    waiting = [];
-    left();
+    left(viewer);
     try {
       controller?.close();
     } catch {
       // The viewer has left by itself.
     }
   };
-  const body = new ReadableStream<Uint8Array>(
-    { start: (given) => void (controller = given), pull: deliver, cancel: leave },
-    { highWaterMark: 1 },
-  );
   const viewer: Viewer = {
-    body,
-    send(message) {
-      // One that is longer by itself is sent, or nobody would ever see it.
-      if (waitingBytes > 0 && waitingBytes + message.byteLength > MOST_WAITING_BYTES) return leave();
-      if (isOver) return;
-      waiting.push(message);
-      waitingBytes += message.byteLength;
-      deliver();
-    },
+    body: new ReadableStream<Uint8Array>(
+      {
+        start: (given) => void (controller = given),
+        pull: () => asked(viewer, !deliver()),
+        cancel: leave,
+      },
+      { highWaterMark: 0 },
+    ),
+    deliver: () => void deliver(),
     end: leave,
   };
   return viewer;

@@ -1,8 +1,6 @@
-import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { newViewer } from "#src/admin/viewer.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, mail, STORES } from "./scene.js";
 
@@ -96,7 +94,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
 });
 
 describe.each(STORES)("slow viewers on %s", (_name, store) => {
-  it("are let go when a megabyte waits for them, and the others are told everything", async () => {
+  it("hear that they missed events; others hear all", async () => {
     const { hf, send, token, url } = await adminScene(store());
     const { events } = (await import("#src/engine/holdfast.js")).Holdfast.coreOf(hf);
     const viewer = await token("viewer");
@@ -110,42 +108,67 @@ describe.each(STORES)("slow viewers on %s", (_name, store) => {
     const queue = "x".repeat(100_000);
     const paused = (): number => told.filter(({ event }) => event === "paused").length;
     // Far more than the sockets between them take.
-    const most = 300;
-    for (let nth = 1; nth <= most; nth++) {
-      events.emit("paused", { queue });
-      await until("it to be read by the other", () => paused() === nth);
+    const [rounds, each] = [15, 20];
+    for (let round = 1; round <= rounds; round++) {
+      for (let nth = 0; nth < each; nth++) events.emit("paused", { queue });
+      await until("them to be read by the other", () => paused() === round * each);
     }
-    let bytes = 0;
-    slow.on("data", (chunk: Buffer) => (bytes += chunk.length));
-    // So that an EventSource comes again by itself.
-    await once(slow, "end");
+    let [bytes, last, missed] = [0, "", false];
+    slow.setEncoding("utf8");
+    slow.on("data", (chunk: string) => {
+      bytes += chunk.length;
+      last = last.slice(-100) + chunk;
+      missed ||= last.includes("event: missed\ndata: {}\n\n");
+    });
+    await until("it to hear that it missed some", () => missed);
     expect(bytes).toBeGreaterThan(100_000);
-    expect(bytes).toBeLessThan(most * 100_000 * 0.75);
-    expect(paused()).toBe(most);
+    expect(bytes).toBeLessThan(rounds * each * 100_000 * 0.75);
   });
 });
 
-it("what waits for a viewer is bounded in bytes; a message longer than that is sent all the same", async () => {
-  let left = 0;
-  const viewer = newViewer(() => void left++);
-  const [small, large] = [new Uint8Array(600_000), new Uint8Array(3_000_000)];
-  viewer.send(large);
-  viewer.send(large);
-  expect(left).toBe(0);
-  const reader = viewer.body.getReader();
-  expect((await reader.read()).value).toBe(large);
-  expect((await reader.read()).value).toBe(large);
-  // One is on its way, one waits, and there is no room for a third.
-  viewer.send(small);
-  viewer.send(small);
-  expect(left).toBe(0);
-  viewer.send(small);
-  expect(left).toBe(1);
-  expect((await reader.read()).value).toBe(small);
-  expect((await reader.read()).done).toBe(true);
-  viewer.send(small);
-  viewer.end();
-  expect(left).toBe(1);
+describe("a share of the streams", () => {
+  it("is what one token with its sessions gets", async () => {
+    const { send, token } = await adminScene("sqlite::memory:", { viewersPerCaller: 3 });
+    const [greedy, other] = [await token("viewer"), await token("viewer")];
+    const streams = await Promise.all([1, 2, 3].map(() => send("/api/admin/events", { token: greedy })));
+    onTestFinished(async () => {
+      for (const { body } of streams) await body?.cancel();
+    });
+    const login = await send("/api/admin/session", {
+      method: "POST",
+      body: JSON.stringify({ token: greedy }),
+      headers: { "content-type": "application/json" },
+    });
+    const cookie = login.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    for (const init of [{ token: greedy }, { headers: { cookie } }]) {
+      const refused = await send("/api/admin/events", init);
+      expect(refused.status).toBe(429);
+      expect(refused.headers.get("retry-after")).toBe("5");
+      expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_VIEWERS" } });
+    }
+    await view(send, other);
+    await streams[0]?.body?.cancel();
+    await until("its place to be free", async () => {
+      const again = await send("/api/admin/events", { token: greedy });
+      if (again.status === 200) streams.push(again);
+      return again.status === 200;
+    });
+  });
+
+  it("is what one name gets where the application knows who calls", async () => {
+    const { send } = await adminScene("sqlite::memory:", {
+      viewersPerCaller: 1,
+      auth: (request) => ({ name: request.headers.get("x-name") ?? "", role: "viewer", user: null }),
+    });
+    const open = async (name: string): Promise<number> => {
+      const response = await send("/api/admin/events", { headers: { "x-name": name } });
+      if (response.status === 200) onTestFinished(() => response.body?.cancel());
+      return response.status;
+    };
+    expect(await open("ada")).toBe(200);
+    expect(await open("ada")).toBe(429);
+    expect(await open("bob")).toBe(200);
+  });
 });
 
 it("a HEAD, whose answer nobody reads, is no viewer", async () => {
