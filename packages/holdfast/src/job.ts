@@ -9,7 +9,7 @@ import {
   type AbortReason,
   type InputIssue,
 } from "./errors.js";
-import { fromJson, jsonBytes, NotJson, refuseNul, toJson } from "./json.js";
+import { cutText, fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
 import { readName, readPriority, readTags, refuseUnknown } from "./options.js";
@@ -269,11 +269,14 @@ function encodePayload(value: unknown, what: string): string {
   return text;
 }
 
+const LONGEST_ISSUE = 1_000;
+
 function refuseIssues(type: JobType, result: StandardSchemaV1.Result<unknown>): void {
   if (result.issues === undefined) return;
   const issues: InputIssue[] = result.issues.slice(0, 20).map((issue) => ({
-    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
-    message: issue.message,
+    path: pathText((issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part))),
+    // A schema may name the keys that it does not know, however long they are.
+    message: cutText(issue.message, LONGEST_ISSUE),
   }));
   throw new InvalidInput(type.type, issues);
 }

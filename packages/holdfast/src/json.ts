@@ -5,11 +5,27 @@ export class NotJson extends Error {
   readonly issue: InputIssue;
   constructor(path: readonly (string | number)[], message: string) {
     super(message);
-    this.issue = { path: path.join("."), message };
+    this.issue = { path: pathText(path), message };
   }
 }
 
 const DEEPEST = 200;
+const LONGEST_PATH = 300;
+
+/** A path as errors name it. Keys may be as long as the input they are in; the path is not. */
+export function pathText(parts: readonly PropertyKey[]): string {
+  let text = "";
+  for (const part of parts) {
+    text += text === "" ? String(part) : `.${String(part)}`;
+    if (text.length > LONGEST_PATH) break;
+  }
+  return cutText(text, LONGEST_PATH);
+}
+
+/** A text of at most this length, with a mark where it was cut. */
+export function cutText(text: string, longest: number): string {
+  return text.length <= longest ? text : `${text.slice(0, longest - 1).toWellFormed()}…`;
+}
 
 /**
  * `JSON.stringify` that refuses what JSON cannot carry instead of losing it: BigInt, cycles, `undefined` in arrays,

@@ -1,6 +1,6 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOption, PayloadTooLarge } from "./errors.js";
-import { jsonBytes, NotJson, toJson } from "./json.js";
+import { jsonBytes, NotJson, pathText, toJson } from "./json.js";
 import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
 
 /**
@@ -21,50 +21,60 @@ export function restorer(paths: readonly string[]): Restorer {
   const start = redactionOf(paths);
   const redact = redactor(paths);
   return (sent, stored) => {
-    const seen: Seen = { marked: new Set(), marks: 0 };
-    if (!mark(sent, start, 0, seen)) return sent;
-    // Never handed on with its marks: whoever stores it may find that it fits, and stores them.
-    refuseUnstorable(sent, seen.marks);
-    return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, seen.marked);
+    const parts = Object.entries(typeof sent === "object" && sent !== null ? sent : { "": sent });
+    // Before anything looks at each value: there may be very many, and mostly no mark among them.
+    if (!parts.map(([part, value]) => writtenOf(part, value)).some((text) => text.includes(MARK))) return sent;
+    const marked = new Set<unknown>();
+    if (!mark(sent, start, 0, marked)) return sent;
+    // Never handed on with its marks: who stores it may find that it fits, and stores them.
+    for (const [part, value] of parts) refuseNotJson(part, value);
+    return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, marked);
   };
 }
 
-/** What is too long or too deep to be stored, whatever the marks stand for: to put that back would only cost. */
-function refuseUnstorable(sent: unknown, marks: number): void {
-  // The parts are what is stored, each by itself.
-  for (const [part, value] of Object.entries(sent ?? {})) {
-    const bytes = bytesOf(part, value) - marks * (MARK_BYTES - 1);
-    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLarge(part, bytes, LIMITS.payloadBytes);
+const MARK = JSON.stringify(REDACTED);
+
+/** A part as JSON. What is too long to be stored, whatever its marks stand for, is refused: to put that back would only cost. */
+function writtenOf(part: string, value: unknown): string {
+  const text = stringified(value) ?? refuseNotJson(part, value);
+  const bytes = jsonBytes(text);
+  if (bytes <= LIMITS.payloadBytes) return text;
+  // A value of a single byte may stand where a mark was sent. What is stored is measured again then.
+  const least = bytes - (text.split(MARK).length - 1) * (MARK.length - 1);
+  if (least > LIMITS.payloadBytes) throw new PayloadTooLarge(part, least, LIMITS.payloadBytes);
+  return text;
+}
+
+/** Null: it is nested too deep. */
+function stringified(value: unknown): string | null {
+  try {
+    return JSON.stringify(value) ?? "";
+  } catch {
+    return null;
   }
 }
-// A value of a single byte may stand where a mark was sent. What is stored is measured again then.
-const MARK_BYTES = JSON.stringify(REDACTED).length;
 
-function bytesOf(part: string, value: unknown): number {
+function refuseNotJson(part: string, value: unknown): string {
   try {
-    return jsonBytes(toJson(value));
+    return toJson(value);
   } catch (error) {
     if (!(error instanceof NotJson)) throw error;
     throw new InvalidOption([part, error.issue.path].filter((name) => name !== "").join("."), error.issue.message);
   }
 }
 
-interface Seen {
-  marked: Set<unknown>;
-  marks: number;
-}
-
-/** Finds the lists and objects that have a mark inside, and counts the marks. */
-function mark(sent: unknown, state: State, depth: number, seen: Seen): boolean {
+/** Finds the lists and objects that have a mark inside. */
+function mark(sent: unknown, state: State, depth: number, marked: Set<unknown>): boolean {
   if (state.places.length === 0 || depth > DEEPEST) return false;
-  if (state.hidden) {
-    if (sent === REDACTED) seen.marks++;
-    return sent === REDACTED;
-  }
+  if (state.hidden) return sent === REDACTED;
   if (typeof sent !== "object" || sent === null) return false;
   let found = false;
-  for (const [key, item] of Object.entries(sent)) found = mark(item, state.step(key), depth + 1, seen) || found;
-  if (found) seen.marked.add(sent);
+  const look = (item: unknown, key: string): void => {
+    found = mark(item, state.step(key), depth + 1, marked) || found;
+  };
+  if (Array.isArray(sent)) for (let index = 0; index < sent.length; index++) look(sent[index], String(index));
+  else for (const key of Object.keys(sent)) look((sent as Record<string, unknown>)[key], key);
+  if (found) marked.add(sent);
   return found;
 }
 
@@ -117,7 +127,7 @@ function own(value: unknown, key: string): unknown {
 
 function refused(path: readonly string[], why: string): InvalidOption {
   return new InvalidOption(
-    path.join("."),
+    pathText(path),
     `is ${JSON.stringify(REDACTED)}, which stands for a value that is not shown, ${why}`,
   );
 }

@@ -14,6 +14,7 @@ import {
   SchemaTooNew,
   TooManyTokens,
 } from "../errors.js";
+import { cutText } from "../json.js";
 import type { ErrorAnswer } from "./calls.js";
 
 export interface Issue {
@@ -62,6 +63,11 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [Closed, 503],
 ];
 
+// A message may repeat what was sent, and must not be as long as that.
+const MAX_MESSAGE = 1_000;
+const MAX_ISSUE = 300;
+const MAX_ISSUES = 20;
+
 /** What an error answers; null for one that is nobody's fault but ours. */
 export function answerTo(
   error: unknown,
@@ -70,8 +76,11 @@ export function answerTo(
   const known = STATUSES.find(([kind]) => error instanceof kind)?.[1];
   const status = error instanceof ApiError ? error.status : known;
   if (status === undefined) return null;
-  const { code, message } = error;
-  const issues = issuesOf(error);
+  const { code } = error;
+  const message = cutText(error.message, MAX_MESSAGE);
+  const issues = issuesOf(error)
+    .slice(0, MAX_ISSUES)
+    .map((issue) => ({ path: cutText(issue.path, MAX_ISSUE), message: cutText(issue.message, MAX_ISSUE) }));
   const headers = error instanceof ApiError ? error.headers : {};
   return { status, headers, body: { error: { code, message, ...(issues.length > 0 && { issues }) } } };
 }

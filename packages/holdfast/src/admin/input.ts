@@ -1,15 +1,21 @@
 import { z } from "zod";
+import { pathText } from "../json.js";
 import { ApiError } from "./api-error.js";
 import type { Calls } from "./calls.js";
 import { pathParts, ROUTES, type RouteName } from "./routes.js";
 import { SHAPES } from "./shapes.js";
 import { inWords } from "./words.js";
 
-// Inputs are 256 KB at most; written with escapes they may be several times as long.
-const MOST_BODY_BYTES = 2_097_152;
+// An input is 256 KB at most; with escapes and indentation it may be some times as long.
+const MAX_INPUT_BODY_BYTES = 1_048_576;
+// 1,000 ids, or a filter with as many names as one may have.
+const MAX_BODY_BYTES = 131_072;
 // What anybody may send, who need not be known.
-const MOST_OPEN_BYTES = 4_096;
-const LONGEST_MESSAGE = 300;
+const MAX_OPEN_BODY_BYTES = 4_096;
+// Beside an input, which is measured as a whole. More would be checked one by one only to be refused, which takes long.
+const MAX_VALUES = 5_000;
+// An input may have 200 levels of its own.
+const MAX_DEPTH = 250;
 
 /** A schema as JSON Schema tells it: as much of it as is needed here. */
 export interface JsonSchema {
@@ -38,9 +44,12 @@ export async function readInput<Name extends RouteName>(
   request: Request,
   path: Readonly<Record<string, string>>,
 ): Promise<Calls[Name]["input"]> {
-  const { method, role } = ROUTES[name];
-  const most = role === null ? MOST_OPEN_BYTES : MOST_BODY_BYTES;
-  const given = method === "GET" ? readQuery(name, new URL(request.url).searchParams) : await readBody(request, most);
+  const { method } = ROUTES[name];
+  const { searchParams } = new URL(request.url);
+  const given = method === "GET" ? readQuery(name, searchParams) : await readBody(request, maxBodyBytes(name));
+  const [unread] = method === "GET" ? [] : searchParams.keys();
+  if (unread !== undefined)
+    throw refused([{ path: unread, message: "is in the query, where this route reads nothing" }]);
   const parts = pathParts(ROUTES[name].path);
   const twice = parts.find((part) => Object.hasOwn(given, part));
   if (twice !== undefined) throw refused([{ path: twice, message: "stands in the path already" }]);
@@ -48,12 +57,15 @@ export async function readInput<Name extends RouteName>(
   if (read.success) return read.data;
   throw refused(
     read.error.issues.slice(0, 20).map((issue) => ({
-      path: [...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]
-        .join(".")
-        .slice(0, LONGEST_MESSAGE),
-      message: issue.message.slice(0, LONGEST_MESSAGE),
+      path: pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]),
+      message: issue.message,
     })),
   );
+}
+
+function maxBodyBytes(name: RouteName): number {
+  if (ROUTES[name].role === null) return MAX_OPEN_BODY_BYTES;
+  return Object.hasOwn(inputSchema(name).properties ?? {}, "input") ? MAX_INPUT_BODY_BYTES : MAX_BODY_BYTES;
 }
 
 function refused(issues: { path: string; message: string }[]): ApiError {
@@ -65,15 +77,21 @@ function refused(issues: { path: string; message: string }[]): ApiError {
 /** A query has texts only: what a field is by its schema says what they are to become. */
 function readQuery(name: RouteName, query: URLSearchParams): Record<string, unknown> {
   const { properties = {} } = inputSchema(name);
-  const read: Record<string, unknown> = {};
-  for (const key of new Set(query.keys())) {
-    const texts = query.getAll(key);
+  const read = new Map<string, unknown>();
+  for (const [key, text] of query) {
     const schema = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    if (schema?.type === "array") read[key] = texts.flatMap((text) => (hasChoices(schema) ? text.split(",") : [text]));
-    else if (texts.length > 1) throw refused([{ path: key, message: "is given more than once" }]);
-    else read[key] = fromText(texts[0] ?? "", schema);
+    if (schema?.type !== "array") {
+      if (read.has(key)) throw refused([{ path: key, message: "is given more than once" }]);
+      read.set(key, fromText(text, schema));
+    } else {
+      const items = hasChoices(schema) ? text.split(",") : [text];
+      read.set(key, [...((read.get(key) as string[] | undefined) ?? []), ...items].slice(0, MAX_VALUES));
+    }
+    // What is not known is refused by the first of them.
+    if (schema === undefined) break;
   }
-  return read;
+  // Never by assignment, which would lose a key `__proto__`.
+  return Object.fromEntries(read);
 }
 
 /** Choices have no comma in them; names of types and queues may. */
@@ -99,15 +117,47 @@ async function readBody(request: Request, mostBytes: number): Promise<Record<str
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw refused([{ path: "", message: "the body must be an object" }]);
   }
+  refuseMany(value, { left: MAX_VALUES }, "input");
   return value as Record<string, unknown>;
 }
 
+function refuseMany(value: object, count: { left: number }, except?: string): void {
+  const isList = Array.isArray(value);
+  const keys = isList ? [] : Object.keys(value);
+  count.left -= isList ? value.length : keys.length;
+  if (count.left < 0) throw refused([{ path: "", message: `the body has more than ${MAX_VALUES} values` }]);
+  const inside: unknown[] = isList
+    ? value
+    : keys.filter((key) => key !== except).map((key) => (value as Record<string, unknown>)[key]);
+  for (const item of inside) if (typeof item === "object" && item !== null) refuseMany(item, count);
+}
+
 function parse(text: string): unknown {
+  // To parse what is nested deeply takes far longer than its length says.
+  if (isNestedDeeper(text, MAX_DEPTH)) {
+    throw refused([{ path: "", message: `the body is nested deeper than ${MAX_DEPTH} levels` }]);
+  }
   try {
     return JSON.parse(text);
   } catch (error) {
     throw new ApiError(400, "NOT_JSON", `the body is not JSON: ${(error as Error).message.slice(0, 200)}`);
   }
+}
+
+const [QUOTE, BACKSLASH, OPENINGS, CLOSINGS] = [0x22, 0x5c, [0x5b, 0x7b], [0x5d, 0x7d]];
+
+/** Looks at nothing but brackets outside of strings: what is no JSON is found out by who parses it. */
+function isNestedDeeper(text: string, most: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) inString = !inString;
+    else if (code === BACKSLASH) at++;
+    else if (!inString && OPENINGS.includes(code) && ++depth > most) return true;
+    else if (!inString && CLOSINGS.includes(code)) depth--;
+  }
+  return false;
 }
 
 /** Never reads more than the limit, whatever the headers say. */
