@@ -78,6 +78,14 @@ function refuseAddress(url: string): void {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
     throw new BadUsage(`${JSON.stringify(hideSecret(url))} is no address of a server`, "write http://127.0.0.1:7700");
   }
+  const [server = "", ...more] = url.split(/[?#]/);
+  if (more.length > 0) {
+    // Who put it there may have meant it as a token.
+    throw new BadUsage(
+      `${hideSecret(server)} is followed by parameters, which no server takes`,
+      "write http://127.0.0.1:7700, and set HOLDFAST_TOKEN to what the server asks for",
+    );
+  }
   if (!namesUser(url)) return;
   throw new BadUsage(
     `${hideSecret(url)} has a name or password in it`,

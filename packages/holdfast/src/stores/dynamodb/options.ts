@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.js";
 import { InvalidOption } from "../../errors.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
+import { hideSecret } from "../../secret.js";
 import type { DynamoClient } from "./table.js";
 
 export interface DynamoOptions {
@@ -64,7 +65,10 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   const { client, region, endpoint } = given;
   const name = given.table ?? "holdfast";
   if (typeof name !== "string" || !/^[\w.-]{3,255}$/.test(name)) {
-    throw new InvalidOption("table", `${show(name)} is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _ - .`);
+    throw new InvalidOption(
+      "table",
+      `${show(hideSecret(name))} is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _ - .`,
+    );
   }
   if (client !== undefined && typeof client?.send !== "function") {
     throw new InvalidOption("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
@@ -77,7 +81,10 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
     throw new InvalidOption("region", `${show(region)} is no name of a region, such as eu-central-1`);
   }
   if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:\/\//.test(endpoint))) {
-    throw new InvalidOption("endpoint", `${show(endpoint)} is no address, such as http://localhost:8000`);
+    throw new InvalidOption(
+      "endpoint",
+      `${show(hideSecret(String(endpoint)))} is no address, such as http://localhost:8000`,
+    );
   }
   const shards = given.shards === undefined ? null : readCount(given.shards, "shards", 1, MOST_SHARDS);
   const marginMs = readCount(given.marginMs ?? 1_000, "marginMs", 0, 60_000);
@@ -108,7 +115,7 @@ export function readDynamoUrl(url: string): DynamoOptions {
   if (parts === null) {
     throw new InvalidOption(
       "store",
-      `${show(url)} is no address of a table; write dynamodb://jobs?region=eu-central-1`,
+      `${show(hideSecret(url))} is no address of a table; write dynamodb://jobs?region=eu-central-1`,
     );
   }
   const [, table = "", query = ""] = parts;
