@@ -1,4 +1,4 @@
-import { modulePath, showSource } from "../config/index.js";
+import { modulePath, refuseUntrusted, showSource } from "../config/index.js";
 import type { Context } from "./command.js";
 import { BadUsage } from "./failure.js";
 import { loadJobs, type JobsModule } from "./load-module.js";
@@ -7,10 +7,16 @@ import { loadJobs, type JobsModule } from "./load-module.js";
 export async function jobsModule(context: Context, given: string | undefined): Promise<JobsModule> {
   if (given !== undefined) return loadJobs(given, context.cwd);
   const path = modulePath(context.config);
-  if (path === null) {
-    throw noModule();
-  }
+  if (path === null) throw noModule();
+  refuseUntrustedModule(context, path);
   return loadJobs(path, context.cwd, moduleNamedBy(context));
+}
+
+/** A module that only a file names which was found must be one that nobody else can write, like that file. */
+export function refuseUntrustedModule({ config, cwd, env }: Context, path: string): void {
+  if (config.fileIsNamed || config.sources["jobs.module"].kind !== "file") return;
+  const wayOut = `if you trust it, name it: as an argument or by --module, or HOLDFAST_JOBS_MODULE=${path}`;
+  refuseUntrusted(path, { cwd, env }, wayOut);
 }
 
 /** Where the path of the module comes from, in words. */

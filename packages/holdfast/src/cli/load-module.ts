@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { MODULE_ENDINGS } from "../config/index.js";
+import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFile } from "../config/index.js";
 import { Failure } from "./failure.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
@@ -60,6 +60,7 @@ async function load(path: string, given: string): Promise<Exports> {
     }
     return await loadByJiti(path);
   } catch (error) {
+    if (error instanceof UntrustedFile) throw error;
     const said = error instanceof Error ? error.message || error.name : String(error);
     // Node goes on with every module on the way there.
     const [why = ""] = said.trim().replaceAll(/\s+/g, " ").split(" Require stack:");
@@ -131,6 +132,7 @@ export const resolve = (specifier, context, next) =>
 `)}`;
 
 async function loadByJiti(path: string): Promise<Exports> {
+  refuseForeignPaths(path);
   const { createJiti } = await import("jiti");
   const jiti = createJiti(pathToFileURL(path).href, {
     alias: entryPoints(),
@@ -141,6 +143,22 @@ async function loadByJiti(path: string): Promise<Exports> {
     fsCache: false,
   });
   return jiti.import<Exports>(path);
+}
+
+/**
+ * The nearest tsconfig.json, which jiti looks for, may say which file an import means: one in a folder above that neither this user nor
+ * the module's owner has written would choose the code that runs.
+ */
+function refuseForeignPaths(path: string): void {
+  for (let folder = dirname(path); ; folder = dirname(folder)) {
+    const file = join(folder, "tsconfig.json");
+    if (existsSync(file)) {
+      if (isOwnedByTrusted(file, process.env, statSync(path).uid)) return;
+      const problem = `${file} belongs to another user (uid ${statSync(file).uid}), so it is not used`;
+      throw new UntrustedFile(file, problem, "put a tsconfig.json of your own beside the module; {} will do");
+    }
+    if (dirname(folder) === folder) return;
+  }
 }
 
 /** The file of each entry point of this package: `holdfast`, `holdfast/sqlite` and so on. */

@@ -1,3 +1,4 @@
+import { UntrustedFile } from "../config/index.js";
 import { HoldfastError } from "../errors.js";
 import { BadUsage, Failure } from "./failure.js";
 import { coloured, paint } from "./style.js";
@@ -59,7 +60,7 @@ function sentenceOf(error: unknown): string {
 
 function hintOf(error: unknown, verbose: boolean, usage: string | null): string | null {
   if (error instanceof BadUsage) return error.hint ?? usage;
-  if (error instanceof Failure) return error.hint;
+  if (error instanceof Failure || error instanceof UntrustedFile) return error.hint;
   // Ours say themselves what to do.
   return error instanceof HoldfastError || verbose ? null : "--verbose shows where it comes from";
 }

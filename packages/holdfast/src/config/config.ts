@@ -36,6 +36,8 @@ export interface Config {
   readonly sources: Readonly<Record<KeyName, Source>>;
   /** The file that was read, with its whole path; null if there is none. */
   readonly file: string | null;
+  /** Whether a flag or a variable named that file. Otherwise it was found, and what it names is checked like the file itself. */
+  readonly fileIsNamed: boolean;
   readonly cwd: string;
   /** What is odd, but no reason to stop: variables that set nothing. */
   readonly warnings: readonly string[];
@@ -72,6 +74,7 @@ export function readConfig(place: ConfigPlace): Config {
     values: values as Values,
     sources: sources as Record<KeyName, Source>,
     file: file?.path ?? null,
+    fileIsNamed: file?.named ?? false,
     cwd,
     warnings: unknownVariables(env),
   };

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { InvalidConfig } from "./invalid-config.js";
 import { showPath } from "./source.js";
+import { refuseUntrusted } from "./trusted-file.js";
 import { layoutOf, type Layout } from "./toml-text.js";
 
 /** The name of the file, in the current folder or the nearest above it. */
@@ -65,12 +66,18 @@ function parseFile(path: string, text: string, shown: string): ConfigFile {
   }
 }
 
-/** The file that is used, read. A file that is named must be there. */
-export function readFoundFile(place: Place): ConfigFile | null {
+/** A file that was found, and not named, must be one that nobody else can write. */
+export function refuseUntrustedConfig(path: string, place: Place): void {
+  refuseUntrusted(path, place, `if you trust it, name it: --config ${path}, or HOLDFAST_CONFIG`);
+}
+
+/** The file that is used, read. A file that is named must be there; one that is not named must be trusted. */
+export function readFoundFile(place: Place): (ConfigFile & { readonly named: boolean }) | null {
   const found = findFile(place);
   if (found === null) return null;
+  if (found.named === null) refuseUntrustedConfig(found.path, place);
   const file = readFile(found.path, place.cwd);
-  if (file !== null) return file;
+  if (file !== null) return { ...file, named: found.named !== null };
   const path = showPath(found.path, place.cwd);
   throw new InvalidConfig([`there is no file ${path}${found.named === null ? "" : `, which ${found.named} names`}`]);
 }

@@ -320,19 +320,19 @@ describe("the file that is written", () => {
   it("is the one in use, keeps its mode and is replaced as a whole", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\n", "below/x": "" });
     const path = join(cwd, "holdfast.toml");
-    chmodSync(path, 0o666);
+    chmodSync(path, 0o664);
     const before = statSync(path).ino;
-    expect(await setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).toBe(path);
+    expect((await setKey({ cwd: join(cwd, "below"), env: {} }, "jobs.grace_s", 9)).path).toBe(path);
     expect(readFileSync(path, "utf8")).toBe("[jobs]\ngrace_s = 9\n");
-    expect(statSync(path).mode & 0o777).toBe(0o666);
+    expect(statSync(path).mode & 0o777).toBe(0o664);
     expect(statSync(path).ino).not.toBe(before);
     expect(readdirSync(cwd).toSorted()).toEqual(["below", "holdfast.toml"]);
   });
 
   it("is made where there is none: in the current folder, or where --config says", async () => {
     const cwd = folder();
-    expect(await setKey({ cwd, env: {} }, "jobs.grace_s", 9)).toBe(join(cwd, "holdfast.toml"));
-    expect(await setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).toBe(join(cwd, "other.toml"));
+    expect((await setKey({ cwd, env: {} }, "jobs.grace_s", 9)).path).toBe(join(cwd, "holdfast.toml"));
+    expect((await setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).path).toBe(join(cwd, "other.toml"));
     expect(readFileSync(join(cwd, "other.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
   });
 

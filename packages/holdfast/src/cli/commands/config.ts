@@ -21,6 +21,7 @@ import {
 import { writeDownIfThere } from "../bare-store.js";
 import { command, group, type Argument, type Command, type Context } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
+import { STDIN } from "../stdin.js";
 import { paint, type Part } from "../style.js";
 
 const KEY = {
@@ -86,21 +87,39 @@ const set = command({
   summary: "Sets a key in the configuration file.",
   about:
     "Comments, order and spacing of the file stay as they are. Without a file, holdfast.toml is made in the current folder. The change is in the audit log of the store, where that is there and can be reached.",
-  arguments: { key: KEY, value: { kind: "text", says: "The value; a list as a,b." } },
+  arguments: {
+    key: KEY,
+    value: {
+      kind: "text",
+      stdin: true,
+      says: "The value, or - for stdin, which no list of processes shows; a list as a,b.",
+    },
+  },
   examples: [
     { line: "config set jobs.concurrency 8", says: "Eight handlers at once." },
     { line: "config set jobs.queues mail,video", says: "Only two queues." },
     { line: "config set retention.dead forever", says: "Keep dead jobs." },
+    { line: "config set store -", says: "An address with a password, from stdin." },
   ],
   async run(context, { args }) {
     const key = readKey(args.key);
-    const value = readValue(key, args.value);
-    const file = await setKey(placeOf(context), key, value);
+    const value = readValue(key, await textOf(context, args.value));
+    const { path: file, narrowed } = await setKey(placeOf(context), key, value);
     const written = shownAs(key, value);
     await writeDownIfThere(context, { action: "config.set", target: key, detail: { file, value: written } });
     tell(context, { key, value: written, file });
+    if (narrowed) {
+      context.output.note(`every user could read ${showPath(file, context.cwd)}; now only its owner can (mode 0600)`);
+    }
   },
 });
+
+const MOST_BYTES = 100_000;
+
+/** What was typed, or the line that stdin has. */
+async function textOf(context: Context, given: string | typeof STDIN): Promise<string> {
+  return given === STDIN ? (await context.readInput(MOST_BYTES)).replace(/\r?\n$/, "") : given;
+}
 
 function readValue(key: KeyName, text: string): Value {
   const read = readText(keyOf(key), text);

@@ -6,7 +6,7 @@ import { tellStoreOnly } from "../bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../command.js";
 import { UNMENDABLE, watchAndRun } from "../dev.js";
 import { workOptions } from "../enabled.js";
-import { moduleNamedBy, noModule } from "../jobs-module.js";
+import { moduleNamedBy, noModule, refuseUntrustedModule } from "../jobs-module.js";
 import { Failure } from "../failure.js";
 import { refuseFile } from "../load-module.js";
 import { runJobs } from "../run-jobs.js";
@@ -81,6 +81,7 @@ export const devCommand: Command = command({
     tellStoreOnly(context);
     const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
     if (path === null) throw noModule();
+    if (args.module === undefined) refuseUntrustedModule(context, path);
     const namedBy = args.module === undefined ? moduleNamedBy(context) : null;
     refuseFile(path, args.module ?? showPath(path, context.cwd), namedBy);
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
