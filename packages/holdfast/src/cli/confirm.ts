@@ -1,5 +1,5 @@
 import { BadUsage, Failure, Interrupted } from "./failure.js";
-import { cleanBlock } from "./text.js";
+import { cleanBlock } from "../terminal-text.js";
 
 /** Where a question is asked. */
 export interface Asking {

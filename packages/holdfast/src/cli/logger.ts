@@ -1,5 +1,5 @@
 import type { Logger } from "../engine/logger.js";
-import { clean } from "./text.js";
+import { clean, jsonText } from "../terminal-text.js";
 
 /** What is logged: this and what is more severe. */
 export type LogLevel = "error" | "warn" | "info" | "debug" | "silent";
@@ -44,7 +44,7 @@ export function fallingBackTo(other: Logger, given: Logger): Logger {
 
 function jsonLine(time: string, level: string, fields: object, message: string): string {
   const plain = Object.entries(fields).map(([name, value]) => [name, plainError(value)]);
-  return JSON.stringify({ time, level, message, ...Object.fromEntries(plain) });
+  return jsonText({ time, level, message, ...Object.fromEntries(plain) }, 0);
 }
 
 /** An Error has no fields that JSON would write. */

@@ -3,7 +3,7 @@ import { Failure } from "./failure.js";
 import { startProgress, type Progress } from "./progress.js";
 import { coloured, paint, textOf, type Part } from "./style.js";
 import { tableLines, type Column } from "./table.js";
-import { cleanBlock, jsonText } from "./text.js";
+import { cleanBlock, jsonText } from "../terminal-text.js";
 
 /** A stream that is written to. */
 export interface Sink {

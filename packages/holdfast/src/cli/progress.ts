@@ -1,5 +1,6 @@
 import type { Sink } from "./output.js";
-import { clean, cut } from "./text.js";
+import { clean } from "../terminal-text.js";
+import { cut } from "./text.js";
 
 /** How far a long work is. */
 export interface Progress {

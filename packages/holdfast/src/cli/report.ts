@@ -2,7 +2,7 @@ import { UntrustedFile } from "../config/index.js";
 import { HoldfastError } from "../errors.js";
 import { BadUsage, Failure } from "./failure.js";
 import { coloured, paint } from "./style.js";
-import { cleanBlock, jsonText } from "./text.js";
+import { cleanBlock, jsonText } from "../terminal-text.js";
 
 /** An error as people read it: a sentence, a hint, and with `verbose` where it comes from. */
 export function errorText(

@@ -1,4 +1,4 @@
-import { clean } from "./text.js";
+import { clean } from "../terminal-text.js";
 
 /** The colours that are used. */
 export type Colour = "red" | "green" | "yellow" | "blue" | "cyan" | "magenta" | "gray" | "bold";

@@ -1,36 +1,4 @@
-/**
- * Text for a terminal. What a job says may come from anywhere: no character of it may move the cursor, change a title, or
- * turn the direction of reading. Such characters are shown as what they are.
- */
-
-// C0 and C1 controls, marks that turn the direction of text, and ends of lines that only some terminals know.
-const UNSAFE = /[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
-
-/** One line without anything that a terminal would act on. */
-export function clean(text: string): string {
-  return text.replaceAll(/\r?\n|\t/g, " ").replaceAll(UNSAFE, escaped);
-}
-
-/** Like {@link clean}, with its lines. */
-export function cleanBlock(text: string): string {
-  return text
-    .split(/\r?\n/)
-    .map((line) => line.replaceAll("\t", "  ").replaceAll(UNSAFE, escaped))
-    .join("\n");
-}
-
-function escaped(character: string): string {
-  const code = character.charCodeAt(0);
-  return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
-}
-
-/** JSON that is safe to print: what JSON allows and terminals act on is escaped, which changes no value. */
-export function jsonText(value: unknown, indent: number): string {
-  const text = JSON.stringify(value, null, indent) ?? "null";
-  return text.replaceAll(/[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
-}
+/** How wide strings are on a terminal. They are clean: see `terminal-text.ts`. */
 
 let segmenter: Intl.Segmenter | null = null;
 

@@ -1,3 +1,5 @@
+import { clean } from "../terminal-text.js";
+
 /** Anything pino-shaped: an object of fields first, then a sentence. */
 export interface Logger {
   info(fields: object, message: string): void;
@@ -16,7 +18,7 @@ export const stderrLogger: Logger = {
 
 function write(level: string, fields: object, message: string): void {
   const details = Object.entries(fields).map(([key, value]) => `${key}=${show(value)}`);
-  process.stderr.write(`holdfast ${level}: ${[message, ...details].join(" ")}\n`);
+  process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...details].join(" ")}`)}\n`);
 }
 
 function show(value: unknown): string {
