@@ -59,16 +59,16 @@ describe("a store that is not there", () => {
   it("a database of an older version is not migrated by a look", SLOW, async () => {
     const schema = ownSchema(server);
     const { run } = await place(() => `${server.url()}?schema=${schema}`);
-    await server.query(`DELETE FROM ${schema}.migrations WHERE version = 2`);
+    await server.query(`DELETE FROM ${schema}.migrations WHERE version >= 3`);
     expect(await run("stats")).toEqual({
       code: 1,
       stdout: "",
       stderr:
-        "error: the schema of the store is not this version's; pending: migration 2: functions for SQL\n" +
+        "error: the schema of the store is not this version's; pending: migration 3: functions that only granted roles may call\n" +
         "hint: holdfast migrate brings it there\n",
     });
     const { rows } = await server.query(`SELECT max(version) AS version FROM ${schema}.migrations`);
-    expect(rows).toEqual([{ version: 1 }]);
+    expect(rows).toEqual([{ version: 2 }]);
   });
 });
 

@@ -5,7 +5,7 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { listenAt } from "#src/stores/postgres/connections.js";
-import { Db } from "#src/stores/postgres/db.js";
+import { Db, unnamed } from "#src/stores/postgres/db.js";
 import { Listener } from "#src/stores/postgres/listener.js";
 import { claim, finish, key, newJob, newJobs } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -99,7 +99,7 @@ it("a listener behind a PgBouncer in transaction mode finds out that it hears no
   const listener = new Listener({
     connect: () => listenAt(by),
     say: async (payload) => {
-      await db.run({ name: "", text: "SELECT pg_notify($1, $2)::text" }, [channel, payload]);
+      await db.run(unnamed("SELECT pg_notify($1, $2)::text"), [channel, payload]);
       said++;
     },
     channel,

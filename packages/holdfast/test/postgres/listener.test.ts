@@ -6,6 +6,7 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listenAt } from "#src/stores/postgres/connections.js";
 import { Db } from "#src/stores/postgres/db.js";
+import { qualify } from "#src/stores/postgres/qualify.js";
 import { Listener, type PgListener } from "#src/stores/postgres/listener.js";
 import { Notifier } from "#src/stores/postgres/notifier.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -193,7 +194,7 @@ describe("a connection of the pool that is swallowed without a word", () => {
     const pool = new pg.Pool({ connectionString: proxy.url, max: 1 });
     const db = new Db(pool, "the proxy", { answerMs: 200 });
     onTestFinished(() => db.end());
-    const ask = { name: "one", text: "SELECT 1" };
+    const ask = { name: "one", text: qualify("SELECT 1") };
     expect(await db.run(ask, [])).toEqual([[1]]);
     proxy.swallow();
     await expect(db.run(ask, [])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });

@@ -104,7 +104,7 @@ describe("a job that changes this moment is not taken for missing", () => {
     await until("the retry to meet it", async () => {
       const { rows } = await server.query(
         `SELECT 1 FROM pg_stat_activity WHERE query LIKE '%"${schema}"%'
-           AND (wait_event_type = 'Lock' OR query LIKE 'SELECT id::text FROM%UNION ALL%')`,
+           AND (wait_event_type = 'Lock' OR query LIKE 'SELECT id::%text FROM%UNION ALL%')`,
       );
       return rows.length > 0;
     });

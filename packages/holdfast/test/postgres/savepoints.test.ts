@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Db, type PgClient, type Statement } from "#src/stores/postgres/db.js";
+import { qualify } from "#src/stores/postgres/qualify.js";
 import { insideOf } from "#src/stores/postgres/savepoints.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
 import { openStore } from "./scene.js";
@@ -14,7 +15,7 @@ async function waitingStatement(): Promise<Statement> {
   onTestFinished(() => holder.end());
   const lock = Math.floor(Math.random() * 1_000_000_000);
   await holder.query("SELECT pg_advisory_lock($1)", [lock]);
-  return { name: "waits", text: `SELECT pg_advisory_xact_lock(${lock})` };
+  return { name: "waits", text: qualify(`SELECT pg_advisory_xact_lock(${lock})`) };
 }
 
 describe("a statement behind a savepoint that gets no answer in time", () => {
@@ -25,7 +26,7 @@ describe("a statement behind a savepoint that gets no answer in time", () => {
     const waiting = await waitingStatement();
     const given = db.transaction((runner) => insideOf(runner).apart((apart) => apart.run(waiting, [])));
     await expect(given).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
-    expect(await db.run({ name: "works", text: "SELECT 'yes'" }, [])).toEqual([["yes"]]);
+    expect(await db.run({ name: "works", text: qualify("SELECT 'yes'") }, [])).toEqual([["yes"]]);
   });
 
   it("fails a call in the caller's transaction at once, where the caller's driver has given it up", async () => {
@@ -69,7 +70,7 @@ describe("savepoints of our own transactions", () => {
     await db.transaction(async (runner) => {
       const inside = insideOf(runner);
       await inside.apart(async () => {});
-      await inside.apart((apart) => apart.run({ name: "no", text: "SELECT no" }, [])).catch(() => {});
+      await inside.apart((apart) => apart.run({ name: "no", text: qualify("SELECT no") }, [])).catch(() => {});
     });
     expect(asked.map(([text]) => text.split(" ")[0])).toEqual([
       "BEGIN",

@@ -47,7 +47,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
     `GRANT SELECT ON ${tables(["migrations", "settings", "lanes"])} TO ${programs}`,
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${programs}`,
-    `GRANT EXECUTE ON FUNCTION ${functions.enqueue} TO ${programs}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.refuseFinished} TO ${programs}`,
     `GRANT INSERT, UPDATE (used_at) ON ${s}.lanes TO ${programs}`,
 
     `GRANT INSERT, SELECT (id, seq, queue, type, state, tags, created_at), UPDATE (${REWRITTEN}) ON ${s}.live TO ${enqueue}`,

@@ -1,6 +1,6 @@
 import { InvalidOption } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
-import type { Db } from "./db.js";
+import { type Db, unnamed } from "./db.js";
 import type { Access, SchemaSettings } from "./schema.js";
 
 /**
@@ -76,9 +76,9 @@ function readRole(name: unknown, field: string): string {
 export async function refuseAccess(db: Db, { access }: SchemaSettings): Promise<void> {
   if (access === null) return;
   const names = access.userRoles.map((role) => role.slice(1, -1));
-  const text = `SELECT to_regproc('auth.uid') IS NOT NULL, (
-    SELECT min(u.name) FROM unnest($1::text[]) AS u (name) WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = u.name))`;
-  const [row] = await db.run({ name: "", text }, [names]);
+  const text = `SELECT pg_catalog.to_regproc('auth.uid') IS NOT NULL, (
+    SELECT pg_catalog.min(u.name) FROM pg_catalog.unnest($1::text[]) AS u (name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = u.name))`;
+  const [row] = await db.run(unnamed(text), [names]);
   const [hasUid, missing] = (row ?? [false, null]) as [boolean, string | null];
   if (missing !== null) {
     throw new InvalidOption("access.userRoles", `there is no role ${show(missing)}; create it, or leave it out`);

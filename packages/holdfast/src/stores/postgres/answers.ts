@@ -10,7 +10,7 @@ const PAUSES_MS = [0, 25, 50, 100, 200] as const;
  * A part by which a statement waits only for a moment for what it cannot pass over: a key that an open transaction is about
  * to take, or a lane that one has made.
  */
-export const BRIEFLY = "briefly AS MATERIALIZED (SELECT set_config('lock_timeout', '50', true))";
+export const BRIEFLY = "briefly AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', '50', true))";
 
 /** Statements that answer rows of a job's id and what came of it; none for a job whose row they could not lock. */
 export interface Questions {

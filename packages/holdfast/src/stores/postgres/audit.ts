@@ -1,7 +1,7 @@
 import { auditCursor, auditWindow } from "../../audit-order.js";
 import type { AuditEntry, AuditFilter, AuditPage, StoredAuditEntry } from "../../store.js";
 import type { Row, Runner, Statement } from "./db.js";
-import { NOW, type Sql } from "./sql.js";
+import { NOW, rowsOf, type Sql } from "./sql.js";
 
 export interface AuditOperations {
   append(runner: Runner, entries: readonly AuditEntry[], now: number | null): Promise<void>;
@@ -16,7 +16,7 @@ export function auditOperations(sql: Sql): AuditOperations {
     "audit_add",
     `WITH ${NOW} INSERT INTO ${s}.audit (id, at, actor, action, target, count, detail, keep_until)
      SELECT e.id, now, e.actor, e.action, e.target, e.count, e.detail, now + e.keep_ms
-     FROM t, unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bigint[])
+     FROM t, ${rowsOf("$2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bigint[]")}
        AS e (id, actor, action, target, count, detail, keep_ms) ON CONFLICT (id) DO NOTHING`,
   );
   const listing = (name: string, condition: string, order: string): Statement =>
@@ -39,7 +39,7 @@ export function auditOperations(sql: Sql): AuditOperations {
        DELETE FROM ${s}.audit WHERE id = ANY (ARRAY(
          SELECT id FROM ${s}.audit WHERE at < $1::bigint ORDER BY at, id LIMIT $2)) RETURNING 1
      )
-     SELECT count(*)::float8 FROM gone`,
+     SELECT pg_catalog.count(*)::float8 FROM gone`,
   );
 
   function listingFor({ actor, action }: AuditFilter): Statement {

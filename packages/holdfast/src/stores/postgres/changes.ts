@@ -74,7 +74,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
        WHERE keys.until <= (SELECT now FROM t) OR keys.job = excluded.job RETURNING job
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
-         SELECT place FROM target WHERE key_scope IS DISTINCT FROM 'live' OR id = ANY (ARRAY(SELECT job FROM taken)))) RETURNING *
+         SELECT place FROM target WHERE key_scope IS NULL OR key_scope <> 'live' OR id = ANY (ARRAY(SELECT job FROM taken)))) RETURNING *
      ), kept AS (
        INSERT INTO ${s}.live (${COMMON.join(", ")}, due_at)
        SELECT ${COMMON.map((column) => fresh[column] ?? `g.${column}`).join(", ")}, (SELECT now FROM t) FROM gone g

@@ -2,7 +2,7 @@ import { STALE_ERROR } from "../../state.js";
 import type { Statement } from "./db.js";
 import { EARLIEST, LATEST } from "./floors.js";
 import { laneChanges, walkedLanes } from "./live-lanes.js";
-import { LEASED, lostAttempt, MOST_LOSSES, NOW, usedAttempts, type Sql } from "./sql.js";
+import { LEASED, lostAttempt, MOST_LOSSES, NOW, rowsOf, usedAttempts, type Sql } from "./sql.js";
 
 const USED = usedAttempts("j");
 /** How soon to look again for what others have locked. */
@@ -12,7 +12,7 @@ export const EVERY_TYPE = "j.queue = l.queue";
 /** What both statements answer of a job, in the order in which it is read. */
 const RETURNED = `id, id::text AS name, fence, type, queue, priority, user_id::text AS owner, input::text AS input,
   attempt, max_attempts, losses, releases, run_at::float8, expires_at::float8, created_at::float8,
-  cancel_at IS NOT NULL AS cancel, array_to_json(tags)::text AS tags, schedule, slot::float8, prev_state,
+  cancel_at IS NOT NULL AS cancel, pg_catalog.array_to_json(tags)::text AS tags, schedule, slot::float8, prev_state,
   prev_attempt, prev_due_at::float8, seq::float8, claimed_at::float8, error, error_code, error_at, key, key_scope, trace`;
 
 function answered(s: string, lostError: string): string {
@@ -21,7 +21,7 @@ function answered(s: string, lostError: string): string {
       attempt, max_attempts, losses, releases, run_at, expires_at, created_at, cancel, tags, schedule, slot, prev_state,
       prev_attempt, prev_due_at, seq, claimed_at,
       CASE ${lostError} WHEN error IS NOT NULL
-        THEN json_build_object('message', error, 'code', error_code, 'at', error_at)::text END, trace
+        THEN pg_catalog.json_build_object('message', error, 'code', error_code, 'at', error_at)::text END, trace
     FROM claimed c`;
 }
 
@@ -51,7 +51,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
   const byType = match !== EVERY_TYPE;
   const { lanes, walked } = sourceOf(sql, source, byType ? 13 : 12);
   const open = `${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
-  const isShort = "(SELECT count(*) FROM claimed) < $3";
+  const isShort = "(SELECT pg_catalog.count(*) FROM claimed) < $3";
   // A claim for types says nothing of the jobs of others, and one from floors nothing of what lies below them.
   const emptied = `SELECT l.queue, l.priority FROM lane l WHERE ${byType ? "false" : "true"}
     AND ${isShort} AND NOT EXISTS (SELECT 1 FROM passed) AND l.floor_due = ${EARLIEST}
@@ -69,7 +69,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
           ) d
           WHERE l.priority = v.priority AND ${when} ORDER BY d.due_at, d.seq LIMIT $3
         )`;
-  const types = byType ? "CROSS JOIN unnest($12::text[]) AS u (type)" : "";
+  const types = byType ? "CROSS JOIN pg_catalog.unnest($12::text[]) AS u (type)" : "";
   return sql.statement(
     name,
     `WITH ${NOW}, ${walked}
@@ -77,11 +77,11 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
       SELECT a.queue, a.priority${byType ? ", u.type" : ""},
         coalesce(f.due_at, ${EARLIEST}) AS floor_due, coalesce(f.seq, 0) AS floor_seq
       FROM ${lanes} a ${types}
-      LEFT JOIN unnest($7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]) AS f (queue, priority, type, due_at, seq)
+      LEFT JOIN ${rowsOf("$7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]")} AS f (queue, priority, type, due_at, seq)
         ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
       WHERE ${unpaused(s, "a")} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
     ),
-    level AS MATERIALIZED (SELECT priority, count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
+    level AS MATERIALIZED (SELECT priority, pg_catalog.count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
     picked AS MATERIALIZED (
       SELECT p.* FROM level v
       -- Of several lanes none need be locked beyond the last job that can be wanted; as many again for those that
@@ -97,11 +97,11 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
         UNION ALL ${found("> (b.due_at, b.seq)", "b.due_at IS NOT NULL")}
       ) p LIMIT $3
     ),
-    size AS MATERIALIZED (SELECT sum(input_bytes) AS bytes FROM picked),
+    size AS MATERIALIZED (SELECT pg_catalog.sum(input_bytes) AS bytes FROM picked),
     chosen AS MATERIALIZED (
       SELECT place, state FROM picked WHERE (SELECT bytes FROM size) <= $4::bigint
       UNION ALL SELECT place, state FROM (
-        SELECT p.*, sum(input_bytes) OVER upTo AS bytes, row_number() OVER upTo AS n
+        SELECT p.*, pg_catalog.sum(input_bytes) OVER upTo AS bytes, pg_catalog.row_number() OVER upTo AS n
         FROM picked p WINDOW upTo AS (ROWS UNBOUNDED PRECEDING)
       ) q WHERE (SELECT bytes FROM size) > $4::bigint AND (n = 1 OR bytes <= $4::bigint)
     ),
@@ -131,7 +131,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
         AND key = ANY (ARRAY(SELECT key FROM claimed WHERE key_scope = 'waiting'))
         AND job = ANY (ARRAY(SELECT id FROM claimed WHERE key_scope = 'waiting'))
     ),
-    moved AS (SELECT queue, type, prev_state, count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
+    moved AS (SELECT queue, type, prev_state, pg_catalog.count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
     counted AS (
       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
       SELECT now, queue, type, v.state, v.n, false
@@ -145,17 +145,17 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
       ) d LIMIT 1
     ),
     after AS (
-      SELECT least(min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END,
+      SELECT least(pg_catalog.min(d.due_at), CASE WHEN EXISTS (SELECT 1 FROM claimed) THEN (SELECT now FROM t) + $6::bigint END,
         CASE WHEN EXISTS (SELECT 1 FROM passed) THEN (SELECT now FROM t) + ${AGAIN_MS} END,
         -- There is more, for which there was no room.
-        CASE WHEN (SELECT count(*) FROM picked) > (SELECT count(*) FROM chosen) THEN (SELECT now FROM t) END) AS next
+        CASE WHEN (SELECT pg_catalog.count(*) FROM picked) > (SELECT pg_catalog.count(*) FROM chosen) THEN (SELECT now FROM t) END) AS next
       FROM ${lanes} l CROSS JOIN LATERAL (
         SELECT due_at FROM ${s}.live j
         WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
         ORDER BY due_at LIMIT 1
       ) d WHERE ${open}
     )
-    ${answered(s, `WHEN prev_state IN ${LEASED} THEN (SELECT row_to_json(l)::text FROM (SELECT error AS message, error_code AS code, error_at AS at FROM lost WHERE lost.id = c.id) l)`)}
+    ${answered(s, `WHEN prev_state IN ${LEASED} THEN (SELECT pg_catalog.row_to_json(l)::text FROM (SELECT error AS message, error_code AS code, error_at AS at FROM lost WHERE lost.id = c.id) l)`)}
     UNION ALL ${
       source === "all"
         ? `${lastRow("0", "(SELECT next FROM after)", "(SELECT now FROM t)")} WHERE ${isShort}`
@@ -176,7 +176,7 @@ function sourceOf(sql: Sql, source: LaneSource, place: number): { lanes: string;
   return { lanes: "walked", walked: `${walkedLanes(sql, places)},` };
 }
 
-const QUICK_NOW = "coalesce($1::bigint, (extract(epoch FROM statement_timestamp()) * 1000)::bigint)";
+const QUICK_NOW = "coalesce($1::bigint, (extract(epoch FROM pg_catalog.statement_timestamp()) * 1000)::bigint)";
 
 /**
  * The claim of a worker that has been idle, for the few jobs that it expects: the same, without what only matters when there
@@ -200,7 +200,7 @@ export function quickClaimStatement(sql: Sql, source: LaneSource): Statement {
         ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
       ) d WHERE ${open} ORDER BY l.priority DESC, d.due_at, d.seq LIMIT $3
     ),
-    unfit AS MATERIALIZED (SELECT coalesce(bool_or(more) OR sum(input_bytes) > $4::bigint, false) AS found FROM picked),
+    unfit AS MATERIALIZED (SELECT coalesce(pg_catalog.bool_or(more) OR pg_catalog.sum(input_bytes) > $4::bigint, false) AS found FROM picked),
     claimed AS (
       UPDATE ${s}.live j SET prev_state = state, prev_attempt = attempt, prev_due_at = due_at,
         state = 'claimed', fence = fence + 1, attempt = least(attempt + 1, max_attempts),
@@ -208,7 +208,7 @@ export function quickClaimStatement(sql: Sql, source: LaneSource): Statement {
       WHERE ctid = ANY (ARRAY(SELECT place FROM picked)) AND NOT (SELECT u.found FROM unfit u)
       RETURNING ${RETURNED}
     ),
-    moved AS (SELECT queue, type, prev_state, count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
+    moved AS (SELECT queue, type, prev_state, pg_catalog.count(*) AS n FROM claimed GROUP BY queue, type, prev_state),
     counted AS (
       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
       SELECT ${QUICK_NOW}, queue, type, v.state, v.n, false
@@ -217,7 +217,7 @@ export function quickClaimStatement(sql: Sql, source: LaneSource): Statement {
     ${answered(s, "")}
     UNION ALL ${lastRow(
       "(SELECT u.found FROM unfit u)::int",
-      `(SELECT min((SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
+      `(SELECT pg_catalog.min((SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
         AND NOT j.ctid = ANY (ARRAY(SELECT place FROM picked)) ORDER BY j.due_at, j.seq LIMIT 1))
         FROM ${lanes} l WHERE ${open})`,
       QUICK_NOW,

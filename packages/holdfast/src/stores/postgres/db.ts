@@ -1,6 +1,7 @@
 import { InvalidOption } from "../../errors.js";
 import { fault, isConnectionLost, isServerFull, sqlState } from "./faults.js";
 import { Lending } from "./lending.js";
+import { qualify, type Qualified } from "./qualify.js";
 
 /**
  * A statement with the name under which connections keep it prepared. One without a name is not kept; it is of the kind
@@ -8,9 +9,14 @@ import { Lending } from "./lending.js";
  */
 export interface Statement {
   name: string;
-  text: string;
+  text: Qualified;
   /** Without a name, but never long under way: given up as one with a name is. */
   brief?: true;
+}
+
+/** A statement that is run now and then. */
+export function unnamed(text: string): Statement {
+  return { name: "", text: qualify(text) };
 }
 
 /** One row, column by column: made and read at half the cost of an object. */
@@ -23,7 +29,7 @@ export interface Runner {
 
 /** A transaction of ours. */
 export interface Transaction extends Runner {
-  /** Text of several statements, without values. */
+  /** Text of several statements, without values. It is sent as it is: what it names must not depend on the search path. */
   script(text: string): Promise<void>;
 }
 

@@ -15,23 +15,52 @@ import { LANE_UNUSED_MS } from "./upkeep.js";
 export const FUNCTIONS: Migration = {
   version: 2,
   name: "functions for SQL",
-  up: (settings) => `${refuseFinished(settings.schema)}
-${enqueue(settings)}
-${expireStale(settings)}
-REVOKE ALL ON FUNCTION ${Object.values(signatures(settings)).join(", ")} FROM PUBLIC;`,
-  down: (settings) =>
-    `DROP FUNCTION ${[...Object.values(signatures(settings)), `${settings.schema}.refuse_finished(uuid[])`].join(", ")};`,
+  up: (settings) => functions(settings),
+  down: (settings) => `DROP FUNCTION ${Object.values(signatures(settings)).join(", ")};`,
 };
 
-export function signatures({ schema: s, userType }: SchemaSettings): { enqueue: string; expireStale: string } {
+/** For databases of before, where `refuse_finished` was everyone's to call. Roles that may add jobs keep it. */
+export const FUNCTIONS_AGAIN: Migration = {
+  version: 3,
+  name: "functions that only granted roles may call",
+  up: (settings) => `${functions(settings)}
+DECLARE adds record;
+BEGIN
+  FOR adds IN SELECT DISTINCT a.grantee FROM pg_class c, aclexplode(c.relacl) a
+    WHERE c.oid = '${settings.schema}.live'::regclass AND a.privilege_type = 'INSERT'
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO %s',
+      CASE WHEN adds.grantee = 0 THEN 'PUBLIC' ELSE adds.grantee::regrole::text END);
+  END LOOP;
+END;`,
+  down: () => "",
+};
+
+function functions(settings: SchemaSettings): string {
+  const named = signatures(settings);
+  // It is part of every insert, so those who may insert into every table need it too.
+  return `${refuseFinished(settings.schema)}
+${enqueue(settings)}
+${expireStale(settings)}
+REVOKE ALL ON FUNCTION ${Object.values(named).join(", ")} FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ${named.refuseFinished} TO pg_write_all_data;`;
+}
+
+/** All of them, with the types of their parameters. */
+export function signatures({ schema: s, userType }: SchemaSettings): {
+  enqueue: string;
+  expireStale: string;
+  refuseFinished: string;
+} {
   return {
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
     expireStale: `${s}.expire_stale_jobs(integer)`,
+    refuseFinished: `${s}.refuse_finished(uuid[])`,
   };
 }
 
 const FIXED = "LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp";
-const ms = (time: string): string => `round(extract(epoch FROM ${time}) * 1000)::bigint`;
+const ms = (time: string): string => `pg_catalog.round(extract(epoch FROM ${time}) * 1000)::bigint`;
 
 /** A statement with SQL in the places of its values. */
 function bind(text: string, values: readonly string[]): string {
@@ -76,22 +105,22 @@ DECLARE
   the_queue text := coalesce(enqueue.queue, '${DEFAULTS.queue}');
   the_priority integer := coalesce(enqueue.priority, ${DEFAULTS.priority});
   the_attempts integer := coalesce(enqueue.max_attempts, ${DEFAULTS.maxAttempts});
-  the_bytes integer := octet_length(convert_to(enqueue.input::text, 'UTF8'));
+  the_bytes integer := pg_catalog.octet_length(pg_catalog.convert_to(enqueue.input::text, 'UTF8'));
   the_id uuid := enqueue.id;
   -- One that is too long is left out: a job matters more than its trace.
-  the_trace text := CASE WHEN octet_length(convert_to(enqueue.trace, 'UTF8')) <= ${LIMITS.traceBytes} THEN enqueue.trace END;
+  the_trace text := CASE WHEN pg_catalog.octet_length(pg_catalog.convert_to(enqueue.trace, 'UTF8')) <= ${LIMITS.traceBytes} THEN enqueue.trace END;
   the_run_at bigint; the_expiry bigint; the_tags text; the_key text; the_holder uuid;
   field text; given text; longest integer;
   is_new boolean; is_known boolean; is_lost boolean; is_checked boolean;
 BEGIN
 ${checks}
   -- The time in front, as in every id: index pages fill in order.
-  the_id := coalesce(the_id, encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-    PLACING substring(int8send(the_now) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid);
+  the_id := coalesce(the_id, pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
+    PLACING substring(pg_catalog.int8send(the_now) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid);
   the_key := CASE WHEN enqueue.user_id IS NULL THEN enqueue.unique_key
-    ELSE enqueue.user_id::text || chr(${OF_USER.charCodeAt(0)}) || enqueue.unique_key END;
-  SELECT array_to_json(array_agg(d.tag ORDER BY d.place))::text FROM (
-    SELECT g.tag, min(g.place) AS place FROM unnest(enqueue.tags) WITH ORDINALITY AS g (tag, place) GROUP BY g.tag) d INTO the_tags;
+    ELSE enqueue.user_id::text || pg_catalog.chr(${OF_USER.charCodeAt(0)}) || enqueue.unique_key END;
+  SELECT pg_catalog.array_to_json(pg_catalog.array_agg(d.tag ORDER BY d.place))::text FROM (
+    SELECT g.tag, pg_catalog.min(g.place) AS place FROM pg_catalog.unnest(enqueue.tags) WITH ORDINALITY AS g (tag, place) GROUP BY g.tag) d INTO the_tags;
 ${lane(settings)}
   IF the_key IS NULL THEN
     ${bind(texts.plain(null), values)} INTO given, is_checked;
@@ -112,7 +141,7 @@ ${lane(settings)}
     END IF;
   END IF;
   -- Heard when the transaction commits.
-  IF is_new AND coalesce(the_run_at, 0) <= the_now THEN PERFORM pg_notify('${channel}', 'sql work'); END IF;
+  IF is_new AND coalesce(the_run_at, 0) <= the_now THEN PERFORM pg_catalog.pg_notify('${channel}', 'sql work'); END IF;
   RETURN the_id;
 END $function$;`;
 }
@@ -121,18 +150,18 @@ END $function$;`;
 const checks = `  FOR field, given, longest IN
     VALUES ('type', coalesce(enqueue.type, ''), ${LIMITS.typeLength}), ('queue', the_queue, ${LIMITS.queueLength}),
       ('unique_key', enqueue.unique_key, ${LIMITS.keyLength}), ('user_id', enqueue.user_id::text, ${LIMITS.userLength})
-    UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength} FROM unnest(enqueue.tags) AS g (tag)
+    UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength} FROM pg_catalog.unnest(enqueue.tags) AS g (tag)
   LOOP
     IF given = '' THEN
       RAISE EXCEPTION 'enqueue: % must not be empty', field USING ERRCODE = '22023';
-    ELSIF length(given) > longest THEN
-      RAISE EXCEPTION 'enqueue: % is % characters long; at most %', field, length(given), longest USING ERRCODE = '22023';
+    ELSIF pg_catalog.length(given) > longest THEN
+      RAISE EXCEPTION 'enqueue: % is % characters long; at most %', field, pg_catalog.length(given), longest USING ERRCODE = '22023';
     ELSIF given ~ '[\\u0001-\\u001f\\u007f]' THEN
       RAISE EXCEPTION 'enqueue: % contains control characters', field USING ERRCODE = '22023';
     END IF;
   END LOOP;
-  IF cardinality(enqueue.tags) > ${LIMITS.tags} THEN
-    RAISE EXCEPTION 'enqueue: % tags; at most ${LIMITS.tags}', cardinality(enqueue.tags) USING ERRCODE = '22023';
+  IF pg_catalog.cardinality(enqueue.tags) > ${LIMITS.tags} THEN
+    RAISE EXCEPTION 'enqueue: % tags; at most ${LIMITS.tags}', pg_catalog.cardinality(enqueue.tags) USING ERRCODE = '22023';
   ELSIF the_priority NOT BETWEEN -${LIMITS.priority} AND ${LIMITS.priority} THEN
     RAISE EXCEPTION 'enqueue: priority % is not from -${LIMITS.priority} to ${LIMITS.priority}', the_priority USING ERRCODE = '22023';
   ELSIF the_attempts NOT BETWEEN 1 AND ${LIMITS.maxAttempts} THEN
@@ -144,7 +173,7 @@ const checks = `  FOR field, given, longest IN
       USING ERRCODE = '22023', HINT = 'Store it elsewhere and pass a reference.';
   ELSIF enqueue.input::text ~ '(^|[^\\\\])(\\\\\\\\)*\\\\u0000' THEN
     RAISE EXCEPTION 'enqueue: input contains \\u0000, which PostgreSQL has no text for' USING ERRCODE = '22023';
-  ELSIF NOT (coalesce(isfinite(enqueue.run_at), true) AND coalesce(isfinite(enqueue.expires_at), true)) THEN
+  ELSIF NOT (coalesce(pg_catalog.isfinite(enqueue.run_at), true) AND coalesce(pg_catalog.isfinite(enqueue.expires_at), true)) THEN
     RAISE EXCEPTION 'enqueue: run_at and expires_at must be points in time' USING ERRCODE = '22023';
   END IF;
   the_run_at := ${ms("enqueue.run_at")};
@@ -176,14 +205,14 @@ DECLARE
 BEGIN
   LOOP
     ${step}
-    SELECT d.*, p.* FROM (SELECT count(*), count(*) FILTER (WHERE goal = 'pending') FROM laid_down) d
+    SELECT d.*, p.* FROM (SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE goal = 'pending') FROM laid_down) d
       LEFT JOIN last p ON true INTO the_laid, the_retried, ${position.join(", ")};
     laid := laid + the_laid;
     retried := retried + the_retried;
     EXIT WHEN the_queue IS NULL OR laid >= expire_stale_jobs.at_most;
   END LOOP;
-  IF retried > 0 THEN PERFORM pg_notify('${channel}', 'sql work'); END IF;
-  IF laid > retried THEN PERFORM pg_notify('${channel}', 'sql finished'); END IF;
+  IF retried > 0 THEN PERFORM pg_catalog.pg_notify('${channel}', 'sql work'); END IF;
+  IF laid > retried THEN PERFORM pg_catalog.pg_notify('${channel}', 'sql finished'); END IF;
   RETURN laid;
 END $function$;`;
 }

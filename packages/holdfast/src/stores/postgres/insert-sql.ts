@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { jsonBytes } from "../../json.js";
 import type { NewJob } from "../../store.js";
-import { NOW, type Sql } from "./sql.js";
+import { NOW, rowsOf, type Sql } from "./sql.js";
 
 /** The SQL of an insert, for the store and for the function that other programs call. */
 export interface InsertTexts {
@@ -42,7 +42,7 @@ LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
 DECLARE
   known uuid[];
 BEGIN
-  SELECT array_agg(a.id) FROM ${s}.archive a WHERE a.id = ANY (ids) INTO known;
+  SELECT pg_catalog.array_agg(a.id) FROM ${s}.archive a WHERE a.id = ANY (ids) INTO known;
   IF known IS NOT NULL THEN
     RAISE EXCEPTION 'enqueue: % was enqueued and finished this moment; try again', known[1] USING ERRCODE = '${FINISHED_MEANWHILE}';
   END IF;
@@ -60,8 +60,7 @@ export function insertTexts(sql: Sql): InsertTexts {
       coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
       u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace, u.place,
       t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
-    FROM unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[],
-      $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[])
+    FROM ${rowsOf("$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]")}
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
       run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace, place), t)`;
   // Not `excluded.input`: to read that takes the right to read all inputs, which those who only enqueue need not have.
@@ -71,7 +70,7 @@ export function insertTexts(sql: Sql): InsertTexts {
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
       CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
-      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
+      CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
     FROM ${from} g ORDER BY g.place
     ${twice} RETURNING id, seq, queue, type, tags
   ), large AS (
@@ -80,10 +79,10 @@ export function insertTexts(sql: Sql): InsertTexts {
     WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
     ON CONFLICT (job) DO UPDATE SET input = (SELECT g.input::json FROM given g WHERE g.id = inputs.job)
   ), tagged AS (
-    INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
+    INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
   ), counted AS (
     INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
-    SELECT t.now, queue, type, 'pending', count(*), false, min(seq), max(seq) FROM inserted, t GROUP BY t.now, queue, type
+    SELECT t.now, queue, type, 'pending', pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq) FROM inserted, t GROUP BY t.now, queue, type
   )`;
   // By their ids, and not joined: a plan made while the tables are small would read all of them when they no longer are.
   // Both tables, in one snapshot: a job that ends this moment is still in the one or already in the other. The conflict on
@@ -96,7 +95,7 @@ export function insertTexts(sql: Sql): InsertTexts {
   const plain = (impatient: string | null, before: string, from: string, written: string): string =>
     `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${before}
      fresh AS (SELECT g.* FROM ${from}), ${written}
-     SELECT CASE WHEN count(*) < cardinality($2::uuid[]) THEN coalesce(string_agg(id::text, ','), '') END AS fresh, ${checked} FROM inserted`;
+     SELECT CASE WHEN pg_catalog.count(*) < pg_catalog.cardinality($2::uuid[]) THEN coalesce(pg_catalog.string_agg(id::text, ','), '') END AS fresh, ${checked} FROM inserted`;
   return {
     given,
     plain: (impatient) =>

@@ -23,8 +23,8 @@ const MOST_RACES = 5;
 /** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
 function impatient(place: number): string {
   return `impatient AS MATERIALIZED (
-    SELECT before, set_config('lock_timeout', CASE WHEN before::interval > '0' AND before::interval < $${place}::integer * interval '1 ms'
-      THEN before ELSE $${place}::text END, true) FROM current_setting('lock_timeout') AS before)`;
+    SELECT before, pg_catalog.set_config('lock_timeout', CASE WHEN before::interval > '0' AND before::interval < $${place}::integer * interval '1 ms'
+      THEN before ELSE $${place}::text END, true) FROM pg_catalog.current_setting('lock_timeout') AS before)`;
 }
 
 /** How a batch is written: on connections of our own, or inside a transaction that somebody else began. */
@@ -65,7 +65,10 @@ export function insertOperations(sql: Sql): InsertOperations {
   const insertSingle: Statement = sql.statement("insert_single", texts.single(impatient(14)));
   const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(20)));
   const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(20)));
-  const patientAgain = sql.statement("patient_again", "SELECT set_config('lock_timeout', $1, true) AS patience");
+  const patientAgain = sql.statement(
+    "patient_again",
+    "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS patience",
+  );
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
   const exists = sql.statement(
     "exists",
@@ -87,7 +90,7 @@ export function insertOperations(sql: Sql): InsertOperations {
          input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
          attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
-         tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT json_array_elements_text(g.tags::json)) END,
+         tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
          error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
        FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
@@ -104,7 +107,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
   const addTags = sql.statement(
     "rewrite_tags_on",
-    `INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM ${s}.live WHERE id = $1::uuid`,
+    `INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM ${s}.live WHERE id = $1::uuid`,
   );
   const dropInput = sql.statement("rewrite_input_off", `DELETE FROM ${s}.inputs WHERE job = $1::uuid`);
   const rewriteInput = sql.statement(

@@ -2,7 +2,7 @@ import type { Migration } from "./schema.js";
 
 /** Each write to `deltas` carries its transaction's id, and those that bring new jobs are found by it; see live-lanes.ts. */
 export const LANE_MARKS: Migration = {
-  version: 3,
+  version: 4,
   name: "marks of new jobs",
   up: ({ schema: s }) => `
 ALTER TABLE ${s}.deltas ADD COLUMN tx xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id();

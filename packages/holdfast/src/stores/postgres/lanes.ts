@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import type { Db, Row, Runner, Statement } from "./db.js";
 import { isLockTimeout } from "./faults.js";
-import { NOW, type Sql } from "./sql.js";
+import { NOW, rowsOf, type Sql } from "./sql.js";
 import { LANE_UNUSED_MS } from "./upkeep.js";
 
 export interface Lane {
@@ -48,13 +48,13 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   const { s } = sql;
   const add = sql.statement(
     "ensure_lanes",
-    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT set_config('lock_timeout', $5::text, true))
+    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $5::text, true))
      ${adding(sql, ", impatient")}`,
   );
   const addInside = addingInside(sql);
   const there = sql.statement(
     "lanes_there",
-    `WITH ${NOW} SELECT l.queue, l.priority FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t, ${s}.lanes l
+    `WITH ${NOW} SELECT l.queue, l.priority FROM ${rowsOf("$2::text[], $3::smallint[]")} AS g (queue, priority), t, ${s}.lanes l
      WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - $4::bigint`,
   );
   const known = new Known();
@@ -185,7 +185,7 @@ function addingInside(sql: Sql): Statement {
 function adding({ s }: Sql, and = ""): string {
   return `INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
      SELECT g.queue, g.priority, false, now
-     FROM unnest($2::text[], $3::smallint[]) AS g (queue, priority), t${and}
+     FROM ${rowsOf("$2::text[], $3::smallint[]")} AS g (queue, priority), t${and}
      WHERE NOT EXISTS (SELECT 1 FROM ${s}.lanes l WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - $4::bigint)
      ORDER BY 1, 2 ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at`;
 }

@@ -3,7 +3,7 @@ import { isFinished, isLeased, settledBefore, type State } from "../../state.js"
 import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import { movesFor } from "./moves.js";
-import { LEASED, NOW, orNull, type Sql } from "./sql.js";
+import { LEASED, NOW, orNull, rowsOf, type Sql } from "./sql.js";
 
 export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseAnswer[]>;
@@ -22,21 +22,21 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   const moves = movesFor(sql);
   // Locked rows are passed over: whoever holds one must not hold up the batch it is in.
   const heldRows = (lock: string): string => `held AS MATERIALIZED (
-    SELECT l.* FROM unnest($2::uuid[], $3::integer[]) AS r (id, fence) CROSS JOIN LATERAL (
+    SELECT l.* FROM ${rowsOf("$2::uuid[], $3::integer[]")} AS r (id, fence) CROSS JOIN LATERAL (
       SELECT ctid AS place, id, fence, state, cancel_at FROM ${s}.live
       WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} ${lock}
     ) l)`;
   const held = heldRows("FOR UPDATE SKIP LOCKED");
   const start = sql.statement(
     "start",
-    `WITH ${NOW}, ${held}, mark AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $4::bigint[]) AS m (id, started_at)),
+    `WITH ${NOW}, ${held}, mark AS MATERIALIZED (SELECT * FROM ${rowsOf("$2::uuid[], $4::bigint[]")} AS m (id, started_at)),
      marked AS (
        UPDATE ${s}.live SET state = 'running', started_at = (SELECT started_at FROM mark WHERE mark.id = live.id LIMIT 1),
          updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT place FROM held WHERE state = 'claimed')) RETURNING id, queue, type
      ), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, queue, type, v.state, v.sign * count(*), false FROM marked, t, (VALUES ('claimed', -1), ('running', 1)) AS v (state, sign)
+       SELECT now, queue, type, v.state, v.sign * pg_catalog.count(*), false FROM marked, t, (VALUES ('claimed', -1), ('running', 1)) AS v (state, sign)
        GROUP BY now, queue, type, v.state, v.sign
      )
      SELECT id::text, cancel_at IS NOT NULL, fence FROM held WHERE state = 'running' OR id = ANY (ARRAY(SELECT id FROM marked))`,
@@ -54,7 +54,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      UNION ALL SELECT id::text, fence, state, false FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
   );
   const outcomes = `o AS MATERIALIZED (
-    SELECT * FROM unnest($2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[])
+    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]")}
       AS o (id, goal, output, attempt, releases, started_at, message, code, delay_ms, record))`;
   const history = (done: string): string => `INSERT INTO ${s}.attempts (job, record)
     SELECT o.id, o.record::json FROM o WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM ${done}))`;
@@ -92,7 +92,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
        SELECT g.id, g.queue, g.type, o.goal AS state FROM gone g JOIN o ON o.id = g.id
      ), ${moves.deleteBeside("gone", "own keys")}, ended AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, queue, type, state, v.sign * count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
+       SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
        GROUP BY now, queue, type, state, v.sign, v.ended
      )
      SELECT id::text, state FROM kept`,
@@ -115,20 +115,20 @@ export function leaseOperations(sql: Sql): LeaseOperations {
        RETURNING g.id, g.queue, g.type, g.state
      ), history AS (${history("kept")}), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, queue, type, state, -count(*), false FROM target, t WHERE id = ANY (ARRAY(SELECT id FROM kept)) GROUP BY now, queue, type, state
-       UNION ALL SELECT now, queue, type, state, count(*), false FROM kept, t GROUP BY now, queue, type, state
+       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM target, t WHERE id = ANY (ARRAY(SELECT id FROM kept)) GROUP BY now, queue, type, state
+       UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), false FROM kept, t GROUP BY now, queue, type, state
      )
      SELECT id::text, state FROM kept`,
   );
   const trim = sql.statement(
     "trim_history",
     `DELETE FROM ${s}.attempts WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
          SELECT ctid AS place FROM ${s}.attempts k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.attempts}) d))`,
   );
   const noteProgress = sql.statement(
     "note",
-    `WITH ${NOW}, ${held}, n AS (SELECT * FROM unnest($2::uuid[], $4::float8[], $5::text[]) AS n (id, fraction, note))
+    `WITH ${NOW}, ${held}, n AS (SELECT * FROM ${rowsOf("$2::uuid[], $4::float8[], $5::text[]")} AS n (id, fraction, note))
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
      FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
   );
@@ -136,13 +136,13 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   const noteLog = sql.statement(
     "log",
     `WITH ${NOW}, ${heldRows("FOR KEY SHARE SKIP LOCKED")} INSERT INTO ${s}.log (job, at, line)
-     SELECT l.id, l.at, l.line FROM unnest($4::uuid[], $5::bigint[], $6::text[]) WITH ORDINALITY AS l (id, at, line, place)
+     SELECT l.id, l.at, l.line FROM ${rowsOf("$4::uuid[], $5::bigint[], $6::text[]")} WITH ORDINALITY AS l (id, at, line, place)
      WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.place`,
   );
   const trimLog = sql.statement(
     "trim_log",
     `DELETE FROM ${s}.log WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
          SELECT ctid AS place FROM ${s}.log k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.logLines}) d))`,
   );
 

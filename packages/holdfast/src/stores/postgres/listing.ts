@@ -15,7 +15,7 @@ import {
   type Stretch,
 } from "../paging.js";
 import type { Runner } from "./db.js";
-import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
+import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./sql.js";
 
 // A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
 const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
@@ -46,29 +46,29 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
           ORDER BY a.state, a.queue LIMIT 1) n
       ) SELECT state, queue FROM known LIMIT $1::bigint) k LIMIT $1::bigint`;
   const kindsOfAll = sql.statement("kinds", kindsOf(`(${knownTypes(sql)}) AS y`));
-  const kindsOfSome = sql.statement("kinds_of_types", kindsOf("unnest($2::text[]) AS y (type)"));
+  const kindsOfSome = sql.statement("kinds_of_types", kindsOf("pg_catalog.unnest($2::text[]) AS y (type)"));
   // What is not folded yet counts as well. A job of each block has its type and time told there. No further than jobs go: who
   // may only enqueue writes these rows too, and could write any numbers.
   const blocks = sql.statement(
     "blocks",
-    `SELECT block::float8, bool_or(($1::text[] IS NULL OR type = ANY ($1::text[]) OR type = '${ANY_TYPE}') AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
+    `SELECT block::float8, pg_catalog.bool_or(($1::text[] IS NULL OR type = ANY ($1::text[]) OR type = '${ANY_TYPE}') AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
        SELECT block, type, oldest, newest FROM ${s}.ages
-       UNION ALL SELECT generate_series(greatest(first_seq, $4::bigint) / ${BLOCK}, least(last_seq, $5::bigint) / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
+       UNION ALL SELECT pg_catalog.generate_series(greatest(first_seq, $4::bigint) / ${BLOCK}, least(last_seq, $5::bigint) / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
        FROM ${s}.deltas WHERE first_seq IS NOT NULL) b GROUP BY block`,
   );
   const ends = sql.statement(
     "ends",
-    `SELECT least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive))::float8,
-       greatest((SELECT max(seq) FROM ${s}.live), (SELECT max(seq) FROM ${s}.archive))::float8`,
+    `SELECT least((SELECT pg_catalog.min(seq) FROM ${s}.live), (SELECT pg_catalog.min(seq) FROM ${s}.archive))::float8,
+       greatest((SELECT pg_catalog.max(seq) FROM ${s}.live), (SELECT pg_catalog.max(seq) FROM ${s}.archive))::float8`,
   );
   const liveCounts = sql.statement(
     "live_counts",
-    `SELECT queue, type, state, sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
-     GROUP BY queue, type, state HAVING sum(n) > 0`,
+    `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+     GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0`,
   );
   const around = (than: string, order: string): string =>
     `(SELECT j.seq, j.type, j.state FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at ${than} (SELECT now FROM t)
-      ORDER BY j.due_at ${order}, j.seq ${order} LIMIT $3::bigint / (2 * (SELECT count(*) FROM lanes)) + 1)`;
+      ORDER BY j.due_at ${order}, j.seq ${order} LIMIT $3::bigint / (2 * (SELECT pg_catalog.count(*) FROM lanes)) + 1)`;
   const dueAround = sql.statement(
     "due_around",
     `WITH ${NOW}, lanes AS MATERIALIZED (SELECT queue, priority FROM ${s}.lanes WHERE $2::text[] IS NULL OR queue = ANY ($2::text[]))
@@ -99,7 +99,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
         (walk) =>
           `(SELECT 1 FROM ${walk.each}LATERAL (SELECT 1 FROM ${entriesOf(walk)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
       );
-      const text = `SELECT count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const text = `SELECT pg_catalog.count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_length", text), values);
       return Math.min(most, row?.[0] as number);
     },
@@ -110,7 +110,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
         (walk) =>
           `(SELECT n.seq FROM ${walk.each}LATERAL (SELECT j.seq FROM ${entriesOf(walk)} LIMIT 1 OFFSET $1::bigint) n)`,
       );
-      const text = `SELECT max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const text = `SELECT pg_catalog.max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_floor", text), values);
       return (row?.[0] as number | null | undefined) ?? null;
     },
@@ -181,12 +181,12 @@ function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unk
       return [walk("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
     case "kinds": {
       const column = (name: keyof Kind): string => `$${values.push(source.kinds.map((kind) => kind[name]))}::text[]`;
-      const each = `unnest(${column("queue")}, ${column("type")}, ${column("state")}) AS k (queue, type, state), `;
+      const each = `${rowsOf(`${column("queue")}, ${column("type")}, ${column("state")}`)} AS k (queue, type, state), `;
       return [walk("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
     }
     case "queues": {
       if (source.queues === null) return [walk("live", OF_ALL)];
-      const each = `unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
+      const each = `pg_catalog.unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
       const queue = { ...walk("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
       return [{ ...queue, ordered: false }];
     }

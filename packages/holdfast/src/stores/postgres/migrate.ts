@@ -1,7 +1,7 @@
 import { InvalidOption, SchemaTooNew, StoreUnavailable } from "../../errors.js";
 import { readCount, refuseUnknown } from "../../options.js";
 import { refuseAccess } from "./access.js";
-import type { Db } from "./db.js";
+import { type Db, unnamed } from "./db.js";
 import { sqlState } from "./faults.js";
 import { MIGRATIONS } from "./migrations.js";
 import { stepsFor } from "./plan.js";
@@ -109,15 +109,15 @@ async function patiently(db: Db, settings: SchemaSettings, step: Step, patience:
 
 /** The session with the oldest transaction among those that hold a lock a migration may need. */
 async function holderOf(db: Db, { schema: s, users }: SchemaSettings): Promise<string | null> {
-  const theirs = users === null ? "" : `OR l.relation = to_regclass('${users.table}')`;
-  const text = `SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename::text, '?'), coalesce(a.state, '?'),
-      extract(epoch FROM clock_timestamp() - a.xact_start)::integer
-    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-    WHERE l.granted AND a.pid <> pg_backend_pid() AND a.datname = current_database() AND (
-      l.relation IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('${s}')) ${theirs}
+  const theirs = users === null ? "" : `OR l.relation = pg_catalog.to_regclass('${users.table}')`;
+  const text = `SELECT a.pid, CASE WHEN a.application_name <> '' THEN a.application_name ELSE coalesce(a.usename::text, '?') END, coalesce(a.state, '?'),
+      extract(epoch FROM pg_catalog.clock_timestamp() - a.xact_start)::integer
+    FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+    WHERE l.granted AND a.pid <> pg_catalog.pg_backend_pid() AND a.datname = pg_catalog.current_database() AND (
+      l.relation IN (SELECT oid FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.to_regnamespace('${s}')) ${theirs}
       OR (l.locktype = 'advisory' AND (l.classid::bigint << 32 | l.objid::bigint) = ${MIGRATION_LOCK}))
     ORDER BY a.xact_start NULLS LAST LIMIT 1`;
-  const [row] = await db.run({ name: "", text }, []);
+  const [row] = await db.run(unnamed(text), []);
   if (row === undefined) return null;
   const [pid, name, state, seconds] = row as [number, string, string, number | null];
   const since = seconds === null ? "" : `, its transaction ${seconds} s old`;
@@ -140,9 +140,9 @@ function refuse({ version, settings }: Standing, { schema, userType }: SchemaSet
 }
 
 async function standingOf(db: Db, { schema: s }: SchemaSettings): Promise<Standing> {
-  const text = `SELECT (SELECT max(version) FROM ${s}.migrations), name, value FROM ${s}.settings`;
+  const text = `SELECT (SELECT pg_catalog.max(version) FROM ${s}.migrations), name, value FROM ${s}.settings`;
   try {
-    const rows = (await db.run({ name: "", text }, [])) as unknown as [number, string, string][];
+    const rows = (await db.run(unnamed(text), [])) as unknown as [number, string, string][];
     return { version: rows[0]?.[0] ?? 0, settings: new Map(rows.map(([, name, value]) => [name, value])) };
   } catch (error) {
     if (["42P01", "3F000"].includes(sqlState((error as Error).cause))) return { version: 0, settings: new Map() };

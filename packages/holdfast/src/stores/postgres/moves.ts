@@ -31,19 +31,19 @@ export function movesFor({ s }: Sql): Moves {
       AND key = ANY (ARRAY(SELECT key FROM gone WHERE key IS NOT NULL))
       AND job = ANY (ARRAY(SELECT id FROM gone WHERE key IS NOT NULL))`,
     count: `INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-      SELECT now, queue, type, state, -count(*), false FROM gone, t GROUP BY now, queue, type, state
-      UNION ALL SELECT now, queue, type, state, count(*), true FROM kept, t GROUP BY now, queue, type, state`,
+      SELECT now, queue, type, state, -pg_catalog.count(*), false FROM gone, t GROUP BY now, queue, type, state
+      UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), true FROM kept, t GROUP BY now, queue, type, state`,
     deleteBeside(from, keys) {
       const ids = `ARRAY(SELECT id FROM ${from})`;
       return `inputs_off AS (DELETE FROM ${s}.inputs WHERE job = ANY (${ids})),
     attempts_off AS (DELETE FROM ${s}.attempts WHERE job = ANY (${ids})),
     log_off AS (DELETE FROM ${s}.log WHERE job = ANY (${ids})),
-    tags_off AS (DELETE FROM ${s}.tags g USING (SELECT unnest(tags) AS tag, seq FROM ${from} WHERE tags IS NOT NULL) x
+    tags_off AS (DELETE FROM ${s}.tags g USING (SELECT pg_catalog.unnest(tags) AS tag, seq FROM ${from} WHERE tags IS NOT NULL) x
       WHERE g.tag = x.tag AND g.seq = x.seq),
     keys_off AS (DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(SELECT key FROM ${from} WHERE key IS NOT NULL))
       AND job = ANY (${ids}) ${keys === "all keys" ? "" : "AND scope IN ('live', 'waiting')"}),
     counted AS (INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-      SELECT now, queue, type, state, -count(*), false FROM ${from}, t GROUP BY now, queue, type, state)`;
+      SELECT now, queue, type, state, -pg_catalog.count(*), false FROM ${from}, t GROUP BY now, queue, type, state)`;
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { Hint } from "../../store.js";
 import type { Db, Runner, Statement } from "./db.js";
+import { qualify } from "./qualify.js";
 
 // NOTIFY takes a lock over the whole database at commit. So one notification stands for all of its kind until the next.
 const WORK_MS = 10;
@@ -7,7 +8,10 @@ const OTHER_MS = 50;
 // How long a worker of our own has to take what was enqueued here before others hear of it.
 const OFFER_MS = 5;
 
-export const NOTIFY: Statement = { name: "holdfast_notify", text: "SELECT pg_notify($1, $2)::text AS done" };
+export const NOTIFY: Statement = {
+  name: "holdfast_notify",
+  text: qualify("SELECT pg_catalog.pg_notify($1, $2)::text AS done"),
+};
 
 /** Tells other processes what may interest them, now and then and never twice the same. */
 export class Notifier {

@@ -49,7 +49,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     ${payloads ? input : "'null'"}, ${live || !payloads ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
     j.run_at::float8, ${live ? "j.due_at::float8" : "NULL::float8"}, j.expires_at::float8, j.created_at::float8, j.updated_at::float8,
     j.claimed_at::float8, j.started_at::float8, ${live ? "NULL::float8" : "j.finished_at::float8"}, j.cancel_at::float8,
-    ${live ? "j.worker" : "NULL"}, j.key, array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
+    ${live ? "j.worker" : "NULL"}, j.key, pg_catalog.array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
   const byId = sql.statement(
     "get",
     `SELECT ${columns(true)} FROM ${s}.live j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)
@@ -75,18 +75,18 @@ export function queryOperations(sql: Sql): QueryOperations {
   );
   const counts = sql.statement(
     "counts",
-    `SELECT queue, type, state, sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
-     GROUP BY queue, type, state HAVING sum(n) > 0 ORDER BY queue, type, state`,
+    `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+     GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0 ORDER BY queue, type, state`,
   );
   const oldest = sql.statement(
     "oldest_due",
-    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
+    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, pg_catalog.min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
        SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
          AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE l.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`,
   );
   const pace = sql.statement(
     "pace",
-    `WITH ${NOW} SELECT state, sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
+    `WITH ${NOW} SELECT state, pg_catalog.sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
   );
   // A queue is paused if any of its lanes is: one that is born this moment cannot be seen from here, and is not paused.
   const pause = sql.statement(

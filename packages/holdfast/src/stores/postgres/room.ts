@@ -9,7 +9,8 @@ import type { SchemaSettings } from "./schema.js";
 const PAGES = 64;
 const ROWS_A_PAGE = 4;
 // With the rest of a row a quarter of a page, and not so much that it would be stored elsewhere.
-const FILLER = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 56) AS i)";
+const FILLER =
+  "(SELECT pg_catalog.string_agg(pg_catalog.md5(i::text), '') FROM pg_catalog.generate_series(1, 56) AS i)";
 
 const JOB =
   "id, seq, type, queue, priority, state, input_bytes, attempt, max_attempts, losses, releases, fence, run_at";
@@ -25,10 +26,10 @@ const GROWN: readonly [table: string, columns: string, values: string][] = [
     `${JOB}, created_at, updated_at, finished_at, progress_note`,
     `${A_JOB.replace("STATE", "dead")}, 0, 0, 0, filler`,
   ],
-  ["inputs", "job, input", "gen_random_uuid(), to_json(filler)"],
+  ["inputs", "job, input", "pg_catalog.gen_random_uuid(), pg_catalog.to_json(filler)"],
   ["tags", "tag, seq, job", "filler, n, gen_random_uuid()"],
   ["keys", "key, job, scope", "n || filler, gen_random_uuid(), ''"],
-  ["attempts", "job, record", "gen_random_uuid(), to_json(filler)"],
+  ["attempts", "job, record", "pg_catalog.gen_random_uuid(), pg_catalog.to_json(filler)"],
   ["log", "job, at, line", "gen_random_uuid(), 0, filler"],
   [
     "schedules",
@@ -40,7 +41,7 @@ const GROWN: readonly [table: string, columns: string, values: string][] = [
 
 /** SQL that gives the tables their pages. */
 export function makeRoom({ schema: s }: SchemaSettings): string {
-  const rows = `generate_series(1, ${PAGES * ROWS_A_PAGE}) AS n, ${FILLER} AS f (filler)`;
+  const rows = `pg_catalog.generate_series(1, ${PAGES * ROWS_A_PAGE}) AS n, ${FILLER} AS f (filler)`;
   return GROWN.map(
     ([table, columns, values]) => `ALTER TABLE ${s}.${table} SET (vacuum_truncate = off);
 INSERT INTO ${s}.${table} (${columns}) SELECT ${values} FROM ${rows};

@@ -1,12 +1,12 @@
 import { StoreUnavailable } from "../../errors.js";
-import type { Runner, Statement } from "./db.js";
+import { type Runner, type Statement, unnamed } from "./db.js";
 import { isConnectionLost, sqlState } from "./faults.js";
 import type { InsertRunner } from "./insert.js";
 
 const READ_ONLY = "25006";
-const SAVE: Statement = { name: "", text: "SAVEPOINT holdfast", brief: true };
-const KEEP: Statement = { name: "", text: "RELEASE SAVEPOINT holdfast", brief: true };
-const UNDO: Statement = { name: "", text: "ROLLBACK TO SAVEPOINT holdfast", brief: true };
+const SAVE: Statement = { ...unnamed("SAVEPOINT holdfast"), brief: true };
+const KEEP: Statement = { ...unnamed("RELEASE SAVEPOINT holdfast"), brief: true };
+const UNDO: Statement = { ...unnamed("ROLLBACK TO SAVEPOINT holdfast"), brief: true };
 
 /** Writing inside a transaction that is open already: what fails goes back to where it began, and no further. */
 export function insideOf(runner: Runner): InsertRunner {

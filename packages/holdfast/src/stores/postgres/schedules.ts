@@ -15,7 +15,7 @@ import type {
 import type { Row, Runner } from "./db.js";
 import { isLockTimeout } from "./faults.js";
 import type { InsertOperations, InsertRunner } from "./insert.js";
-import { Conditions, NOW, ofUser, type Sql } from "./sql.js";
+import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./sql.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;
@@ -81,7 +81,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
      WHERE name = $2 AND version = ${expected} RETURNING 1`,
   );
   const row = `name, version, origin, type, queue, priority, user_id::text, input::text, max_attempts, expires_after_ms::float8,
-    array_to_json(tags)::text, cron, timezone, every_ms::float8, start_at::float8, end_at::float8, jitter_ms::float8, catch_up, overlap, enabled,
+    pg_catalog.array_to_json(tags)::text, cron, timezone, every_ms::float8, start_at::float8, end_at::float8, jitter_ms::float8, catch_up, overlap, enabled,
     defined, changes, next_run_at::float8, last_slot::float8, created_at::float8, updated_at::float8`;
   const byName = sql.statement("schedule_get", `SELECT ${row} FROM ${s}.schedules WHERE name = $1`);
   const slotsOf = sql.statement(
@@ -106,8 +106,8 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
   // transaction waits for locks no longer than value 7 says, in milliseconds.
   const advance = sql.statement(
     "schedule_advance",
-    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT set_config('lock_timeout', $7::text, true)), f AS MATERIALIZED (
-       SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $7::text, true)), f AS MATERIALIZED (
+       SELECT * FROM ${rowsOf("$2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]")}
          AS f (name, version, new_version, next_run_at, last_slot) ORDER BY name
      ), target AS MATERIALIZED (
        SELECT l.* FROM f CROSS JOIN impatient CROSS JOIN LATERAL (
@@ -123,13 +123,13 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     "slots_keep",
     `WITH ${NOW} INSERT INTO ${s}.slots (schedule, fired, slot, through, job, reason, at)
      SELECT k.schedule, k.job IS NOT NULL, k.slot, k.through, k.job, k.reason, now
-     FROM t, unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+     FROM t, ${rowsOf("$2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]")}
        WITH ORDINALITY AS k (schedule, slot, through, job, reason, place) ORDER BY k.place`,
   );
   const trim = sql.statement(
     "slots_trim",
     `DELETE FROM ${s}.slots WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM unnest($1::text[]) AS o (schedule) CROSS JOIN (VALUES (true), (false)) AS v (fired) CROSS JOIN LATERAL (
+       SELECT d.place FROM pg_catalog.unnest($1::text[]) AS o (schedule) CROSS JOIN (VALUES (true), (false)) AS v (fired) CROSS JOIN LATERAL (
          SELECT ctid AS place FROM ${s}.slots k WHERE k.schedule = o.schedule AND k.fired = v.fired ORDER BY n DESC OFFSET ${LIMITS.slots}) d))`,
   );
 

@@ -180,7 +180,7 @@ CREATE TABLE ${s}.live (${common(settings)},
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
 );
-ALTER TABLE ${s}.live ALTER COLUMN seq SET DEFAULT nextval('${s}.job_seq');
+ALTER TABLE ${s}.live ALTER COLUMN seq SET DEFAULT pg_catalog.nextval('${s}.job_seq');
 ALTER SEQUENCE ${s}.job_seq OWNED BY ${s}.live.seq;
 CREATE INDEX live_due ON ${s}.live (queue, priority, due_at, seq);
 CREATE INDEX live_seq ON ${s}.live (seq) WITH (fillfactor = 50);
@@ -298,7 +298,7 @@ ${makeRoom(settings)}`;
 
 /** All jobs, live and finished, as people and other programs read them. */
 function view({ schema: s }: SchemaSettings): string {
-  const time = (column: string, as = column): string => `to_timestamp(j.${column} / 1000.0) AS ${as}`;
+  const time = (column: string, as = column): string => `pg_catalog.to_timestamp(j.${column} / 1000.0) AS ${as}`;
   const jobs = (table: string, own: { output: string; completed: string; due: string; worker: string }): string => `
 SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
   coalesce(j.input, (SELECT i.input FROM ${s}.inputs i WHERE i.job = j.id)) AS input, ${own.output} AS output,

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { STALE_ERROR } from "../../state.js";
 import type { Statement } from "./db.js";
+import { qualify, type Qualified } from "./qualify.js";
 
 /** What statements are made with: the schema's name, and the type of users. */
 export interface Sql {
@@ -15,11 +16,37 @@ export function sqlFor(schema: string, user: string): Sql {
   return {
     s: schema,
     user,
-    statement(name, text) {
-      const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
-      return { name: `holdfast_${name}_${hash}`, text };
-    },
+    statement: (name, text) => new Prepared(name, text),
   };
+}
+
+/** Made ready when it is first used: a process uses few of all the statements there are. */
+class Prepared implements Statement {
+  readonly #title: string;
+  readonly #source: string;
+  #made: Pick<Statement, "name" | "text"> | null = null;
+
+  constructor(title: string, source: string) {
+    this.#title = title;
+    this.#source = source;
+  }
+
+  get name(): string {
+    return this.#ready().name;
+  }
+
+  get text(): Qualified {
+    return this.#ready().text;
+  }
+
+  #ready(): Pick<Statement, "name" | "text"> {
+    if (this.#made === null) {
+      const text = qualify(this.#source);
+      const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
+      this.#made = { name: `holdfast_${this.#title}_${hash}`, text };
+    }
+    return this.#made;
+  }
 }
 
 /**
@@ -27,7 +54,7 @@ export function sqlFor(schema: string, user: string): Sql {
  * so that the planner can use it for an index.
  */
 export const NOW: string =
-  "t AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)";
+  "t AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint) AS now)";
 
 /** More than a column of its type can hold would fail every claim of the queue. */
 export const MOST_LOSSES = 32_767;
@@ -42,8 +69,8 @@ export function usedAttempts(row: string): string {
 
 /** The entry that a lost lease leaves in its job's history, as SQL over the row as it was. */
 export function lostAttempt(row: string): string {
-  const error = `json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL)`;
-  return `json_build_object('attempt', ${row}.attempt, 'worker', ${row}.worker, 'claimedAt', ${row}.claimed_at,
+  const error = `pg_catalog.json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL)`;
+  return `pg_catalog.json_build_object('attempt', ${row}.attempt, 'worker', ${row}.worker, 'claimedAt', ${row}.claimed_at,
     'startedAt', ${row}.started_at, 'endedAt', (SELECT now FROM t), 'error', ${error})`;
 }
 
@@ -84,6 +111,15 @@ export class Conditions {
   }
 }
 
+/**
+ * The rows of some arrays, beside each other and filled up with NULL; for FROM. `arrays` has commas between. It is what
+ * `unnest` with several arrays means, which cannot be written with its schema.
+ */
+export function rowsOf(arrays: string): string {
+  const each = arrays.split(",").map((array) => `pg_catalog.unnest(${array.trim()})`);
+  return `ROWS FROM (${each.join(", ")})`;
+}
+
 /** A column of some rows. One in which nothing stands costs nothing: `unnest` fills it up with NULL. */
 export function orNull<Item, Value>(
   rows: readonly Item[],
@@ -111,9 +147,4 @@ export function textArray(texts: readonly string[]): string {
 function quoted(text: string): string {
   if (!UNLIKE_JSON.test(text)) return JSON.stringify(text);
   return `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
-}
-
-export function rowsOf(arrays: string): string {
-  const each = arrays.split(",").map((array) => `pg_catalog.unnest(${array.trim()})`);
-  return `ROWS FROM (${each.join(", ")})`;
 }

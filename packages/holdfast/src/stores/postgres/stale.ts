@@ -58,7 +58,7 @@ export function staleParts(sql: Sql): string {
      history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${lostAttempt("g")} FROM fate g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
      freed AS (${moves.free}), counted AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
-       SELECT now, queue, type, state, -count(*), false FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
-       UNION ALL SELECT now, queue, type, goal, count(*), goal <> 'pending' FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, goal
+       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
+       UNION ALL SELECT now, queue, type, goal, pg_catalog.count(*), goal <> 'pending' FROM fate, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, goal
      ), laid_down AS (SELECT * FROM fate WHERE id = ANY (ARRAY(SELECT id FROM done)))`;
 }

@@ -29,15 +29,26 @@ export const LOCK_WAITS: LockWaits = { table: 5_000, turn: 60_000 };
 // Any number will do as long as nobody else locks it.
 export const MIGRATION_LOCK = 4_836_502_117;
 
+/**
+ * In a block: from here to the end of the transaction nothing is found but PostgreSQL's own, whatever is planted in
+ * schemas on the search path of whoever runs it. `pg_temp` is named, since it would come first otherwise.
+ */
+export const PIN_PATH = "PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);";
+
 /** A step as one statement: any client can run it, also inside a transaction, and nothing of it is left if it fails. */
 export function block({ title, done, body }: Step, waits: LockWaits = LOCK_WAITS): string {
   return `-- ${title}
-DO $holdfast$ BEGIN
+DO $holdfast$
+DECLARE callers_path pg_catalog.text := pg_catalog.current_setting('search_path');
+BEGIN
+${PIN_PATH}
 PERFORM pg_catalog.set_config('lock_timeout', '${waits.turn}', true);
 PERFORM pg_catalog.pg_advisory_xact_lock(${MIGRATION_LOCK});
 PERFORM pg_catalog.set_config('lock_timeout', '${waits.table}', true);
-IF ${done} THEN RETURN; END IF;
+IF NOT (${done}) THEN
 ${body.trim()}
+END IF;
+PERFORM pg_catalog.set_config('search_path', callers_path, true);
 END $holdfast$;`;
 }
 
@@ -46,10 +57,10 @@ export function ground({ schema: s }: SchemaSettings): Step {
   return {
     title: "the schema",
     isDone: ({ version }) => version > 0,
-    done: `to_regclass('${s}.migrations') IS NOT NULL`,
+    done: `pg_catalog.to_regclass('${s}.migrations') IS NOT NULL`,
     body: `
-IF to_regnamespace('${s}') IS NULL THEN CREATE SCHEMA ${s}; END IF;
-CREATE TABLE ${s}.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());`,
+IF pg_catalog.to_regnamespace('${s}') IS NULL THEN CREATE SCHEMA ${s}; END IF;
+CREATE TABLE ${s}.migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT pg_catalog.now());`,
   };
 }
 

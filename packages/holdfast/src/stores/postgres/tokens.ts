@@ -18,7 +18,7 @@ export function tokenOperations(sql: Sql): TokenOperations {
   const remove = sql.statement("token_remove", `DELETE FROM ${s}.tokens WHERE id = $1 RETURNING 1`);
   const look = sql.statement(
     "token_look",
-    `SELECT EXISTS (SELECT 1 FROM ${s}.tokens WHERE id = $1), (SELECT count(*) FROM ${s}.tokens)::float8`,
+    `SELECT EXISTS (SELECT 1 FROM ${s}.tokens WHERE id = $1), (SELECT pg_catalog.count(*) FROM ${s}.tokens)::float8`,
   );
   const add = sql.statement(
     "token_add",

@@ -1,6 +1,7 @@
 import type { Db, Statement } from "./db.js";
 import { sqlState } from "./faults.js";
 import type { Sql } from "./sql.js";
+import { PIN_PATH } from "./steps.js";
 import type { UpkeepOperations } from "./upkeep.js";
 
 // A table of this many rows has its index in a moment, in which writers may wait.
@@ -9,7 +10,7 @@ const AGAIN_MS = 60_000;
 // Shorter, so that whoever failed finds that it may try again.
 const TURN_MS = 0.75 * AGAIN_MS;
 // Not the bare column: the planner would find the index of all types as good as this one, and walk over the others.
-const queueOf = (row: string): string => `(${row}queue || '')`;
+const queueOf = (row: string): string => `(${row}queue OPERATOR(pg_catalog.||) '')`;
 
 /** The index's name. */
 export const TYPES_INDEX = "live_types";
@@ -46,11 +47,11 @@ export class TypesIndex {
     this.#turns = turns;
     this.#look = sql.statement(
       "types_index",
-      `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass('${s}.${TYPES_INDEX}')),
-        (SELECT count(*) FROM (SELECT 1 FROM ${s}.live LIMIT ${SMALL}) AS few) < ${SMALL},
-        (SELECT pg_has_role(relowner, 'USAGE') AND has_schema_privilege(relnamespace, 'CREATE')
-          FROM pg_catalog.pg_class WHERE oid = to_regclass('${s}.live'))
-        AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_progress_create_index WHERE relid = to_regclass('${s}.live'))`,
+      `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = pg_catalog.to_regclass('${s}.${TYPES_INDEX}')),
+        (SELECT pg_catalog.count(*) FROM (SELECT 1 FROM ${s}.live LIMIT ${SMALL}) AS few) < ${SMALL},
+        (SELECT pg_catalog.pg_has_role(relowner, 'USAGE') AND pg_catalog.has_schema_privilege(relnamespace, 'CREATE')
+          FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass('${s}.live'))
+        AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_progress_create_index WHERE relid = pg_catalog.to_regclass('${s}.live'))`,
     );
     this.#drop = sql.statement("types_index_drop", briefly(dropBroken(s)));
     this.#makeSmall = sql.statement("types_index_make", briefly(`${dropBroken(s)} ${create("")};`));
@@ -107,7 +108,7 @@ const PASSED_OVER: ReadonlySet<string> = new Set(["42501", "55P03", "42P07", "23
 
 /** Whoever waits for a lock on the table makes all others wait behind it. */
 function briefly(steps: string): string {
-  return `DO $$ BEGIN PERFORM set_config('lock_timeout', '200ms', true); ${steps} END $$`;
+  return `DO $$ BEGIN ${PIN_PATH} PERFORM pg_catalog.set_config('lock_timeout', '200ms', true); ${steps} END $$`;
 }
 
 /**
@@ -116,7 +117,7 @@ function briefly(steps: string): string {
  */
 function dropBroken(s: string): string {
   const isBroken = `EXISTS (SELECT 1 FROM pg_catalog.pg_index
-    WHERE indexrelid = to_regclass('${s}.${TYPES_INDEX}') AND NOT indisvalid)`;
+    WHERE indexrelid = pg_catalog.to_regclass('${s}.${TYPES_INDEX}') AND NOT indisvalid)`;
   return `IF ${isBroken} THEN
     LOCK TABLE ${s}.live IN ACCESS EXCLUSIVE MODE;
     IF ${isBroken} THEN DROP INDEX ${s}.${TYPES_INDEX}; END IF;

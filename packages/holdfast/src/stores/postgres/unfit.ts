@@ -1,5 +1,5 @@
 import { StoreUnreadable } from "../../errors.js";
-import type { Runner } from "./db.js";
+import { type Runner, unnamed } from "./db.js";
 
 const OLDEST = 15;
 // SQL_ASCII keeps whatever bytes it gets, and so keeps UTF-8. Any other would refuse some jobs for their characters, and
@@ -8,8 +8,9 @@ const ENCODINGS = ["UTF8", "SQL_ASCII"];
 
 /** Says in one sentence what a server lacks, before anything is written to it. */
 export async function refuseUnfit(runner: Runner, where: string): Promise<void> {
-  const text = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')";
-  const [row] = await runner.run({ name: "", text }, []);
+  const text =
+    "SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_encoding')";
+  const [row] = await runner.run(unnamed(text), []);
   const [version, encoding] = row as [number, string];
   if (version < OLDEST * 10_000) {
     const major = Math.floor(version / 10_000);

@@ -51,7 +51,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   const purge = sql.statement(
     "purge",
     `WITH ${NOW}, total AS (
-       SELECT coalesce(sum(n), 0) AS n FROM (
+       SELECT coalesce(pg_catalog.sum(n), 0) AS n FROM (
          SELECT n FROM ${s}.counts WHERE state = $2 UNION ALL SELECT n FROM ${s}.deltas WHERE state = $2) c
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
@@ -59,7 +59,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
          ORDER BY finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
          FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
      ), ${moves.deleteBeside("gone", "own keys")}
-     SELECT count(*)::float8 FROM gone`,
+     SELECT pg_catalog.count(*)::float8 FROM gone`,
   );
   // One that lies ahead of us was taken this moment by somebody who read the clock later, or before the clock was set back.
   const turn = sql.statement(
@@ -73,31 +73,31 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        DELETE FROM ${s}.deltas WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${FOLD_AFTER_MS} LIMIT ${FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING *
      ), folded AS (
-       INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, sum(n) FROM old GROUP BY queue, type, state HAVING sum(n) <> 0
+       INSERT INTO ${s}.counts (queue, type, state, n) SELECT queue, type, state, pg_catalog.sum(n) FROM old GROUP BY queue, type, state HAVING pg_catalog.sum(n) <> 0
        ORDER BY queue, type, state
        ON CONFLICT (queue, type, state) DO UPDATE SET n = counts.n + excluded.n
      ), ends AS MATERIALIZED (
-       SELECT least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive)) AS first,
-         greatest((SELECT max(seq) FROM ${s}.live), (SELECT max(seq) FROM ${s}.archive), -1) AS last
+       SELECT least((SELECT pg_catalog.min(seq) FROM ${s}.live), (SELECT pg_catalog.min(seq) FROM ${s}.archive)) AS first,
+         greatest((SELECT pg_catalog.max(seq) FROM ${s}.live), (SELECT pg_catalog.max(seq) FROM ${s}.archive), -1) AS last
      ), told AS (
-       SELECT b.block, o.type, min(coalesce(o.oldest, o.at)) AS oldest, max(coalesce(o.newest, o.at)) AS newest
-       FROM old o, ends e, generate_series(greatest(o.first_seq, e.first) / ${BLOCK}, least(o.last_seq, e.last) / ${BLOCK}) AS b (block)
+       SELECT b.block, o.type, pg_catalog.min(coalesce(o.oldest, o.at)) AS oldest, pg_catalog.max(coalesce(o.newest, o.at)) AS newest
+       FROM old o, ends e, pg_catalog.generate_series(greatest(o.first_seq, e.first) / ${BLOCK}, least(o.last_seq, e.last) / ${BLOCK}) AS b (block)
        GROUP BY b.block, o.type
      ), named AS (
        SELECT n.block, n.oldest, n.newest, CASE WHEN EXISTS (SELECT 1 FROM ${s}.ages a WHERE a.block = n.block AND a.type = n.type)
-         OR (SELECT count(*) FROM ${s}.ages a WHERE a.block = n.block) + row_number() OVER (PARTITION BY n.block ORDER BY n.type) <= ${MOST_TYPES}
+         OR (SELECT pg_catalog.count(*) FROM ${s}.ages a WHERE a.block = n.block) + pg_catalog.row_number() OVER (PARTITION BY n.block ORDER BY n.type) <= ${MOST_TYPES}
          THEN n.type ELSE '${ANY_TYPE}' END AS type
        FROM told n
      ), aged AS (
        INSERT INTO ${s}.ages (block, type, oldest, newest)
-       SELECT block, type, min(oldest), max(newest) FROM named GROUP BY block, type ORDER BY block, type
+       SELECT block, type, pg_catalog.min(oldest), pg_catalog.max(newest) FROM named GROUP BY block, type ORDER BY block, type
        ON CONFLICT (block, type) DO UPDATE SET oldest = least(ages.oldest, excluded.oldest), newest = greatest(ages.newest, excluded.newest)
      )
-     SELECT count(*)::float8 FROM old`,
+     SELECT pg_catalog.count(*)::float8 FROM old`,
   );
   const forgetAges = sql.statement(
     "forget_ages",
-    `DELETE FROM ${s}.ages WHERE block < least((SELECT min(seq) FROM ${s}.live), (SELECT min(seq) FROM ${s}.archive)) / ${BLOCK}`,
+    `DELETE FROM ${s}.ages WHERE block < least((SELECT pg_catalog.min(seq) FROM ${s}.live), (SELECT pg_catalog.min(seq) FROM ${s}.archive)) / ${BLOCK}`,
   );
   const forgetKeys = sql.statement(
     "forget_keys",
@@ -105,7 +105,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(
          SELECT key FROM ${s}.keys WHERE until <= (SELECT now FROM t) LIMIT ${KEYS_AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING 1
      )
-     SELECT count(*)::float8 FROM past`,
+     SELECT pg_catalog.count(*)::float8 FROM past`,
   );
   const pruneLanes = sql.statement(
     "prune_lanes",

@@ -1,6 +1,6 @@
 import { InvalidOption } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
-import type { Db } from "./db.js";
+import { type Db, unnamed } from "./db.js";
 import { movesFor } from "./moves.js";
 import type { SchemaSettings, UsersTable } from "./schema.js";
 import { sqlFor } from "./sql.js";
@@ -42,9 +42,9 @@ const MATCHING: Readonly<Record<SchemaSettings["userType"], readonly string[]>> 
 /** Says what is wrong with the table of users before PostgreSQL does, in words of the options. */
 export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): Promise<void> {
   if (users === null) return;
-  const text = `SELECT to_regclass($1)::text, (SELECT t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = to_regclass($1) AND a.attname = $2 AND a.attnum > 0)`;
-  const [row] = await db.run({ name: "", text }, [users.table, users.column.slice(1, -1)]);
+  const text = `SELECT pg_catalog.to_regclass($1)::text, (SELECT t.typname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attname = $2 AND a.attnum > 0)`;
+  const [row] = await db.run(unnamed(text), [users.table, users.column.slice(1, -1)]);
   const [table, type] = (row ?? []) as [string | null, string | null];
   if (table === null) {
     throw new InvalidOption("users.table", `there is no table ${users.table}; create it before jobs refer to it`);
@@ -110,10 +110,10 @@ BEGIN
   -- A job that moved to the other table is not gone, and who moved it has seen to the rest.
   IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
   IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
-  WITH t AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now),
+  WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
   gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags),
   ${moves.deleteBeside("gone", "all keys")}
-  SELECT count(*) FROM gone INTO forgotten;
+  SELECT pg_catalog.count(*) FROM gone INTO forgotten;
   RETURN NULL;
 END $function$;
 CREATE OR REPLACE FUNCTION ${s}.forget_schedule() RETURNS trigger ${fixed} AS $function$

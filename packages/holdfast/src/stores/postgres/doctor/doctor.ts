@@ -1,4 +1,4 @@
-import type { Db, Runner } from "../db.js";
+import { type Db, type Runner, unnamed } from "../db.js";
 import { sqlState } from "../faults.js";
 import { ok, problem, warning, type DoctorCheck, type Finding, type Patient } from "./finding.js";
 import { lookAtPrepared, lookAtSlots, lookAtTransactions } from "./horizon.js";
@@ -32,7 +32,7 @@ const OF_THE_TABLES: readonly [DoctorCheck, Look][] = [
 /** doctor: looks at all that is known to hold jobs up or to endanger them. What it may not look at it says. */
 export async function examine(db: Db, patient: Patient): Promise<Finding[]> {
   try {
-    await db.run({ name: "", text: "SELECT 1" }, []);
+    await db.run(unnamed("SELECT 1"), []);
   } catch (error) {
     return [problem("connection", (error as Error).message, "See that the server runs and that the address is right.")];
   }
@@ -72,6 +72,6 @@ async function orWhyNot(check: DoctorCheck, work: () => Promise<Finding[]>): Pro
 
 const ADVICE: Readonly<Partial<Record<string, string>>> = {
   "42501": "Run it as a role that may read the tables of Holdfast.",
-  "55P03": "Somebody holds a lock on the table: SELECT pid, query FROM pg_stat_activity shows who.",
+  "55P03": "Somebody holds a lock on the table: SELECT pid, query FROM pg_catalog.pg_stat_activity shows who.",
   "57014": "It took too long: look at the load of the server, then again.",
 };

@@ -1,4 +1,4 @@
-import type { Runner } from "../db.js";
+import { type Runner, unnamed } from "../db.js";
 import { bytes, count, levelOf, ok, time, worstOf, type Finding } from "./finding.js";
 
 // What holds the horizon keeps vacuum from removing any row version that ended since, in every table: claims then wade
@@ -21,11 +21,11 @@ export interface OpenTransaction {
 
 /** The transaction that holds the horizon back furthest, and the one that is open longest. */
 export async function lookAtTransactions(runner: Runner): Promise<Finding[]> {
-  const text = `SELECT pid, usename::text, application_name, state, left(regexp_replace(query, '\\s+', ' ', 'g'), 80),
-      (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::float8, age(backend_xmin)::float8
-    FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()
+  const text = `SELECT pid, usename::text, application_name, state, pg_catalog.left(pg_catalog.regexp_replace(query, '\\s+', ' ', 'g'), 80),
+      (extract(epoch FROM pg_catalog.clock_timestamp() - xact_start) * 1000)::float8, pg_catalog.age(backend_xmin)::float8
+    FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = pg_catalog.current_database()
       AND coalesce(backend_type, 'client backend') = 'client backend' AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)`;
-  const rows = (await runner.run({ name: "", text }, [])) as unknown as [
+  const rows = (await runner.run(unnamed(text), [])) as unknown as [
     number,
     string | null,
     string,
@@ -67,9 +67,9 @@ function judgeTransaction({ pid, role, application, state, query, openMs, behind
 }
 
 export async function lookAtPrepared(runner: Runner): Promise<Finding[]> {
-  const text = `SELECT gid, (extract(epoch FROM clock_timestamp() - prepared) * 1000)::float8, age(transaction)::float8
-    FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared`;
-  const rows = (await runner.run({ name: "", text }, [])) as unknown as [string, number, number][];
+  const text = `SELECT gid, (extract(epoch FROM pg_catalog.clock_timestamp() - prepared) * 1000)::float8, pg_catalog.age(transaction)::float8
+    FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() ORDER BY prepared`;
+  const rows = (await runner.run(unnamed(text), [])) as unknown as [string, number, number][];
   return judgePrepared(rows.map(([name, openMs, behind]) => ({ name, openMs, behind })));
 }
 
@@ -97,16 +97,10 @@ export interface Slot {
 export async function lookAtSlots(runner: Runner): Promise<Finding[]> {
   // A standby does not write WAL, and asked for its place there refuses to answer.
   const text = `SELECT slot_name::text, active, wal_status,
-      coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0)::float8,
-      greatest(coalesce(age(xmin), 0), coalesce(age(catalog_xmin), 0))::float8
-    FROM pg_replication_slots ORDER BY 1`;
-  const rows = (await runner.run({ name: "", text }, [])) as unknown as [
-    string,
-    boolean,
-    string | null,
-    number,
-    number,
-  ][];
+      coalesce(pg_catalog.pg_wal_lsn_diff(CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, restart_lsn), 0)::float8,
+      greatest(coalesce(pg_catalog.age(xmin), 0), coalesce(pg_catalog.age(catalog_xmin), 0))::float8
+    FROM pg_catalog.pg_replication_slots ORDER BY 1`;
+  const rows = (await runner.run(unnamed(text), [])) as unknown as [string, boolean, string | null, number, number][];
   return judgeSlots(
     rows.map(([name, active, walStatus, retained, behind]) => ({ name, active, walStatus, retained, behind })),
   );

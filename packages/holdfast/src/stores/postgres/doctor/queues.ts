@@ -1,6 +1,6 @@
 import { DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
-import type { Runner } from "../db.js";
+import { type Runner, unnamed } from "../db.js";
 import { NOW } from "../sql.js";
 import { count, levelOf, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
 
@@ -12,9 +12,9 @@ const OVERDUE_MS = { warning: 300_000, problem: 3_600_000 };
 const UNSERVED_MS = 60_000;
 
 export async function lookAtCounts(runner: Runner, { settings: { schema: s }, time: at }: Patient): Promise<Finding[]> {
-  const text = `WITH ${NOW} SELECT count(*)::integer FROM (
+  const text = `WITH ${NOW} SELECT pg_catalog.count(*)::integer FROM (
     SELECT 1 FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${UNFOLDED_AFTER_MS} LIMIT ${UNFOLDED.problem}) d`;
-  const [row] = await runner.run({ name: "", text }, [at()]);
+  const [row] = await runner.run(unnamed(text), [at()]);
   const left = row?.[0] as number;
   const level = levelOf(left, UNFOLDED);
   const found = `${count(left)}${level === "problem" ? " or more" : ""} changes of more than ${time(UNFOLDED_AFTER_MS)} ago are not yet added up`;
@@ -24,8 +24,8 @@ export async function lookAtCounts(runner: Runner, { settings: { schema: s }, ti
 }
 
 export async function lookAtLanes(runner: Runner, { settings: { schema: s } }: Patient): Promise<Finding[]> {
-  const text = `SELECT count(*)::integer, count(DISTINCT queue)::integer FROM ${s}.lanes`;
-  const [row] = await runner.run({ name: "", text }, []);
+  const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(DISTINCT queue)::integer FROM ${s}.lanes`;
+  const [row] = await runner.run(unnamed(text), []);
   const [lanes, queues] = row as [number, number];
   const level = levelOf(lanes, LANES);
   const found = `${count(lanes)} ${lanes === 1 ? "lane" : "lanes"} of queue and priority, in ${count(queues)} ${queues === 1 ? "queue" : "queues"}`;
@@ -40,10 +40,10 @@ async function oldestDue(
   { settings: { schema: s }, time: at }: Patient,
   paused: boolean,
 ): Promise<{ queue: string; overdueMs: number }[]> {
-  const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
+  const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - pg_catalog.min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
       SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
       ORDER BY j.due_at LIMIT 1) d WHERE (l.queue = ANY (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))) = $2 GROUP BY l.queue ORDER BY 2 DESC`;
-  const rows = (await runner.run({ name: "", text }, [at(), paused])) as unknown as [string, number][];
+  const rows = (await runner.run(unnamed(text), [at(), paused])) as unknown as [string, number][];
   return rows.map(([queue, overdueMs]) => ({ queue, overdueMs }));
 }
 
@@ -62,7 +62,7 @@ export async function lookAtPaused(runner: Runner, patient: Patient): Promise<Fi
 export async function lookAtOverdue(runner: Runner, patient: Patient): Promise<Finding[]> {
   const due = await oldestDue(runner, patient, false);
   const text = `WITH ${NOW} SELECT record::text FROM ${patient.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${DEFAULTS.silentWorkerMs}`;
-  const rows = await runner.run({ name: "", text }, [patient.time()]);
+  const rows = await runner.run(unnamed(text), [patient.time()]);
   const workers = rows.map(([record]) => JSON.parse(record as string) as WorkerRecord);
   const findings = due.flatMap(({ queue, overdueMs }): Finding[] => {
     const serving = workers.filter(({ queues }) => queues === null || queues.includes(queue)).length;

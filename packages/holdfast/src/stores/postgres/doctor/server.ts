@@ -1,4 +1,4 @@
-import type { Runner } from "../db.js";
+import { type Runner, unnamed } from "../db.js";
 import { count, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
 
 const OLDEST_VERSION = 150_000;
@@ -6,8 +6,9 @@ const CLOCK_MS = 1_000;
 const FEW_CONNECTIONS = 5;
 
 export async function lookAtVersion(runner: Runner): Promise<Finding[]> {
-  const text = "SELECT current_setting('server_version_num')::integer, current_setting('server_version')";
-  const [row] = await runner.run({ name: "", text }, []);
+  const text =
+    "SELECT pg_catalog.current_setting('server_version_num')::integer, pg_catalog.current_setting('server_version')";
+  const [row] = await runner.run(unnamed(text), []);
   return [judgeVersion(row?.[0] as number, row?.[1] as string)];
 }
 
@@ -22,8 +23,8 @@ export function judgeVersion(number: number, name: string): Finding {
 
 export async function lookAtDurability(runner: Runner): Promise<Finding[]> {
   const settings = ["fsync", "full_page_writes", "synchronous_commit"];
-  const text = "SELECT name, current_setting(name) FROM unnest($1::text[]) AS s (name)";
-  const rows = await runner.run({ name: "", text }, [settings]);
+  const text = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.unnest($1::text[]) AS s (name)";
+  const rows = await runner.run(unnamed(text), [settings]);
   const off = new Set(rows.filter(([, value]) => value === "off").map(([name]) => name as string));
   const findings: Finding[] = [];
   for (const name of ["fsync", "full_page_writes"]) {
@@ -50,8 +51,8 @@ export async function lookAtDurability(runner: Runner): Promise<Finding[]> {
 
 export async function lookAtClock(runner: Runner, { clock }: Patient): Promise<Finding[]> {
   const before = clock.now();
-  const text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8";
-  const [row] = await runner.run({ name: "", text }, []);
+  const text = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::float8";
+  const [row] = await runner.run(unnamed(text), []);
   const after = clock.now();
   // The server looked at its clock at some time in between.
   const slack = (after - before) / 2;
@@ -68,11 +69,11 @@ export async function lookAtClock(runner: Runner, { clock }: Patient): Promise<F
 }
 
 export async function lookAtConnections(runner: Runner, { connections }: Patient): Promise<Finding[]> {
-  const text = `SELECT current_setting('max_connections')::integer, current_setting('superuser_reserved_connections')::integer
-      + coalesce(current_setting('reserved_connections', true)::integer, 0),
-    count(*)::integer, count(*) FILTER (WHERE application_name LIKE 'holdfast%')::integer
-    FROM pg_stat_activity WHERE backend_type = 'client backend' OR (backend_type IS NULL AND datid IS NOT NULL)`;
-  const [row] = await runner.run({ name: "", text }, []);
+  const text = `SELECT pg_catalog.current_setting('max_connections')::integer, pg_catalog.current_setting('superuser_reserved_connections')::integer
+      + coalesce(pg_catalog.current_setting('reserved_connections', true)::integer, 0),
+    pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE pg_catalog.starts_with(application_name, 'holdfast'))::integer
+    FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' OR (backend_type IS NULL AND datid IS NOT NULL)`;
+  const [row] = await runner.run(unnamed(text), []);
   const [most, reserved, used, ours] = row as [number, number, number, number];
   return [judgeConnections({ most: most - reserved, used, ours, wanted: connections })];
 }
@@ -91,9 +92,9 @@ export function judgeConnections(seen: { most: number; used: number; ours: numbe
 
 /** Sessions of other roles show neither their age nor what they do, except to those with the right to look. */
 export async function lookAtRights(runner: Runner): Promise<Finding[]> {
-  const text = `SELECT count(*)::integer, count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
-    FROM pg_stat_activity WHERE datname = current_database()`;
-  const [row] = await runner.run({ name: "", text }, []);
+  const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
+    FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()`;
+  const [row] = await runner.run(unnamed(text), []);
   const [all, hidden, role] = row as [number, number, string];
   if (hidden === 0) return [ok("rights", "every session of this database can be seen")];
   return [

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Db, Runner, Transaction } from "../db.js";
+import { type Db, type Runner, type Transaction, unnamed } from "../db.js";
 import { MIGRATIONS } from "../migrations.js";
 import { migrationScript } from "../plan.js";
 import { COMMON } from "../schema.js";
@@ -19,12 +19,12 @@ const PATIENCE = "SET LOCAL lock_timeout = '2s'";
 
 /** Null: there are no tables at all. */
 export async function versionOf(runner: Runner, { settings }: Patient): Promise<number | null> {
-  const [there] = await runner.run({ name: "", text: "SELECT to_regclass($1)::text" }, [
+  const [there] = await runner.run(unnamed("SELECT pg_catalog.to_regclass($1)::text"), [
     `${settings.schema}.migrations`,
   ]);
   if ((there?.[0] ?? null) === null) return null;
-  const text = `SELECT coalesce(max(version), 0) FROM ${settings.schema}.migrations`;
-  const [row] = await runner.run({ name: "", text }, []);
+  const text = `SELECT coalesce(pg_catalog.max(version), 0) FROM ${settings.schema}.migrations`;
+  const [row] = await runner.run(unnamed(text), []);
   return row?.[0] as number;
 }
 
@@ -79,28 +79,28 @@ async function expectedParts(db: Db, patient: Patient): Promise<Part[]> {
 async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
   await runner.script(`SET LOCAL search_path = "${schema}", pg_catalog`);
   const of = (column: string): string =>
-    `JOIN pg_class t ON t.oid = x.${column} JOIN pg_namespace n ON n.oid = t.relnamespace AND n.nspname = $1`;
+    `JOIN pg_catalog.pg_class t ON t.oid = x.${column} JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace AND n.nspname = $1`;
   const text = `
-    SELECT CASE c.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relname::text,
-      CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid, true) ELSE '' END
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 WHERE c.relkind IN ('r', 'p', 'v', 'S')
+    SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN c.relkind = 'S' THEN 'sequence' ELSE 'table' END, c.relname::text,
+      CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid, true) ELSE '' END
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 WHERE c.relkind IN ('r', 'p', 'v', 'S')
       -- Those of identity columns come and go with them.
-      AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i' AND c.relkind = 'S')
-    UNION ALL SELECT 'column', t.relname || '.' || x.attname, concat_ws(' ', format_type(x.atttypid, x.atttypmod),
-      CASE WHEN x.attnotnull THEN 'NOT NULL' END, 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid, true),
+      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i' AND c.relkind = 'S')
+    UNION ALL SELECT 'column', t.relname || '.' || x.attname, pg_catalog.concat_ws(' ', pg_catalog.format_type(x.atttypid, x.atttypmod),
+      CASE WHEN x.attnotnull THEN 'NOT NULL' END, 'DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid, true),
       CASE WHEN x.attidentity <> '' THEN 'IDENTITY' END)
-    FROM pg_attribute x ${of("attrelid")} LEFT JOIN pg_attrdef d ON d.adrelid = x.attrelid AND d.adnum = x.attnum
+    FROM pg_catalog.pg_attribute x ${of("attrelid")} LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = x.attrelid AND d.adnum = x.attnum
     WHERE x.attnum > 0 AND NOT x.attisdropped AND t.relkind IN ('r', 'p')
-    UNION ALL SELECT CASE WHEN x.indisvalid AND x.indisready THEN 'index' ELSE 'invalid index' END, t.relname || '.' || c.relname, pg_get_indexdef(x.indexrelid, 0, true)
-    FROM pg_index x ${of("indrelid")} JOIN pg_class c ON c.oid = x.indexrelid
-    UNION ALL SELECT 'constraint', t.relname || '.' || x.conname, pg_get_constraintdef(x.oid, true)
-    FROM pg_constraint x ${of("conrelid")} WHERE x.contype IN ('c', 'f', 'p', 'u', 'x')
-    UNION ALL SELECT 'trigger', t.relname || '.' || x.tgname, pg_get_triggerdef(x.oid, true)
-    FROM pg_trigger x ${of("tgrelid")} WHERE NOT x.tgisinternal
-    UNION ALL SELECT 'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+    UNION ALL SELECT CASE WHEN x.indisvalid AND x.indisready THEN 'index' ELSE 'invalid index' END, t.relname || '.' || c.relname, pg_catalog.pg_get_indexdef(x.indexrelid, 0, true)
+    FROM pg_catalog.pg_index x ${of("indrelid")} JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
+    UNION ALL SELECT 'constraint', t.relname || '.' || x.conname, pg_catalog.pg_get_constraintdef(x.oid, true)
+    FROM pg_catalog.pg_constraint x ${of("conrelid")} WHERE x.contype IN ('c', 'f', 'p', 'u', 'x')
+    UNION ALL SELECT 'trigger', t.relname || '.' || x.tgname, pg_catalog.pg_get_triggerdef(x.oid, true)
+    FROM pg_catalog.pg_trigger x ${of("tgrelid")} WHERE NOT x.tgisinternal
+    UNION ALL SELECT 'function', p.proname || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')',
       p.prosrc
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = $1`;
-  const rows = (await runner.run({ name: "", text }, [schema])) as unknown as [string, string, string][];
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace AND n.nspname = $1`;
+  const rows = (await runner.run(unnamed(text), [schema])) as unknown as [string, string, string][];
   return rows.map(([kind, name, definition]) => ({ kind, name, definition }));
 }
 

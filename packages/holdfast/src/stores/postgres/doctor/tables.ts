@@ -1,4 +1,4 @@
-import type { Runner } from "../db.js";
+import { type Runner, unnamed } from "../db.js";
 import { count, levelOf, ok, problem, type Finding, type Patient } from "./finding.js";
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };
@@ -6,11 +6,11 @@ const DEAD = { warning: 20_000, problem: 1_000_000 };
 const BUSY = ["live", "archive", "deltas", "keys", "attempts"];
 
 export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Promise<Finding[]> {
-  const text = `SELECT current_setting('autovacuum') = 'off' OR current_setting('track_counts') = 'off',
-    array_to_json(ARRAY(SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-      WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_options_to_table(c.reloptions)
+  const text = `SELECT pg_catalog.current_setting('autovacuum') = 'off' OR pg_catalog.current_setting('track_counts') = 'off',
+    pg_catalog.array_to_json(ARRAY(SELECT c.relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_catalog.pg_options_to_table(c.reloptions)
         WHERE option_name = 'autovacuum_enabled' AND NOT option_value::boolean) ORDER BY 1))::text`;
-  const [row] = await runner.run({ name: "", text }, [schema, BUSY]);
+  const [row] = await runner.run(unnamed(text), [schema, BUSY]);
   const offHere = row?.[0] as boolean;
   const tables = JSON.parse((row?.[1] ?? "[]") as string) as string[];
   if (offHere) {
@@ -33,9 +33,9 @@ export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Pro
 }
 
 export async function lookAtDeadRows(runner: Runner, { schema }: Patient): Promise<Finding[]> {
-  const text = `SELECT n_live_tup::float8, n_dead_tup::float8, to_char(greatest(last_autovacuum, last_vacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
-    FROM pg_stat_all_tables WHERE schemaname = $1 AND relname = 'live'`;
-  const [row] = await runner.run({ name: "", text }, [schema]);
+  const text = `SELECT n_live_tup::float8, n_dead_tup::float8, pg_catalog.to_char(greatest(last_autovacuum, last_vacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
+    FROM pg_catalog.pg_stat_all_tables WHERE schemaname = $1 AND relname = 'live'`;
+  const [row] = await runner.run(unnamed(text), [schema]);
   const [live, dead, vacuumed] = (row ?? [0, 0, null]) as [number, number, string | null];
   return [judgeDeadRows({ live, dead, vacuumed })];
 }
@@ -64,11 +64,11 @@ export function judgeDeadRows({
 
 /** Left by a CREATE INDEX CONCURRENTLY that failed: kept up to date by every write and used by no query. */
 export async function lookAtInvalidIndexes(runner: Runner, { schema }: Patient): Promise<Finding[]> {
-  const text = `SELECT i.indexrelid::regclass::text, t.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+  const text = `SELECT i.indexrelid::regclass::text, t.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+    JOIN pg_catalog.pg_class t ON t.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND NOT (i.indisvalid AND i.indisready)
-      AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1`;
-  const rows = (await runner.run({ name: "", text }, [schema])) as unknown as [string, string][];
+      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1`;
+  const rows = (await runner.run(unnamed(text), [schema])) as unknown as [string, string][];
   if (rows.length === 0) return [ok("invalid indexes", "there are none")];
   return rows.map(([index, table]) =>
     problem(

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
 import { InvalidOption } from "../../../errors.js";
 import { show } from "../../../options.js";
-import type { Transaction } from "../db.js";
+import { type Transaction, unnamed } from "../db.js";
 import { isDataError } from "../faults.js";
 import type { Sql } from "../sql.js";
 import type { Reading } from "./columns.js";
@@ -10,7 +10,7 @@ import { STAGED } from "./rows.js";
 import type { Table } from "./table.js";
 
 const one = async (runner: Transaction, text: string, values: readonly unknown[] = []): Promise<readonly unknown[]> =>
-  (await runner.run({ name: "", text }, values))[0] ?? [];
+  (await runner.run(unnamed(text), values))[0] ?? [];
 
 /** Refuses rows without an id or with a word that means nothing. Gives the number of rows. */
 export async function checkRows(
@@ -19,9 +19,9 @@ export async function checkRows(
   table: Table,
   { sql }: Reading,
 ): Promise<number> {
-  const text = `SELECT lower(btrim(${sql.status})), count(*)::float8, count(*) FILTER (WHERE ${sql.id} IS NULL)::float8
+  const text = `SELECT pg_catalog.lower(pg_catalog.btrim(${sql.status})), pg_catalog.count(*)::float8, pg_catalog.count(*) FILTER (WHERE ${sql.id} IS NULL)::float8
     FROM ${table.quoted} l GROUP BY 1 ORDER BY 2 DESC`;
-  const groups = (await runner.run({ name: "", text }, [])) as [string | null, number, number][];
+  const groups = (await runner.run(unnamed(text), [])) as [string | null, number, number][];
   const nameless = groups.reduce((sum, [, , missing]) => sum + missing, 0);
   if (nameless > 0) throw new InvalidOption("map.id", `${nameless} rows of ${table.title} have no id`);
   const unknown = groups.filter(([word]) => word === null || !plan.words.has(word));
@@ -37,7 +37,7 @@ export async function checkRows(
 
 /** Refuses values that a job cannot have. */
 export async function checkValues(runner: Transaction, table: Table, { sql }: Reading): Promise<void> {
-  const text = `SELECT min(${sql.priority}), max(${sql.priority}), max(length(${sql.queue})), max(length((${sql.user})::text)), max(length(${sql.id}))
+  const text = `SELECT pg_catalog.min(${sql.priority}), pg_catalog.max(${sql.priority}), pg_catalog.max(pg_catalog.length(${sql.queue})), pg_catalog.max(pg_catalog.length((${sql.user})::text)), pg_catalog.max(pg_catalog.length(${sql.id}))
     FROM ${table.quoted} l`;
   const [lowest, highest, queue, user, id] = (await one(runner, text)) as (number | null)[];
   for (const priority of [lowest, highest]) {
@@ -58,7 +58,10 @@ function refuseLonger(field: string, length: number | null | undefined, most: nu
 
 /** Refuses what would make of two rows one job, or of a row somebody else's, or a job too large to be run. */
 export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportPlan, table: Table): Promise<void> {
-  const [twice] = await one(runner, `SELECT id::text FROM ${STAGED} GROUP BY id HAVING count(*) > 1 LIMIT 1`);
+  const [twice] = await one(
+    runner,
+    `SELECT id::text FROM ${STAGED} GROUP BY id HAVING pg_catalog.count(*) > 1 LIMIT 1`,
+  );
   if (twice !== undefined) throw new InvalidOption("map.id", `${table.title} has the id ${show(twice)} more than once`);
   const [taken, type] = await one(
     runner,
@@ -88,7 +91,7 @@ export async function blame(runner: Transaction, error: unknown, table: Table, r
   await runner.script("ROLLBACK TO SAVEPOINT holdfast_read");
   for (const { field, otherwise } of reading.mapped) {
     try {
-      await one(runner, `SELECT count((${reading.sql[field]})::text) FROM ${table.quoted} l`);
+      await one(runner, `SELECT pg_catalog.count((${reading.sql[field]})::text) FROM ${table.quoted} l`);
     } catch (found) {
       return new InvalidOption(
         `map.${field}`,

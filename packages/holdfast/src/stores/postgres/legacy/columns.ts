@@ -8,9 +8,15 @@ type Reader = (column: Column) => string | null;
 
 const text: Reader = ({ name }) => `l.${quote(name)}::text`;
 
+/** An empty text stands for no value. */
+function notEmpty(name: string): string {
+  const value = `l.${quote(name)}::text`;
+  return `(CASE WHEN ${value} <> '' THEN ${value} END)`;
+}
+
 const whole: Reader = ({ name, category }) => {
   if (category === "N") return `l.${quote(name)}::integer`;
-  return category === "S" ? `nullif(l.${quote(name)}::text, '')::integer` : null;
+  return category === "S" ? `${notEmpty(name)}::integer` : null;
 };
 
 // 10^11 seconds are the year 5138, 10^11 milliseconds are 1973.
@@ -19,9 +25,9 @@ const SECONDS_BELOW = 100_000_000_000;
 const time: Reader = ({ name, type, category }) => {
   const column = `l.${quote(name)}`;
   if (category === "N") {
-    return `(CASE WHEN abs(${column}) < ${SECONDS_BELOW} THEN ${column} * 1000.0 ELSE ${column} END)::bigint`;
+    return `(CASE WHEN pg_catalog.abs(${column}) < ${SECONDS_BELOW} THEN ${column} * 1000.0 ELSE ${column} END)::bigint`;
   }
-  if (category === "S") return milliseconds(`nullif(${column}::text, '')::timestamptz`);
+  if (category === "S") return milliseconds(`${notEmpty(name)}::timestamptz`);
   return ["timestamptz", "timestamp", "date"].includes(type) ? milliseconds(`${column}::timestamptz`) : null;
 };
 
@@ -31,7 +37,7 @@ function milliseconds(timestamp: string): string {
 
 const json: Reader = ({ name, type, category }) => {
   if (type === "json" || type === "jsonb") return `l.${quote(name)}::json`;
-  return category === "S" ? `nullif(l.${quote(name)}::text, '')::json` : null;
+  return category === "S" ? `${notEmpty(name)}::json` : null;
 };
 
 const NO_TIME = "is no time";
@@ -145,5 +151,5 @@ function objectOf(
     return `l.${quote(columnOf(name, `${option}.${key}`).name)} AS ${quote(key)}`;
   });
   if (parts.length === 0) throw new InvalidOption(option, "names no column");
-  return `(SELECT row_to_json(o) FROM (SELECT ${parts.join(", ")}) o)`;
+  return `(SELECT pg_catalog.row_to_json(o) FROM (SELECT ${parts.join(", ")}) o)`;
 }

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from "../../../errors.js";
 import { isFinished, STATE_NAMES, type State } from "../../../state.js";
 import type { StoredJob } from "../../../store.js";
-import type { Db, Transaction } from "../db.js";
+import { type Db, type Transaction, unnamed } from "../db.js";
 import { sqlState } from "../faults.js";
 import { addLanes, type Lane } from "../lanes.js";
 import type { QueryOperations } from "../queries.js";
@@ -47,7 +47,7 @@ export function importOperation(
     const answer = await imported.catch(orThrown);
     if (!plan.dryRun && answer.imported >= ANALYZE_FROM) {
       // Only a help: autovacuum does it later, and the import is done.
-      await db.run({ name: "", text: `ANALYZE ${sql.s}.live, ${sql.s}.archive` }, []).catch(() => {});
+      await db.run(unnamed(`ANALYZE ${sql.s}.live, ${sql.s}.archive`), []).catch(() => {});
     }
     return answer;
   };
@@ -83,7 +83,7 @@ SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'`;
 /** One import at a time, or two tables with the same ids could bring in the same job twice. */
 async function waitForOthers(runner: Transaction): Promise<void> {
   try {
-    await runner.script(`SELECT pg_advisory_xact_lock(${IMPORT_LOCK})`);
+    await runner.script(`SELECT pg_catalog.pg_advisory_xact_lock(${IMPORT_LOCK})`);
   } catch (error) {
     if (sqlState(error) !== "55P03") throw error;
     throw new StoreUnavailable("another import is under way; import again when it has ended", error);
@@ -107,7 +107,7 @@ async function importRows(
   await lockTables(runner, table, dropped);
   const reading = readColumns(plan.map, await columnsOf(runner, table), table.title, sql.user);
   await tryToDrop(runner, dropped);
-  const [time] = await runner.run({ name: "", text: `WITH ${NOW} SELECT now::float8 FROM t` }, [clock]);
+  const [time] = await runner.run(unnamed(`WITH ${NOW} SELECT now::float8 FROM t`), [clock]);
   const now = time?.[0] as number;
 
   const total = await stage(runner, sql, plan, table, reading, now);
@@ -116,7 +116,7 @@ async function importRows(
   plan.onProgress({ done: skipped, total });
   await move(runner, sql, (done) => plan.onProgress({ done: skipped + done, total }));
   const byState = Object.fromEntries(STATE_NAMES.map((state) => [state, 0])) as Record<State, number>;
-  for (const [state, n] of await runner.run({ name: "", text: countRows(sql) }, [now])) {
+  for (const [state, n] of await runner.run(unnamed(countRows(sql)), [now])) {
     byState[state as State] = n as number;
   }
   const samples = await readSamples(runner, queries);
@@ -158,7 +158,7 @@ async function stage(
     const words = [...plan.words.keys()];
     const states = [...plan.words.values()];
     const values = [now, words, states, plan.type, plan.queue, plan.priority, plan.maxAttempts, plan.tags];
-    await runner.run({ name: "", text: stageRows(sql, table, reading) }, values);
+    await runner.run(unnamed(stageRows(sql, table, reading)), values);
     await runner.script(`RELEASE SAVEPOINT holdfast_read; SET LOCAL row_security = DEFAULT;
       CREATE UNIQUE INDEX ON ${STAGED} (seq); ANALYZE ${STAGED}`);
     return total;
@@ -172,13 +172,13 @@ async function leaveOutKnown(runner: Transaction, { s }: Sql): Promise<number> {
   const text = `WITH known AS (
       DELETE FROM ${STAGED} g WHERE EXISTS (SELECT 1 FROM ${s}.live j WHERE j.id = g.id)
         OR EXISTS (SELECT 1 FROM ${s}.archive j WHERE j.id = g.id) RETURNING 1
-    ) SELECT count(*)::integer FROM known`;
-  const [row] = await runner.run({ name: "", text }, []);
+    ) SELECT pg_catalog.count(*)::integer FROM known`;
+  const [row] = await runner.run(unnamed(text), []);
   return row?.[0] as number;
 }
 
 async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => void): Promise<void> {
-  const statement = { name: "", text: moveRows(sql) };
+  const statement = unnamed(moveRows(sql));
   let last = "-1";
   let done = 0;
   for (;;) {
@@ -193,10 +193,10 @@ async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => vo
 
 /** One of each state first. */
 async function readSamples(runner: Transaction, queries: QueryOperations): Promise<StoredJob[]> {
-  const text = `SELECT id::text FROM (SELECT id, seq, row_number() OVER (PARTITION BY state ORDER BY seq) AS place FROM ${STAGED}) g
+  const text = `SELECT id::text FROM (SELECT id, seq, pg_catalog.row_number() OVER (PARTITION BY state ORDER BY seq) AS place FROM ${STAGED}) g
     ORDER BY place, seq LIMIT ${SAMPLES}`;
   const samples: StoredJob[] = [];
-  for (const [id] of await runner.run({ name: "", text }, [])) {
+  for (const [id] of await runner.run(unnamed(text), [])) {
     const job = await queries.get(runner, id as string, {});
     if (job !== null) samples.push(job);
   }
@@ -206,7 +206,7 @@ async function readSamples(runner: Transaction, queries: QueryOperations): Promi
 async function addStagedLanes(runner: Transaction, sql: Sql, now: number): Promise<void> {
   const live = STATE_NAMES.filter((state) => !isFinished(state));
   const text = `SELECT DISTINCT queue, priority FROM ${STAGED} WHERE state = ANY ($1::text[])`;
-  const rows = await runner.run({ name: "", text }, [live]);
+  const rows = await runner.run(unnamed(text), [live]);
   const lanes: Lane[] = rows.map(([queue, priority]) => ({ queue: queue as string, priority: priority as number }));
   await addLanes(sql, runner, lanes, now);
 }

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
 import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../../state.js";
 import { COMMON } from "../schema.js";
-import type { Sql } from "../sql.js";
+import { rowsOf, type Sql } from "../sql.js";
 import type { Reading } from "./columns.js";
 import type { Table } from "./table.js";
 
@@ -40,17 +40,17 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
   const { now, words, states, type, queue, priority, max, tags } = PLACES;
   const used = `CASE WHEN r."retries" IS NULL THEN r."attempt"
       WHEN m.state IN ${WAITING} OR m.state = 'cancelled' THEN r."retries" ELSE r."retries" + 1 END`;
-  const atLeast = `CASE m.state WHEN 'pending' THEN 0 WHEN 'cancelled' THEN (r."startedAt" IS NOT NULL)::integer ELSE 1 END`;
+  const atLeast = `CASE WHEN m.state = 'pending' THEN 0 WHEN m.state = 'cancelled' THEN (r."startedAt" IS NOT NULL)::integer ELSE 1 END`;
   const values: Partial<Record<string, string>> = {
     id: "o.id",
-    seq: `nextval('${sql.s}.job_seq')`,
+    seq: `pg_catalog.nextval('${sql.s}.job_seq')`,
     type: `${type}::text`,
     queue: "o.queue",
     priority: "o.priority",
     state: "o.state",
     user_id: `o."user"`,
     input: "o.input",
-    input_bytes: "octet_length(o.input::text)",
+    input_bytes: "pg_catalog.octet_length(o.input::text)",
     attempt: "least(o.attempt, o.max_attempts)",
     max_attempts: "o.max_attempts",
     losses: "0",
@@ -76,14 +76,14 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
     FROM (
       SELECT r."user", r."output", r."error", r."expiresAt", r."claimedAt", r."startedAt",
         CASE WHEN r."id" ~ ${UUID} THEN r."id"::uuid ELSE made.id END AS id,
-        m.state, coalesce(nullif(r."queue", ''), ${queue}::text) AS queue, coalesce(r."priority", ${priority}::integer) AS priority,
+        m.state, CASE WHEN r."queue" <> '' THEN r."queue" ELSE ${queue}::text END AS queue, coalesce(r."priority", ${priority}::integer) AS priority,
         coalesce(r."input", '{}') AS input, a.attempt, ended.finished_at, u.updated_at, c.created_at,
         coalesce(r."runAt", c.created_at) AS run_at,
         least(${LIMITS.maxAttempts}, greatest(1, coalesce(r."maxAttempts", r."maxRetries" + 1,
           greatest(${max}::integer, a.attempt + (m.state NOT IN ${FINISHED})::integer)))) AS max_attempts,
-        CASE WHEN r."id" ~ ${UUID} THEN nullif(${tags}::text[], '{}') ELSE ${tags}::text[] || ('legacy:' || r."id") END AS tags
+        CASE WHEN r."id" ~ ${UUID} THEN CASE WHEN ${tags}::text[] <> '{}' THEN ${tags}::text[] END ELSE ${tags}::text[] || ('legacy:' || r."id") END AS tags
       FROM (SELECT ${raw.join(", ")} FROM ${table.quoted} l) r
-      JOIN unnest(${words}::text[], ${states}::text[]) AS m (word, state) ON m.word = lower(btrim(r."status"))
+      JOIN ${rowsOf(`${words}::text[], ${states}::text[]`)} AS m (word, state) ON m.word = pg_catalog.lower(pg_catalog.btrim(r."status"))
       CROSS JOIN LATERAL (SELECT ${idOf(table, `r."id"`)} AS id) made
       CROSS JOIN LATERAL (SELECT least(${LIMITS.maxAttempts}, greatest(${atLeast}, coalesce(${used}, 0))) AS attempt) a
       CROSS JOIN LATERAL (SELECT coalesce(r."createdAt", least(r."runAt", r."claimedAt", r."startedAt", r."finishedAt",
@@ -98,8 +98,8 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
 /** A UUID (version 8) of table and old id: the same whenever and wherever it is made. */
 function idOf({ title }: Table, id: string): string {
   const name = `'${title.replaceAll("'", "''")}:'`;
-  const hash = `encode(sha256(convert_to(${name} || ${id}, 'UTF8')), 'hex')`;
-  return `overlay(overlay(left(${hash}, 32) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid`;
+  const hash = `pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(${name} || ${id}, 'UTF8')), 'hex')`;
+  return `overlay(overlay(pg_catalog.left(${hash}, 32) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid`;
 }
 
 /** Moves the staged rows after a place into the tables of live and of finished jobs; answers how many, and how far. */
@@ -113,14 +113,14 @@ export function moveRows({ s }: Sql): string {
     ended AS (INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at)
       SELECT ${values.join(", ")}, output, finished_at FROM part WHERE state IN ${FINISHED} ORDER BY seq),
     large AS (INSERT INTO ${s}.inputs (job, input) SELECT id, input FROM part WHERE input_bytes > ${LIMITS.inlineInputBytes}),
-    tagged AS (INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(tags), seq, id FROM part WHERE tags IS NOT NULL)
-    SELECT count(*)::integer, max(seq)::text FROM part`;
+    tagged AS (INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM part WHERE tags IS NOT NULL)
+    SELECT pg_catalog.count(*)::integer, pg_catalog.max(seq)::text FROM part`;
 }
 
 /** Counts the staged rows in, by queue and state. They did not end just now, so the pace of the last minute stays. */
 export function countRows({ s }: Sql): string {
   return `WITH counted AS (
       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
-      SELECT $1::bigint, queue, type, state, count(*), false, min(seq), max(seq), min(created_at), max(created_at) FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
-    ) SELECT state, sum(n)::integer FROM counted GROUP BY state`;
+      SELECT $1::bigint, queue, type, state, pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq), pg_catalog.min(created_at), pg_catalog.max(created_at) FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
+    ) SELECT state, pg_catalog.sum(n)::integer FROM counted GROUP BY state`;
 }

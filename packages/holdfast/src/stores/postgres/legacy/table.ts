@@ -1,6 +1,6 @@
 import { InvalidOption, StoreUnavailable } from "../../../errors.js";
 import { show } from "../../../options.js";
-import type { Transaction } from "../db.js";
+import { type Transaction, unnamed } from "../db.js";
 import { sqlState } from "../faults.js";
 
 /** A table as the caller names it. `field` is the option that did. */
@@ -47,9 +47,9 @@ export async function findTable(
   ownSchema: string,
 ): Promise<Table> {
   const asked = schema === null ? quote(name) : `${quote(schema)}.${quote(name)}`;
-  const text = `SELECT c.oid::text, n.nspname, c.relname, c.relkind FROM pg_class c
-    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`;
-  const [row] = await runner.run({ name: "", text }, [asked]);
+  const text = `SELECT c.oid::text, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass($1)`;
+  const [row] = await runner.run(unnamed(text), [asked]);
   if (row === undefined) {
     throw new InvalidOption(field, `there is no table ${asked}; was it imported and dropped before?`);
   }
@@ -61,10 +61,10 @@ export async function findTable(
 }
 
 export async function columnsOf(runner: Transaction, { oid }: Table): Promise<ReadonlyMap<string, Column>> {
-  const text = `SELECT a.attname, b.typname, b.typcategory FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-    JOIN pg_type b ON b.oid = coalesce(nullif(y.typbasetype, 0), y.oid)
+  const text = `SELECT a.attname, b.typname, b.typcategory FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+    JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN y.typbasetype <> 0 THEN y.typbasetype ELSE y.oid END
     WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`;
-  const rows = (await runner.run({ name: "", text }, [oid])) as [string, string, string][];
+  const rows = (await runner.run(unnamed(text), [oid])) as [string, string, string][];
   return new Map(rows.map(([name, type, category]) => [name, { name, type, category }]));
 }
 
