@@ -54,7 +54,13 @@ export async function postgresBed(folder: string): Promise<Bed> {
         "shared buffers": `${Number(settings["shared_buffers"]) / 128} MB`,
       };
     },
-    nowhere: () => ({ url: `${server.url(base)}?schema=bench_${++schemas}`, remove: async () => {} }),
+    nowhere() {
+      const schema = `bench_${++schemas}`;
+      return {
+        url: `${server.url(base)}?schema=${schema}`,
+        remove: async () => void (await runOn(server.url(base), `DROP SCHEMA IF EXISTS ${schema} CASCADE`)),
+      };
+    },
     async place(filling) {
       const wanted = filling.filter(({ count }) => count > 0);
       const key = JSON.stringify(wanted);

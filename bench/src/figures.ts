@@ -8,10 +8,11 @@ export function percentile(values: readonly number[], fraction: number): number 
 }
 
 export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const upper = sorted[Math.floor(middle)] ?? Number.NaN;
-  return Number.isInteger(middle) ? ((sorted[middle - 1] ?? Number.NaN) + upper) / 2 : upper;
+  // Typed arrays sort numbers several times as fast, and intervals take thousands of medians.
+  const sorted = Float64Array.from(values).sort();
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
 export function figure(unit: Unit, rounds: readonly number[], value: number = median(rounds)): Figure {

@@ -1,13 +1,16 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { comparisonTable } from "./against/comparison-table.js";
+import { compareWith } from "./against/run.js";
 import type { Bed, StoreName } from "./bed.js";
 import { scaleOf, type Bench, type MakeCase } from "./case.js";
 import { CASES } from "./cases/index.js";
-import { HELP, readOptions, UsageError, type Options } from "./options.js";
+import { HELP, readOptions, type CompareOptions, type MeasureOptions } from "./options.js";
 import { stderrProgress } from "./progress.js";
 import { report } from "./report.js";
 import { runRounds } from "./rounds.js";
 import { table } from "./table.js";
+import { UsageError } from "./usage-error.js";
 
 /** The bed of each store; loaded on demand, since each needs a driver of its own. */
 const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
@@ -27,7 +30,7 @@ function makeFolder(): string {
   return folder;
 }
 
-async function run(options: Options): Promise<void> {
+async function measure(options: MeasureOptions): Promise<void> {
   const begun = performance.now();
   const bed = await BEDS[options.store](makeFolder());
   try {
@@ -45,10 +48,18 @@ async function run(options: Options): Promise<void> {
   }
 }
 
+async function compare(options: CompareOptions): Promise<void> {
+  const openBed = (): Promise<Bed> => BEDS[options.store](makeFolder());
+  const result = await compareWith(options, openBed, stderrProgress());
+  console.log(options.json ? JSON.stringify(result, null, 2) : comparisonTable(result));
+  if (!result.met) process.exitCode = 1;
+}
+
 try {
   const options = readOptions(process.argv.slice(2));
   if (options === null) console.log(HELP);
-  else await run(options);
+  else if (options.kind === "compare") await compare(options);
+  else await measure(options);
 } catch (error) {
   const usage = error instanceof UsageError;
   console.error(usage ? error.message : error);

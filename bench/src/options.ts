@@ -1,8 +1,11 @@
 import { parseArgs } from "node:util";
 import type { StoreName } from "./bed.js";
 import { CASES } from "./cases/index.js";
+import { UsageError } from "./usage-error.js";
 
-export interface Options {
+/** To measure the cases of a store. */
+export interface MeasureOptions {
+  kind: "measure";
   store: StoreName;
   json: boolean;
   check: boolean;
@@ -11,14 +14,28 @@ export interface Options {
   rounds: number;
 }
 
-/** The command line is wrong; the message is one sentence that says how. */
-export class UsageError extends Error {}
+/** To compare this build with that of a commit. */
+export interface CompareOptions {
+  kind: "compare";
+  store: StoreName;
+  json: boolean;
+  /** What git knows the commit by. */
+  against: string;
+  /** How fast this build must be, in multiples of how fast the other one is. */
+  atLeast: number;
+  rounds: number;
+}
+
+export type Options = MeasureOptions | CompareOptions;
 
 const STORES: readonly StoreName[] = ["sqlite", "postgres", "dynamodb"];
 const JOBS = { usual: 100_000, least: 1_000, most: 1_000_000 };
 // The emulator takes a few hundred writes a second.
 const JOBS_ON_DYNAMODB = { usual: 2_000, least: 100, most: 1_000_000 };
 const ROUNDS = { usual: 3, least: 1, most: 20 };
+// Fewer would not give ten pairs of drains and a hundred pairs of calls.
+const COMPARED_ROUNDS = { usual: 20, least: 10, most: 200 };
+const AT_LEAST = 0.98;
 
 export const HELP: string = `Measures Holdfast on a store, against the same writes by hand.
 
@@ -31,6 +48,11 @@ export const HELP: string = `Measures Holdfast on a store, against the same writ
   --json           one JSON document on stdout instead of the table
   --check          exit code 1 if a target is missed
   --help           this text
+
+  npm run bench -- <store> --against <commit> [--at-least ratio] [--rounds N] [--json]
+
+  Compares the speed of the store's calls and of drains with that of a commit, which is built for it. Both builds take
+  turns for about five minutes. Exit code 1 if an interval lies below the ratio (default ${AT_LEAST}) as a whole.
 
 Cases: ${Object.keys(CASES).join(", ")}.
 
@@ -46,9 +68,13 @@ export function readOptions(args: readonly string[]): Options | null {
   if (!STORES.includes(store as StoreName))
     throw new UsageError(`There is no bench for ${store}, only for ${STORES.join(", ")}.`);
   if (more.length > 0) throw new UsageError(`${more.join(" ")} is one argument too many: the bench takes one store.`);
+  const json = values.json === true;
+  if (values.against !== undefined) return readCompare(values, store as StoreName, values.against, json);
+  if (values["at-least"] !== undefined) throw new UsageError("--at-least needs --against.");
   return {
+    kind: "measure",
     store: store as StoreName,
-    json: values.json === true,
+    json,
     check: values.check === true,
     only: readOnly(values.only),
     jobs: readNumber(values.jobs, "--jobs", store === "dynamodb" ? JOBS_ON_DYNAMODB : JOBS),
@@ -56,10 +82,29 @@ export function readOptions(args: readonly string[]): Options | null {
   };
 }
 
-function parse(args: readonly string[]): {
-  values: { help?: boolean; json?: boolean; check?: boolean; only?: string; jobs?: string; rounds?: string };
-  positionals: string[];
-} {
+function readCompare(values: Values, store: StoreName, against: string, json: boolean): CompareOptions {
+  for (const flag of ["only", "jobs", "check"] as const) {
+    if (values[flag] !== undefined) throw new UsageError(`--${flag} cannot be used together with --against.`);
+  }
+  const atLeast = values["at-least"] ?? String(AT_LEAST);
+  if (!/^\d+(?:\.\d+)?$/.test(atLeast) || Number(atLeast) === 0)
+    throw new UsageError(`--at-least takes a ratio such as ${AT_LEAST}, not ${atLeast === "" ? "nothing" : atLeast}.`);
+  const rounds = readNumber(values.rounds, "--rounds", COMPARED_ROUNDS);
+  return { kind: "compare", store, json, against, atLeast: Number(atLeast), rounds };
+}
+
+interface Values {
+  help?: boolean;
+  json?: boolean;
+  check?: boolean;
+  only?: string;
+  jobs?: string;
+  rounds?: string;
+  against?: string;
+  "at-least"?: string;
+}
+
+function parse(args: readonly string[]): { values: Values; positionals: string[] } {
   try {
     return parseArgs({
       args: [...args],
@@ -71,6 +116,8 @@ function parse(args: readonly string[]): {
         only: { type: "string" },
         jobs: { type: "string" },
         rounds: { type: "string" },
+        against: { type: "string" },
+        "at-least": { type: "string" },
       },
     });
   } catch (error) {

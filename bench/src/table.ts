@@ -13,24 +13,31 @@ export function table(report: Report): string {
     HEADINGS,
     ...report.cases.flatMap(({ name, rows }) => rows.map((row, index) => cells(index === 0 ? name : "", row))),
   ];
-  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  const aligned = lines.map((line) =>
-    line
-      .map((cell, column) =>
-        RIGHT.has(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
-      )
-      .join("  ")
-      .trimEnd(),
-  );
   return [
     `Holdfast ${report.holdfast} on ${report.store}: ${number(report.jobs)} jobs a drain, median of ${report.rounds} rounds, ${report.seconds} s`,
     `${machine.cores} cores, ${machine.cpu}, ${machine.system}, Node ${machine.node}`,
     facts.join(", "),
     "",
-    ...aligned,
+    ...aligned(lines, RIGHT),
     "",
     `${targets.met} of ${targets.met + targets.missed} targets met`,
   ].join("\n");
+}
+
+/** Lines of cells with the columns below each other; those in `right` end where their column does. */
+export function aligned(lines: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
+  const columns = Math.max(...lines.map((line) => line.length));
+  const widths = Array.from({ length: columns }, (_, column) =>
+    Math.max(...lines.map((line) => line[column]?.length ?? 0)),
+  );
+  return lines.map((line) =>
+    line
+      .map((cell, column) =>
+        right.has(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join("  ")
+      .trimEnd(),
+  );
 }
 
 function cells(name: string, { label, figure, baseline, comparison, target }: Row): string[] {
@@ -58,7 +65,7 @@ function figureText({ value, unit }: Figure): string {
   return amount(value, unit);
 }
 
-function amount(value: number, unit: Unit): string {
+export function amount(value: number, unit: Unit): string {
   if (unit === "jobs/s") return `${number(Math.round(value))}/s`;
   if (unit.startsWith("units") || unit === "requests") return `${number(value, 2)} ${unit}`;
   if (unit === "queries/s") return `${number(value, 1)} queries/s`;
@@ -66,7 +73,7 @@ function amount(value: number, unit: Unit): string {
   return `${number(value, digits)} ${unit}`;
 }
 
-function number(value: number, digits: number = 0): string {
+export function number(value: number, digits: number = 0): string {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 

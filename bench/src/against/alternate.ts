@@ -1,0 +1,142 @@
+import { realpathSync } from "node:fs";
+import { join, sep } from "node:path";
+import type { Bed, Place } from "../bed.js";
+import type { Build } from "./builds.js";
+import { CALLS, type Call, type CallTimes, type Kind, type Orders, type Results } from "./protocol.js";
+import { startSide, type Side } from "./side.js";
+
+/** How much is measured. A round has fresh processes and fresh stores; what a process is unlucky in ends with it. */
+export interface Plan {
+  rounds: number;
+  /** Jobs of one call: each build makes the three calls with each of these sizes. */
+  sizes: readonly number[];
+  /** How often it does so in a round, and how often before that to warm up. */
+  times: number;
+  warmUp: number;
+  /** Jobs of a drain: the backlog that calls find, too. */
+  drainJobs: number;
+  /** Drains of each build in a round, after one that only warms up. */
+  drains: number;
+}
+
+export interface Builds {
+  before: Build;
+  after: Build;
+}
+
+/** The same thing done by both builds, one right after the other. */
+export interface Pair {
+  before: number;
+  after: number;
+}
+
+/** What one thing took, by round. */
+export interface Measure {
+  name: string;
+  unit: "ms" | "jobs/s";
+  rounds: Pair[][];
+}
+
+type Sides = Record<keyof Builds, Side>;
+
+/** Has both builds do the same things in turn, and pairs what each took with what the other took next to it. */
+export async function alternate(
+  bed: Bed,
+  builds: Builds,
+  plan: Plan,
+  onRound: (round: number) => void,
+): Promise<Measure[]> {
+  const measures = new Map<string, Measure>();
+  const measure = (name: string, unit: Measure["unit"], round: number): Pair[] => {
+    const known = measures.get(name) ?? { name, unit, rounds: [] };
+    measures.set(name, known);
+    return (known.rounds[round] ??= []);
+  };
+  for (let round = 0; round < plan.rounds; round++) {
+    onRound(round);
+    await inFreshStores(bed, builds, plan, round, async (turns) => {
+      const [smallest = 1] = plan.sizes;
+      for (let time = 0; time < plan.warmUp; time++) await turns.ask("calls", { sizes: plan.sizes });
+      for (let time = 0; time < plan.times; time++) {
+        // The first calls of a turn find the caches full of what the other build did, and do not count.
+        const { before, after } = await turns.ask("calls", { sizes: [smallest, ...plan.sizes] });
+        for (const [index, size] of plan.sizes.entries()) {
+          for (const call of CALLS) {
+            const pair = { before: timeOf(before, index + 1, call), after: timeOf(after, index + 1, call) };
+            measure(`${call} ${size}`, "ms", round).push(pair);
+          }
+        }
+      }
+      for (let drain = 0; drain <= plan.drains; drain++) {
+        const { before, after } = await turns.ask("drain", null);
+        if (drain > 0) {
+          const pair = { before: plan.drainJobs / before, after: plan.drainJobs / after };
+          measure("drain", "jobs/s", round).push(pair);
+        }
+        if (drain < plan.drains) await turns.ask("refill", null);
+      }
+    });
+  }
+  return [...measures.values()];
+}
+
+function timeOf(taken: readonly CallTimes[], index: number, call: Call): number {
+  return taken[index]?.[call] ?? Number.NaN;
+}
+
+/** Before, after, after, before, … : neither build is always the one that comes first. */
+class Turns {
+  readonly #sides: Sides;
+  #beforeFirst: boolean;
+
+  constructor(sides: Sides, beforeFirst: boolean) {
+    this.#sides = sides;
+    this.#beforeFirst = beforeFirst;
+  }
+
+  async ask<K extends Kind>(kind: K, order: Orders[K]): Promise<{ before: Results[K]; after: Results[K] }> {
+    const { before, after } = this.#sides;
+    const beforeFirst = this.#beforeFirst;
+    this.#beforeFirst = !beforeFirst;
+    if (beforeFirst) return { before: await before.ask(kind, order), after: await after.ask(kind, order) };
+    const result = await after.ask(kind, order);
+    return { before: await before.ask(kind, order), after: result };
+  }
+}
+
+/** A build's process with a store of its own. */
+interface Opened {
+  side: Side;
+  place: Place;
+}
+
+async function open(bed: Bed, { folder, driver }: Build, plan: Plan): Promise<Opened> {
+  const place = bed.nowhere();
+  const side = startSide(driver);
+  const { concurrency } = bed.limits;
+  const { product } = await side.ask("open", { url: place.url, backlog: plan.drainJobs, concurrency });
+  const own = join(realpathSync(folder), "packages") + sep;
+  if (!product.startsWith(own)) throw new Error(`the build in ${folder} loads another build: ${product}`);
+  return { side, place };
+}
+
+async function inFreshStores(
+  bed: Bed,
+  builds: Builds,
+  plan: Plan,
+  round: number,
+  work: (turns: Turns) => Promise<void>,
+): Promise<void> {
+  // Which of the two is opened first changes too: where a file lies on a disk can matter.
+  const beforeFirst = round % 2 === 0;
+  const first = await open(bed, beforeFirst ? builds.before : builds.after, plan);
+  const second = await open(bed, beforeFirst ? builds.after : builds.before, plan);
+  const [before, after] = beforeFirst ? [first, second] : [second, first];
+  const turns = new Turns({ before: before.side, after: after.side }, beforeFirst);
+  await work(turns);
+  await turns.ask("close", null);
+  for (const { side, place } of [first, second]) {
+    side.end();
+    await place.remove();
+  }
+}

@@ -1,0 +1,178 @@
+// The process that measures one build. It imports nothing but the build's public entry points and a few small modules
+// of the bench, because a copy of it also runs inside builds that are older than it.
+import { fileURLToPath } from "node:url";
+import { inspect } from "node:util";
+import { holdfast, type Holdfast } from "holdfast";
+import type { ClaimedJob, NewJob, Outcome, Store } from "holdfast/store";
+import { NOOP, noop, orderedId, payload } from "../jobs.js";
+import { openStore } from "../open-store.js";
+import type { CallTimes, Kind, Orders, Request, Response, Results } from "./protocol.js";
+
+const CLAIM_BYTES = 1_048_576;
+const LEASE_MS = 600_000;
+const FILL_BATCH = 500;
+
+const INPUT = JSON.stringify(payload());
+
+function newJobs(count: number): NewJob[] {
+  const now = Date.now();
+  return Array.from({ length: count }, () => ({
+    id: orderedId(now),
+    type: NOOP,
+    queue: "default",
+    priority: 0,
+    user: null,
+    input: INPUT,
+    maxAttempts: 4,
+    runAt: null,
+    delayMs: 0,
+    expiresAt: null,
+    tags: [],
+    unique: null,
+    schedule: null,
+    trace: null,
+  }));
+}
+
+function completed({ id, fence, attempt, releases }: ClaimedJob): Outcome {
+  return {
+    id,
+    fence,
+    to: "completed",
+    output: "null",
+    delayMs: 0,
+    attempt,
+    releases,
+    error: null,
+    startedAt: Date.now(),
+    attemptRecord: null,
+    keep: true,
+    keepMs: null,
+  };
+}
+
+/** One build's store with its backlog. */
+class Driver {
+  readonly #hf: Holdfast;
+  readonly #store: Store;
+  readonly #backlog: number;
+  readonly #concurrency: number;
+  #ran = 0;
+  #allRan: () => void = () => {};
+  #completed = 0;
+
+  private constructor(store: Store, hf: Holdfast, { backlog, concurrency }: Orders["open"]) {
+    this.#store = store;
+    this.#hf = hf;
+    this.#backlog = backlog;
+    this.#concurrency = concurrency;
+  }
+
+  static async open(order: Orders["open"]): Promise<Driver> {
+    const store = await openStore(order.url);
+    let driver: Driver | null = null;
+    const type = noop(() => driver?.ran());
+    const hf = await holdfast({ store, jobs: [type], logger: false });
+    driver = new Driver(store, hf, order);
+    await driver.refill();
+    return driver;
+  }
+
+  ran(): void {
+    if (++this.#ran === this.#backlog) this.#allRan();
+  }
+
+  async refill(): Promise<null> {
+    for (let left = this.#backlog; left > 0; left -= FILL_BATCH) await this.#insert(Math.min(left, FILL_BATCH));
+    return null;
+  }
+
+  async calls({ sizes }: Orders["calls"]): Promise<CallTimes[]> {
+    const taken: CallTimes[] = [];
+    for (const size of sizes) taken.push(await this.#cycle(size));
+    return taken;
+  }
+
+  async drain(): Promise<number> {
+    this.#ran = 0;
+    const allRan = new Promise<void>((resolve) => (this.#allRan = resolve));
+    // What was inserted just now must not be collected at the cost of the drain.
+    globalThis.gc?.();
+    const begun = performance.now();
+    const worker = this.#hf.work({ concurrency: this.#concurrency });
+    await allRan;
+    await worker.stop();
+    const seconds = (performance.now() - begun) / 1_000;
+    this.#completed += this.#backlog;
+    return seconds;
+  }
+
+  /** A time is worth nothing if the work was not done. */
+  async close(): Promise<null> {
+    const { states } = await this.#hf.stats();
+    if (this.#store.capabilities.exactCounts) expectAll("drain", this.#completed, states.completed);
+    await this.#hf.close();
+    return null;
+  }
+
+  async #cycle(count: number): Promise<CallTimes> {
+    const insert = await this.#insert(count);
+    const claimBegun = performance.now();
+    const claim = await this.#store.claim({
+      queues: null,
+      types: null,
+      limit: count,
+      bytes: CLAIM_BYTES,
+      worker: "bench",
+      leaseMs: LEASE_MS,
+    });
+    const claimMs = performance.now() - claimBegun;
+    expectAll("claim", count, claim.jobs.length);
+    const outcomes = claim.jobs.map(completed);
+    const settleBegun = performance.now();
+    const answers = await this.#store.settle(outcomes);
+    const settleMs = performance.now() - settleBegun;
+    expectAll("settle", count, answers.filter((answer) => answer === "applied").length);
+    this.#completed += count;
+    return { insert, claim: claimMs, settle: settleMs };
+  }
+
+  /** Returns the milliseconds it took. */
+  async #insert(count: number): Promise<number> {
+    const jobs = newJobs(count);
+    const begun = performance.now();
+    const answers = await this.#store.insert(jobs);
+    const ms = performance.now() - begun;
+    expectAll("insert", count, answers.filter((each) => each !== "busy" && each.status === "inserted").length);
+    return ms;
+  }
+}
+
+function expectAll(what: string, wanted: number, got: number): void {
+  if (got !== wanted) throw new Error(`${what}: ${got} of ${wanted} jobs`);
+}
+
+let driver: Promise<Driver> | null = null;
+
+async function handle(request: Request): Promise<Results[Kind]> {
+  if (request.kind === "open") {
+    driver = Driver.open(request.order);
+    await driver;
+    return { product: fileURLToPath(import.meta.resolve("holdfast")) };
+  }
+  if (driver === null) throw new Error(`${request.kind} before open`);
+  const open = await driver;
+  if (request.kind === "calls") return open.calls(request.order);
+  return open[request.kind]();
+}
+
+function send(response: Response): void {
+  process.send?.(response);
+}
+
+process.on("message", (request: Request) => {
+  handle(request).then(
+    (result) => send({ kind: "result", result }),
+    (error: unknown) => send({ kind: "error", error: inspect(error) }),
+  );
+});

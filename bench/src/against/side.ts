@@ -1,0 +1,49 @@
+import { fork } from "node:child_process";
+import type { Kind, Orders, Response, Results } from "./protocol.js";
+
+/** A process that measures one build: it does one thing at a time, and nothing between two requests. */
+export interface Side {
+  ask<K extends Kind>(kind: K, order: Orders[K]): Promise<Results[K]>;
+  end(): void;
+}
+
+// Longer than anything that is asked for takes, on the slowest store too.
+const SILENCE_MS = 120_000;
+
+/** Starts the driver of a build. */
+export function startSide(driver: string): Side {
+  const child = fork(driver, {
+    serialization: "advanced",
+    execArgv: ["--expose-gc"],
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const kill = (): void => void child.kill("SIGKILL");
+  process.once("exit", kill);
+  const exited = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(`could not be started: ${error.message}`));
+    child.once("exit", (code, signal) => resolve(`ended early (${signal ?? code})`));
+  });
+
+  async function ask<K extends Kind>(kind: K, order: Orders[K]): Promise<Results[K]> {
+    let silence: NodeJS.Timeout | undefined;
+    const response = new Promise<Response>((resolve, reject) => {
+      child.once("message", resolve);
+      const fail = (reason: string): void => reject(new Error(`${kind}, asked of ${driver}: the process ${reason}`));
+      void exited.then(fail);
+      silence = setTimeout(() => fail(`said nothing for ${SILENCE_MS / 1_000} s`), SILENCE_MS);
+      // A process that is gone hears nothing; `exited` reports it.
+      child.send({ kind, order }, () => {});
+    });
+    const answer = await response.finally(() => clearTimeout(silence));
+    if (answer.kind === "error") throw new Error(`${kind}, asked of ${driver}, failed: ${answer.error}`);
+    return answer.result as Results[K];
+  }
+
+  return {
+    ask,
+    end() {
+      process.off("exit", kill);
+      kill();
+    },
+  };
+}
