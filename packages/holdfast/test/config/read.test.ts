@@ -129,17 +129,17 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   [
     "store",
     "postgres://h/x?schema=My%zz",
-    '"postgres://h/x?schema=My%zz" cannot be used: schema: "My%zz" is not a plain name: small letters, digits and _, at most 50',
+    '"postgres://h/x?schema=***" cannot be used: schema: "My%zz" is not a plain name: small letters, digits and _, at most 50',
   ],
   [
     "store",
     "postgres://h/x?shema=my",
-    '"postgres://h/x?shema=my" cannot be used: shema: is no parameter of the address; did you mean schema?',
+    '"postgres://h/x?shema=***" cannot be used: shema: is no parameter of the address; did you mean schema?',
   ],
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=x" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
   ],
   [
     "store",
