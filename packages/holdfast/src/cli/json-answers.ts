@@ -18,6 +18,7 @@ export const JSON_ANSWERS: Readonly<Record<string, string>> = {
     "one id: `{ id, status }`, where `status` is that of `jobs.remove`; else the answer of `operations.get` at its end",
   "jobs retry-dead": "the answer of `operations.get` at its end",
   "jobs purge": "the answer of `operations.get` at its end",
+  "jobs purge-completed": "the answer of `operations.get` at its end",
   "jobs rerun": "the answer of `jobs.rerun`",
   "schedules list": "the answer of `schedules.list`",
   "schedules show": "the answer of `schedules.get`",

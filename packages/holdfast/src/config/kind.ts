@@ -11,7 +11,14 @@ export type Kind =
   | { readonly kind: "text"; readonly form?: FormName }
   | { readonly kind: "choice"; readonly choices: readonly string[] }
   | { readonly kind: "names"; readonly form?: FormName }
-  | { readonly kind: "duration"; readonly least?: string; readonly most?: string; readonly forever?: true }
+  | {
+      readonly kind: "duration";
+      readonly least?: string;
+      readonly most?: string;
+      readonly forever?: true;
+      /** Also as a number of milliseconds, where that was typed: for a pace, which harms nobody if seconds were meant. */
+      readonly bareMs?: true;
+    }
   | { readonly kind: "jitter" }
   | { readonly kind: "json" };
 
@@ -60,9 +67,10 @@ export function readText(kind: Kind, text: string): Read {
       } catch (error) {
         return { problem: `is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}` };
       }
+    case "duration":
+      return checkValue(kind, kind.bareMs === true && /^\d+$/.test(text) ? `${text}ms` : text);
     case "text":
     case "choice":
-    case "duration":
       return checkValue(kind, text);
   }
 }
@@ -186,10 +194,11 @@ export function describe(kind: Kind): string {
   }
 }
 
-function describeDuration({ least, most, forever }: { least?: string; most?: string; forever?: true }): string {
+function describeDuration({ least, most, forever, bareMs }: Kind & { kind: "duration" }): string {
   if (least !== undefined && most !== undefined) return `a duration from ${least} to ${most}`;
   const bound = least === undefined ? (most === undefined ? "" : ` up to ${most}`) : ` of at least ${least}`;
-  return `a duration${bound} such as "30s", "2h" or "7d"${forever === true ? ', or "forever"' : ""}`;
+  const or = forever === true ? ', or "forever"' : bareMs === true ? ", or milliseconds such as 5000" : "";
+  return `a duration${bound} such as "30s", "2h" or "7d"${or}`;
 }
 
 /** A value as a message shows it, short. */

@@ -19,7 +19,46 @@ function mailOf(): JobType {
 }
 
 describe.each(storesOf(server))("the command on %s", (_name, address) => {
-  it("C-18 E-10 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
+  it("E-10 stats, process --once and --poll --interval, retry-dead, purge-completed --before", SLOW, async () => {
+    const { json, run, start, hf } = await place(address);
+    const states = async (): Promise<object> => (await hf.stats()).states;
+    for (const to of ["ada", "nobody", "bob"]) await hf.enqueueNamed("mail", { to }, { maxAttempts: 1 });
+    expect(await json("stats")).toMatchObject({ states: { pending: 3, completed: 0, dead: 0 } });
+    expect((await run("stats")).stdout).toMatch(/^default +3 +0 +0 +0 +0 +0 +0\n/m);
+
+    expect(await json("process", "jobs.ts", "--once")).toEqual({ ran: 1 });
+    expect(await states()).toMatchObject({ pending: 2, completed: 1, dead: 0 });
+
+    const mail = async (): Promise<() => Promise<boolean>> => {
+      const { id } = await hf.enqueueNamed("mail", { to: "eve" });
+      return () => until("the mail to be sent", async () => (await hf.get(id))?.state === "completed", 60_000);
+    };
+    for (const interval of ["5000", "5s", "200"]) {
+      const atFirst = await mail();
+      const polling = start("process", "jobs.ts", "--poll", "--interval", interval);
+      await atFirst();
+      // By a later look than the first, for which no test waits five seconds.
+      if (interval === "200") await (await mail())();
+      polling.child.kill("SIGINT");
+      expect({ interval, code: await polling.ended }).toEqual({ interval, code: 0 });
+    }
+    expect(await states()).toMatchObject({ pending: 0, completed: 6, dead: 1 });
+
+    expect(await json<OperationAnswer>("jobs", "retry-dead")).toMatchObject({ changed: 1, state: "done" });
+    expect(await states()).toMatchObject({ pending: 1, completed: 6, dead: 0 });
+
+    expect(await json<OperationAnswer>("jobs", "purge-completed", "--before", "7d", "--yes")).toMatchObject({
+      changed: 0,
+    });
+    expect(await states()).toMatchObject({ pending: 1, completed: 6 });
+    expect((await run("jobs", "purge-completed", "--before", "0s")).stderr).toContain("Delete all completed jobs");
+    expect(await json<OperationAnswer>("jobs", "purge-completed", "--before", "0s", "--yes")).toMatchObject({
+      changed: 6,
+    });
+    expect(await states()).toMatchObject({ pending: 1, completed: 0 });
+  });
+
+  it("C-18 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
     const { run, json, hf } = await place(address);
     const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"nobody"}', "--attempts", "1");
     await json("enqueue", "mail", '{"to":"ada"}');
@@ -231,7 +270,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     }
   });
 
-  it("E-02 E-10 process runs one job, or all, or goes on looking until it is stopped", SLOW, async () => {
+  it("E-02 process runs one job, or all, or goes on looking until it is stopped", SLOW, async () => {
     const { json, start, hf } = await place(address);
     for (const to of ["a", "b", "c"]) await json("enqueue", "mail", JSON.stringify({ to }));
     expect(await json("process", "jobs.ts", "--once")).toEqual({ ran: 1 });

@@ -12,6 +12,7 @@ const list = command({
     limit: { kind: "count", least: 1, most: 100, default: 20, short: "n", says: "How many." },
     priority: { kind: "count", least: -100, most: 100, says: "How soon." },
     before: { kind: "duration", says: "Older than." },
+    interval: { kind: "duration", least: "100ms", bareMs: true, says: "How often." },
     where: { kind: "json", says: "A filter." },
     queues: { kind: "names", says: "These queues." },
     port: keyFlag("server.port"),
@@ -72,6 +73,8 @@ describe("a call", () => {
     expect(flagsOf("jobs list --yes --no-yes")).toMatchObject({ yes: false });
     expect(flagsOf("jobs list --yes=false")).toMatchObject({ yes: false });
     expect(flagsOf("jobs list --queues a,b")).toMatchObject({ queues: ["a", "b"] });
+    expect(flagsOf("jobs list --interval 5000")).toMatchObject({ interval: "5000ms" });
+    expect(flagsOf("jobs list --interval 5s")).toMatchObject({ interval: "5s" });
     expect(flagsOf(["jobs", "list", "--where", '{"a": 1}'])).toMatchObject({ where: { a: 1 } });
   });
 
@@ -107,6 +110,10 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
     ["jobs list --limit many", '--limit: "many" is not a whole number from 1 to 100'],
     ["jobs list --state ded", '--state: "ded" is not one of pending, dead; did you mean dead?'],
     ["jobs list --before 7", '--before: "7" is not a duration such as "30s", "2h" or "7d"'],
+    [
+      "jobs list --interval 5",
+      '--interval: "5" is not a duration of at least 100ms such as "30s", "2h" or "7d", or milliseconds such as 5000',
+    ],
     ["jobs list --limit 3 --limit 4", "--limit is given 2 times; it can be given once"],
     ["jobs list --limit", "--limit needs a value: a whole number from 1 to 100"],
     ["jobs list --limit --yes", "--limit needs a value: a whole number from 1 to 100"],

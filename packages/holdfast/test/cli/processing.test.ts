@@ -20,7 +20,7 @@ const isRunning =
     (await hf.stats()).states.running > 0;
 
 describe.each(storesOf(server))("process on %s", (_name, address) => {
-  it("E-10 B-14 a SIGTERM while it drains lets the jobs at hand end, and leaves the rest to others", SLOW, async () => {
+  it("B-14 a SIGTERM while it drains lets the jobs at hand end, and leaves the rest to others", SLOW, async () => {
     const there = await place(address);
     await enqueue(there, 20, 1_500);
     const processing = there.start("process", "jobs.ts", "--concurrency", "2", "--json");
@@ -39,7 +39,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
     }
   });
 
-  it("E-10 a second signal ends it at once, and the job's lease tells what became of it", SLOW, async () => {
+  it("a second signal ends it at once, and the job's lease tells what became of it", SLOW, async () => {
     const there = await place(address);
     const [id = ""] = await enqueue(there, 1, 80_000);
     const processing = there.start("process", "jobs.ts", "--once");
@@ -52,7 +52,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
     expect((await there.hf.get(id))?.state).toBe("running");
   });
 
-  it("E-10 with --poll it looks after retention and schedules between the looks", SLOW, async () => {
+  it("with --poll it looks after retention and schedules between the looks", SLOW, async () => {
     const there = await place(address);
     const [old = ""] = await enqueue(there, 1, 0);
     await there.hf.cancel(old);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminClient } from "../../admin/client.js";
 import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/calls.js";
-import { STATE_NAMES, type State } from "../../state.js";
+import { STATE_NAMES, type FinishedState, type State } from "../../state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
 import { readPast } from "../instant.js";
@@ -325,6 +325,13 @@ const retryDead = command({
     }),
 });
 
+const BEFORE = {
+  kind: "text",
+  placeholder: "time",
+  required: true,
+  says: "Those that ended before: an ISO time, or how long ago, such as 7d.",
+} as const satisfies Flag;
+
 const purge = command({
   name: "purge",
   summary: "Deletes jobs that finished long ago.",
@@ -335,30 +342,38 @@ const purge = command({
       default: "completed",
       says: "Which of the finished jobs.",
     },
-    before: {
-      kind: "text",
-      placeholder: "time",
-      required: true,
-      says: "Those that ended before: an ISO time, or how long ago, such as 7d.",
-    },
+    before: BEFORE,
     yes: YES,
     ...REACH,
   },
   examples: [{ line: "jobs purge --before 7d --yes", says: "Completed jobs that ended a week ago or earlier." }],
-  async run(context, { flags }) {
-    const { state } = flags;
-    const before = readPast(flags.before, "--before");
-    const olderThan = Date.now() - Date.parse(before);
-    if (olderThan < 0) throw new BadUsage("--before is not in the past", "no job can have ended after now");
-    await context.confirm(`Delete all ${state} jobs that ended before ${clockOf(before)}?`, flags.yes);
-    await reach(context, flags, async (client) => {
-      await follow(context, client, await client.jobs.purge({ state, olderThan }), {
-        done: "deleted",
-        left: "the others are in another state now",
-      });
-    });
-  },
+  run: (context, { flags }) => purgeJobs(context, flags.state, flags),
 });
+
+const purgeCompleted = command({
+  name: "purge-completed",
+  summary: "Deletes completed jobs that ended long ago: jobs purge without --state.",
+  flags: { before: BEFORE, yes: YES, ...REACH },
+  examples: [{ line: "jobs purge-completed --before 7d --yes", says: "Those that ended a week ago or earlier." }],
+  run: (context, { flags }) => purgeJobs(context, "completed", flags),
+});
+
+async function purgeJobs(
+  context: Context,
+  state: FinishedState,
+  flags: { before: string; yes: boolean; url: string | undefined; token: string | undefined },
+): Promise<void> {
+  const before = readPast(flags.before, "--before");
+  const olderThan = Date.now() - Date.parse(before);
+  if (olderThan < 0) throw new BadUsage("--before is not in the past", "no job can have ended after now");
+  await context.confirm(`Delete all ${state} jobs that ended before ${clockOf(before)}?`, flags.yes);
+  await reach(context, flags, async (client) => {
+    await follow(context, client, await client.jobs.purge({ state, olderThan }), {
+      done: "deleted",
+      left: "the others are in another state now",
+    });
+  });
+}
 
 const rerun = command({
   name: "rerun",
@@ -387,5 +402,5 @@ const rerun = command({
 export const jobsCommand: Command = group({
   name: "jobs",
   summary: "Looks at jobs and changes them.",
-  commands: [list, show, retry, cancel, remove, retryDead, purge, rerun],
+  commands: [list, show, retry, cancel, remove, retryDead, purge, purgeCompleted, rerun],
 });

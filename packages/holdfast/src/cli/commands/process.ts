@@ -22,7 +22,12 @@ export const processCommand: Command = command({
   flags: {
     once: { kind: "switch", says: "Run one job, if one is due." },
     poll: { kind: "switch", says: "Look again every interval, until Ctrl-C." },
-    interval: { kind: "duration", least: "100ms", says: "How often with --poll. Default 5s." },
+    interval: {
+      kind: "duration",
+      least: "100ms",
+      bareMs: true,
+      says: "How often with --poll: 30s, or milliseconds such as 5000. Default 5s.",
+    },
     ...WORK,
   },
   examples: [

@@ -14,7 +14,12 @@ export const statsCommand: Command = command({
   summary: "Shows how many jobs there are, by state and queue.",
   flags: {
     watch: { kind: "switch", short: "w", says: "Again every interval, until Ctrl-C." },
-    interval: { kind: "duration", least: "100ms", says: "How often with --watch. Default 2s." },
+    interval: {
+      kind: "duration",
+      least: "100ms",
+      bareMs: true,
+      says: "How often with --watch: 5s, or milliseconds such as 500. Default 2s.",
+    },
     ...REACH,
   },
   run(context, { flags }) {
