@@ -1,8 +1,10 @@
 import type { Logger } from "../engine/logger.js";
 import { Failure } from "./failure.js";
 import { startProgress, type Progress } from "./progress.js";
+import { startScreen } from "./screen.js";
 import { coloured, paint, textOf, type Part } from "./style.js";
 import { tableLines, type Column } from "./table.js";
+import type { Terminal } from "./terminal.js";
 import { cleanBlock, jsonText } from "../terminal-text.js";
 
 /** A stream that is written to. */
@@ -10,6 +12,8 @@ export interface Sink {
   write(text: string): void;
   /** Cells in a line of the terminal; null if it is none. */
   readonly cells: () => number | null;
+  /** Null where the cursor cannot be placed: a file, a pipe, a terminal that only takes lines. */
+  readonly terminal: Terminal | null;
 }
 
 /** What an answer for people is written with. Texts may hold anything; nothing of it acts on the terminal. */
@@ -24,6 +28,14 @@ export interface Page {
   fields(pairs: readonly (readonly [name: string, ...value: readonly Part[]])[]): void;
 }
 
+/** Pages of which, on a terminal, each takes the place of the one before. Elsewhere they are events. */
+export interface Frames {
+  /** `rows`: how many lines can be seen; null where one page follows the other. */
+  show(value: unknown, human: (page: Page, rows: number | null) => void): void;
+  /** To be called however the command ends. */
+  end(): void;
+}
+
 /** Everything a command says. Answers go to stdout, the rest to stderr. */
 export interface Output {
   /** `--json`: stdout gets one JSON document and nothing else. */
@@ -32,6 +44,8 @@ export interface Output {
   answer(value: unknown, human: (page: Page) => void): void;
   /** One of many answers, of a command that goes on: with `--json` a document on a line of its own. */
   event(value: unknown, human: (page: Page) => void): void;
+  /** For a command that shows the same thing again and again. */
+  frames(): Frames;
   /** For people only, beside the answer. */
   note(...parts: readonly Part[]): void;
   /** Something is odd, but goes on. */
@@ -70,6 +84,11 @@ export function createOutput(options: OutputOptions): Output {
     bar?.show();
   };
   const page = pageOn(stdout, colours.stdout);
+  const event: Output["event"] = (value, human) => {
+    if (json) stdout.write(`${jsonText(value, 0)}\n`);
+    else if (log === null) human(page);
+    else human(pageOn({ write: (text) => log?.info({}, text.trimEnd()), cells: () => null }, false));
+  };
   return {
     json,
     gone,
@@ -80,10 +99,16 @@ export function createOutput(options: OutputOptions): Output {
       if (json) stdout.write(`${jsonText(value, 2)}\n`);
       else human(page);
     },
-    event(value, human) {
-      if (json) stdout.write(`${jsonText(value, 0)}\n`);
-      else if (log === null) human(page);
-      else human(pageOn({ write: (text) => log?.info({}, text.trimEnd()), cells: () => null }, false));
+    event,
+    frames() {
+      if (json || stdout.terminal === null) {
+        return { show: (value, human) => event(value, (each) => human(each, null)), end: () => {} };
+      }
+      const screen = startScreen(stdout, stdout.terminal);
+      return {
+        show: (_value, human) => screen.show((sink, rows) => human(pageOn(sink, colours.stdout), rows)),
+        end: () => screen.end(),
+      };
     },
     get log() {
       return log;
@@ -108,7 +133,7 @@ export function createOutput(options: OutputOptions): Output {
   };
 }
 
-function pageOn(stdout: Sink, colours: boolean): Page {
+function pageOn(stdout: Pick<Sink, "write" | "cells">, colours: boolean): Page {
   const line = (...parts: readonly Part[]): void => {
     stdout.write(`${parts.map((part) => coloured(textOf(part), part, colours)).join("")}\n`);
   };

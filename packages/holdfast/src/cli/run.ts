@@ -12,6 +12,7 @@ import { createLogger } from "./logger.js";
 import { errorFields, errorJson, errorText, wantsJson } from "./report.js";
 import { readAll } from "./stdin.js";
 import { showsColours } from "./style.js";
+import { terminalOf } from "./terminal.js";
 
 type Stream = NodeJS.WriteStream & { fd?: number };
 
@@ -37,11 +38,11 @@ export async function run(program: Program, world: World): Promise<number> {
   const words = world.argv.slice(2);
   const gone = new AbortController();
   let unwritten: Error | null = null;
-  const stdout = sinkOf(world.stdout, (error) => {
+  const stdout = sinkOf(world.stdout, world.env, (error) => {
     if (!isGone(error)) unwritten = error;
     gone.abort();
   });
-  const stderr = sinkOf(world.stderr, () => {});
+  const stderr = sinkOf(world.stderr, world.env, () => {});
   if (words[0] === "__complete") {
     const lines = completionsOf(root, words.slice(1)).map(({ word, says }) =>
       says === "" ? word : `${word}\t${says}`,
@@ -162,7 +163,7 @@ function isOfStore(error: unknown): error is HoldfastError {
 }
 
 /** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */
-function sinkOf(stream: Stream, onEnd: (error: NodeJS.ErrnoException) => void): Sink {
+function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoException) => void): Sink {
   let open = true;
   stream.on("error", (error: NodeJS.ErrnoException) => {
     open = false;
@@ -173,6 +174,7 @@ function sinkOf(stream: Stream, onEnd: (error: NodeJS.ErrnoException) => void): 
       if (open) stream.write(text);
     },
     cells: () => (stream.isTTY ? (stream.columns ?? 80) : null),
+    terminal: terminalOf(stream, env),
   };
 }
 

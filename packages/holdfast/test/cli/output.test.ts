@@ -16,8 +16,8 @@ function scene({ json = false, cells = null }: { json?: boolean; cells?: number 
   const stderr: string[] = [];
   const time = { now: 0 };
   const output = createOutput({
-    stdout: { write: (text) => void stdout.push(text), cells: () => cells },
-    stderr: { write: (text) => void stderr.push(text), cells: () => cells },
+    stdout: { write: (text) => void stdout.push(text), cells: () => cells, terminal: null },
+    stderr: { write: (text) => void stderr.push(text), cells: () => cells, terminal: null },
     json,
     colours: { stdout: false, stderr: false },
     gone: new AbortController().signal,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StatsAnswer } from "../../admin/calls.js";
 import { durationMs } from "../../duration.js";
-import { STATE_NAMES } from "../../state.js";
+import { isFinished, STATE_NAMES } from "../../state.js";
 import { command, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
 import type { Page } from "../output.js";
@@ -36,27 +36,39 @@ export const statsCommand: Command = command({
         return output.answer(stats, (page) => showStats(page, stats, paused));
       }
       const stop = AbortSignal.any([signal, output.gone]);
-      while (!stop.aborted) {
-        const { stats, paused } = await look();
-        output.event(stats, (page) => {
-          page.line(paint(clockOf(new Date().toISOString()), "bold"));
-          showStats(page, stats, paused);
-          page.line("");
-        });
-        await sleep(everyMs, null, { signal: stop }).catch(() => {});
+      const frames = output.frames();
+      try {
+        while (!stop.aborted) {
+          const { stats, paused } = await look();
+          const at = clockOf(new Date().toISOString());
+          frames.show(stats, (page, rows) => {
+            page.line(paint(at, "bold"));
+            showStats(page, stats, paused, rows === null ? Infinity : rows - AROUND_QUEUES);
+            if (rows === null) page.line("");
+          });
+          await sleep(everyMs, null, { signal: stop }).catch(() => {});
+        }
+      } finally {
+        frames.end();
       }
     });
   },
 });
 
-function showStats(page: Page, stats: StatsAnswer, paused: readonly string[]): void {
+/** Lines of a frame beside its queues: the time, the titles, how many queues are left out, their sum, and what follows. */
+const AROUND_QUEUES = 7;
+
+function showStats(page: Page, stats: StatsAnswer, paused: readonly string[], mostQueues = Infinity): void {
+  const queues = busiest(Object.entries(stats.queues), mostQueues);
+  const left = Object.keys(stats.queues).length - queues.length;
   page.table(
     [{ title: "Queue", whole: true }, ...STATE_NAMES.map((title) => ({ title, align: "right" as const }))],
     [
-      ...Object.entries(stats.queues).map(([queue, counts]): Part[] => [
+      ...queues.map(([queue, counts]): Part[] => [
         paused.includes(queue) ? `${queue} (paused)` : queue,
         ...STATE_NAMES.map((state) => countOf(counts[state])),
       ]),
+      ...(left > 0 ? [[paint(`… ${countOf(left)} more`, "gray")]] : []),
       [paint("all", "bold"), ...STATE_NAMES.map((state) => stateOf(state, countOf(stats.states[state])))],
     ],
   );
@@ -69,4 +81,15 @@ function showStats(page: Page, stats: StatsAnswer, paused: readonly string[]): v
       `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,
     ],
   ]);
+}
+
+type Queue = readonly [name: string, counts: StatsAnswer["states"]];
+
+/** So many queues, in their order: where not all have room, those with the most jobs that are not finished. */
+function busiest(queues: readonly Queue[], most: number): readonly Queue[] {
+  if (queues.length <= most + 1) return queues;
+  const live = ([, counts]: Queue): number =>
+    STATE_NAMES.filter((state) => !isFinished(state)).reduce((sum, state) => sum + counts[state], 0);
+  const kept = new Set(queues.toSorted((a, b) => live(b) - live(a)).slice(0, Math.max(0, most)));
+  return queues.filter((queue) => kept.has(queue));
 }
