@@ -129,34 +129,56 @@ function readDays(fields: string, text: string): Days {
   } catch (error) {
     throw refused(`${show(text)} is not understood: ${(error as Error).message}`, "0 8 * * MON-FRI");
   }
-  let last = { from: 0, day: -1 as number | null };
-  const days: Days = (from) => {
-    // Schedules that are due together ask for the same day.
-    if (from < last.from || (last.day !== null && from > last.day)) {
-      last = { from, day: nextDay(cron, from) };
-    }
-    return last.day;
-  };
+  const days = daysOf(cron);
   if (knownDays.size >= MOST_DAYS) knownDays.clear();
   knownDays.set(fields, days);
   return days;
 }
 
+// No time that Holdfast takes is later.
+const LAST_YEAR = 2999;
+const MONTH_DAYS: readonly number[] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+// 1 January 1970.
+const THURSDAY = 4;
+
 /**
- * croner takes 31 February for a day, which is 3 March, and passes over the days before it (11.0.0). So the first days of
- * March are asked for by themselves.
+ * Asks croner for the days of a month, once, and never for a date far away: to find the next 29 February that is a Monday it
+ * walks for milliseconds, and to find that none comes, for a hundred. Months of one name and length that begin on the same weekday
+ * have the same days.
  */
-function nextDay(cron: Cron, from: number): number | null {
-  const match = cron.nextRun(new Date(from - 1))?.getTime() ?? null;
-  if (match === null) return null;
-  const last = new Date(match).getUTCFullYear();
-  for (let year = new Date(from).getUTCFullYear(); year <= last; year++) {
-    for (const date of [1, 2, 3]) {
-      const day = Date.UTC(year, 2, date);
-      if (day >= from && day < match && cron.match(new Date(day))) return day;
+function daysOf(cron: Cron): Days {
+  const known = new Map<number, number>();
+  /** Bit n stands for day n of the month that begins on this day, counted from 1970. */
+  const matchesIn = (first: number, month: number, length: number): number => {
+    const kind = (month * 7 + ((((first + THURSDAY) % 7) + 7) % 7)) * 32 + length;
+    let matches = known.get(kind);
+    if (matches === undefined) {
+      matches = 0;
+      for (let day = 1; day <= length; day++) {
+        if (cron.match(new Date((first + day - 1) * DAY_MS))) matches |= 1 << day;
+      }
+      known.set(kind, matches);
     }
-  }
-  return match;
+    return matches;
+  };
+  return (from) => {
+    const start = new Date(from);
+    let [year, month] = [start.getUTCFullYear(), start.getUTCMonth()];
+    let first = Date.UTC(year, month) / DAY_MS;
+    let open = -1 << start.getUTCDate();
+    while (year <= LAST_YEAR) {
+      const isLeap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+      const length = month === 1 && isLeap ? 29 : (MONTH_DAYS[month] as number);
+      const matches = matchesIn(first, month, length) & open;
+      // The lowest bit is the earliest day.
+      if (matches !== 0) return (first + 30 - Math.clz32(matches & -matches)) * DAY_MS;
+      first += length;
+      open = -1;
+      month = (month + 1) % 12;
+      if (month === 0) year++;
+    }
+    return null;
+  };
 }
 
 /** The first time of day after this one, in seconds since midnight, or null if the day has no more. */

@@ -16,9 +16,10 @@ export interface Zone {
 }
 
 const DAY_MS = 86_400_000;
-const BLOCK_MS = 400 * DAY_MS;
-// A block holds a handful of spans. A preview of a rare date may walk decades; nobody needs those kept.
-const MOST_BLOCKS = 100;
+// A rare date needs a day or two around it, decades away from the next: a longer stretch would be looked at in vain.
+const BLOCK_MS = 32 * DAY_MS;
+// A block holds a span or two. A preview of a rare date may walk decades; nobody needs those kept.
+const MOST_BLOCKS = 1_000;
 const MOST_ZONES = 500;
 const zones = new Map<string, Zone>();
 const UTC: Zone = { name: "UTC", span: () => ({ offsetMs: 0, until: Number.POSITIVE_INFINITY }) };
@@ -57,7 +58,7 @@ function clockOf(name: string): Intl.DateTimeFormat {
   }
 }
 
-/** Asking Intl takes microseconds and a schedule asks often: the changes of a year or so are found once and kept. */
+/** Asking Intl takes microseconds and a schedule asks often: the changes of a month are found once and kept. */
 function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
   const blocks = new Map<number, Span[]>();
 
