@@ -1,4 +1,6 @@
+import { InvalidOption } from "../errors.js";
 import type { InputAnd, Job, JobType } from "../job.js";
+import { show } from "../options.js";
 import type { CancelAnswer, RetryAnswer } from "../store.js";
 import type { EnqueueAnswer } from "./enqueuer.js";
 import type { Filter, ListOptions } from "./filter.js";
@@ -35,23 +37,30 @@ export class UserJobs {
     ...inputAndOptions: InputAnd<NoInfer<Input>, UserOptions>
   ): Promise<EnqueueAnswer>;
   enqueue(type: JobType, input?: unknown, options: UserOptions = {}): Promise<EnqueueAnswer> {
-    return this.#hf.enqueue(type, input, { ...options, user: this.user });
+    const refusal = this.#refusal(options);
+    if (refusal === null) return this.#hf.enqueue(type, input, { ...options, user: this.user });
+    // A transaction of a synchronous driver would not notice a rejected promise, and commit.
+    if (options.tx !== undefined) throw refusal;
+    return Promise.reject(refusal);
   }
 
   get(id: string): Promise<Job | null> {
     return this.#calls.get(id);
   }
-  list(options: Omit<ListOptions, "user"> = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
+  async list(options: Omit<ListOptions, "user"> = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
+    this.#refuseOther(options);
     return this.#hf.list({ ...options, user: this.user });
   }
   cancel(id: string): Promise<CancelAnswer>;
   cancel(filter: UserFilter): Promise<number>;
-  cancel(target: string | UserFilter): Promise<CancelAnswer | number> {
+  async cancel(target: string | UserFilter): Promise<CancelAnswer | number> {
+    this.#refuseOther(readTarget(target));
     return this.#calls.cancel(target);
   }
   retry(id: string): Promise<RetryAnswer>;
   retry(filter: UserFilter): Promise<number>;
-  retry(target: string | UserFilter): Promise<RetryAnswer | number> {
+  async retry(target: string | UserFilter): Promise<RetryAnswer | number> {
+    this.#refuseOther(readTarget(target));
     return this.#calls.retry(target);
   }
   result(id: string, options?: ResultOptions): Promise<unknown>;
@@ -59,4 +68,24 @@ export class UserJobs {
   result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
     return this.#calls.result(readResultCall(first, second, third));
   }
+
+  /** What says that another user is meant, or none: the caller would get, or change, other jobs than it asked for. */
+  #refusal(options: object | string): InvalidOption | null {
+    const { user } = (options ?? {}) as { user?: unknown };
+    if (user === undefined || user === this.user) return null;
+    return new InvalidOption(
+      "user",
+      `is ${show(user)}, and these are the jobs of ${show(this.user)}; leave it out, or use hf.forUser() of that user`,
+    );
+  }
+  #refuseOther(options: object | string): void {
+    const refusal = this.#refusal(options);
+    if (refusal !== null) throw refusal;
+  }
+}
+
+/** A target that went missing on its way here must not mean all of the user's jobs. */
+function readTarget(target: string | UserFilter): string | UserFilter {
+  if (typeof target === "string" || (typeof target === "object" && target !== null)) return target;
+  throw new InvalidOption("target", `${show(target)} is neither the id of a job nor a filter`);
 }
