@@ -42,7 +42,7 @@ describe("docs/reference/api.md lists every member, and no other, of", () => {
     HoldfastOptions: "engine/holdfast.d.ts",
     Holdfast: "engine/holdfast.d.ts",
     EnqueueOptions: "engine/new-job.d.ts",
-    UniqueOptions: "engine/new-job.d.ts",
+    UniqueOptions: "engine/unique.d.ts",
     EnqueueManyOptions: "engine/enqueuer.d.ts",
     Filter: "engine/filter.d.ts",
     ListOptions: "engine/filter.d.ts",

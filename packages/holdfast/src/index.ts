@@ -18,7 +18,8 @@ export type {
 } from "./job.js";
 export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/audit.js";
 export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/tokens.js";
-export type { EnqueueOptions, UniqueOptions } from "./engine/new-job.js";
+export type { EnqueueOptions } from "./engine/new-job.js";
+export type { CalendarScope, UniqueOptions } from "./engine/unique.js";
 export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueuer.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events.js";
 export type { Filter, ListOptions } from "./engine/filter.js";
@@ -62,6 +63,7 @@ export type {
   ScheduleTiming,
 } from "./engine/schedule-definition.js";
 export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/schedules.js";
+export type { CalendarUnit } from "./schedule/calendar.js";
 export type { CatchUp } from "./schedule/slots.js";
 export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SlotReason, Store } from "./store.js";
 export {

@@ -213,10 +213,11 @@ export interface ScheduleSlot {
  * A unique key has at most one job in its scope. It is held
  * - `waiting`: until the job's first claim, and is never retaken;
  * - `live`: until the job is finished; a retry takes it again or is refused;
- * - `period`: until `periodMs` after the enqueue, whatever becomes of the job;
+ * - `period`: until `periodMs` after the enqueue, however the job ends;
  * - `ever`: for good, even past the job's retention; only removing the job frees it.
  *
- * The scope of the job that holds the key decides, not that of the newcomer.
+ * But for `ever`, a key whose job is gone is free, whatever deleted the job: an enqueue never counts as done by a job that is
+ * not there. The scope of the job that holds the key decides, not that of the newcomer.
  */
 export interface UniqueKey {
   key: string;

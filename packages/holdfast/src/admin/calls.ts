@@ -1,5 +1,6 @@
 import type { State, FinishedState } from "../state.js";
 import type { TokenRole } from "../roles.js";
+import type { CalendarUnit } from "../schedule/calendar.js";
 
 /** A time as the API writes it: ISO 8601 in UTC. */
 type Time = string;
@@ -92,7 +93,7 @@ export interface NewJobBody {
     | string
     | {
         key: string;
-        scope?: "waiting" | "live" | "ever" | { period: string | number };
+        scope?: "waiting" | "live" | "ever" | { period: string | number } | { calendar: CalendarUnit; zone?: string };
         onConflict?: "keep" | "replace" | "reject";
       };
 }

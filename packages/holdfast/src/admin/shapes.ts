@@ -2,6 +2,7 @@ import { z } from "zod";
 import { LIMITS } from "../defaults.js";
 import { show } from "../options.js";
 import { TOKEN_ROLES } from "../roles.js";
+import { CALENDAR_UNITS } from "../schedule/calendar.js";
 import { STATE_NAMES, type FinishedState } from "../state.js";
 import type { Calls, ErrorAnswer, SummaryAnswer } from "./calls.js";
 import type { RouteName } from "./routes.js";
@@ -84,7 +85,13 @@ const unique = z.union([
   text(LIMITS.keyLength),
   z.strictObject({
     key: text(LIMITS.keyLength),
-    scope: z.union([z.enum(["waiting", "live", "ever"]), z.strictObject({ period: length })]).optional(),
+    scope: z
+      .union([
+        z.enum(["waiting", "live", "ever"]),
+        z.strictObject({ period: length }),
+        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: text(100).optional() }),
+      ])
+      .optional(),
     onConflict: z.enum(["keep", "replace", "reject"]).optional(),
   }),
 ]);

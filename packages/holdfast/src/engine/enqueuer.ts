@@ -9,11 +9,12 @@ import {
 } from "../errors.js";
 import { newId } from "../id.js";
 import { encodeInput, type JobType } from "../job.js";
-import type { InsertAnswer, NewJob } from "../store.js";
+import type { InsertAnswer, NewJob, UniqueKey } from "../store.js";
 import { Batcher } from "./batcher.js";
 import type { Core } from "./core.js";
-import { givenKey, readNewJob, type EnqueueOptions } from "./new-job.js";
+import { readNewJob, type EnqueueOptions } from "./new-job.js";
 import type { TracedCall } from "./telemetry.js";
+import { givenKey, heldMs } from "./unique.js";
 
 export interface EnqueueAnswer {
   /** The new job, or the one that was there already. */
@@ -316,7 +317,21 @@ export class Enqueuer {
 
   #newJob(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
     const job = readNewJob(this.#core.retry.fill(type), input, options, this.#core.clock.now(), newId);
+    if (job.unique?.scope === "period") this.#warnOfRetention(job.unique);
     return call === null ? job : carrying(job, call);
+  }
+
+  #isWarned = false;
+  /** A key is free once its job is deleted: who asks for one a month, and keeps jobs for a week, gets four. */
+  #warnOfRetention(unique: UniqueKey): void {
+    const keptMs = this.#core.settler.keptMs("completed");
+    const periodMs = heldMs(unique);
+    if (this.#isWarned || keptMs === null || keptMs >= periodMs) return;
+    this.#isWarned = true;
+    this.#core.logger.warn(
+      { periodMs, keptMs },
+      "a unique key is held for longer than completed jobs are kept, and is free once its job is deleted; raise retention.completed",
+    );
   }
 
   /** Reads the answer and tells listeners. Not for jobs inside a caller's transaction: that may yet roll back. */

@@ -4,7 +4,7 @@ import { InvalidOption } from "../errors.js";
 import { newId, slotId } from "../id.js";
 import { NEVER, nextSlot, planDue, type CatchUp, type Timing } from "../schedule/slots.js";
 import type { FiredSlot, Firing, NewJob, StoredSchedule } from "../store.js";
-import { scheduleKey } from "./new-job.js";
+import { scheduleKey } from "./unique.js";
 import { timingOf } from "./schedule-definition.js";
 
 /**

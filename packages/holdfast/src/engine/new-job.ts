@@ -2,10 +2,10 @@ import { LIMITS } from "../defaults.js";
 import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readId } from "../id.js";
-import { readName, readPriority, readTags, refuseUnknown, show } from "../options.js";
+import { readName, readPriority, readTags, refuseUnknown } from "../options.js";
 import { readMaxAttempts } from "../retry.js";
-import type { NewJob, UniqueKey } from "../store.js";
-import { OF_USER } from "../unique-key.js";
+import type { NewJob } from "../store.js";
+import { readUnique, type UniqueOptions } from "./unique.js";
 
 /** What `enqueue` takes besides the job type and its input. */
 export interface EnqueueOptions {
@@ -33,14 +33,6 @@ export interface EnqueueOptions {
   tx?: unknown;
 }
 
-export interface UniqueOptions {
-  key: string;
-  /** How long the key is held: until the first claim, until finished (default), for a period, or for good. */
-  scope?: "waiting" | "live" | "ever" | { period: Duration };
-  /** `keep` answers the job that holds the key, `replace` rewrites it if it waits, `reject` throws. */
-  onConflict?: "keep" | "replace" | "reject";
-}
-
 /** What a job type contributes where the options are silent. */
 export interface EnqueueDefaults {
   type: string;
@@ -64,7 +56,6 @@ const ENQUEUE_FIELDS: ReadonlySet<string> = new Set([
   "id",
   "tx",
 ]);
-const UNIQUE_FIELDS: ReadonlySet<string> = new Set(["key", "scope", "onConflict"]);
 
 /** Checks the options and gives the record for the store. */
 export function readNewJob(
@@ -92,25 +83,10 @@ export function readNewJob(
     delayMs,
     expiresAt: readExpiry(defaults, options, now, (runAt ?? now) + delayMs),
     tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
-    unique: options.unique === undefined ? null : readUnique(options.unique, options.user),
+    unique: options.unique === undefined ? null : readUnique(options.unique, options.user, now),
     schedule: null,
     trace: null,
   };
-}
-
-/** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
-function storedKey(key: string, user: string | undefined): string {
-  return user === undefined ? key : `${user}${OF_USER}${key}`;
-}
-
-/** The key that at most one live run of a schedule has. Nobody can be the user of no name, so nobody else can have it. */
-export function scheduleKey(name: string): string {
-  return `${OF_USER}schedule:${name}`;
-}
-
-/** The key as its enqueue gave it. */
-export function givenKey(stored: string): string {
-  return stored.slice(stored.indexOf(OF_USER) + 1);
 }
 
 function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number, dueAt: number): number | null {
@@ -123,25 +99,4 @@ function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: num
     throw new InvalidOption("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
   if (expiresAt <= dueAt) throw new InvalidOption("expiresAt", "is before the job may run; it could never do so");
   return expiresAt;
-}
-
-function readUnique(unique: string | UniqueOptions, user: string | undefined): UniqueKey {
-  const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
-  refuseUnknown(options, UNIQUE_FIELDS, "unique");
-  const scope = options.scope ?? "live";
-  const onConflict = options.onConflict ?? "keep";
-  if (!["keep", "replace", "reject"].includes(onConflict)) {
-    throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
-  }
-  const given = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
-  const key = storedKey(given, user);
-  if (typeof scope === "object" && scope !== null) {
-    const periodMs = durationMs(scope.period, "unique.scope.period");
-    if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");
-    return { key, scope: "period", periodMs, onConflict };
-  }
-  if (!["waiting", "live", "ever"].includes(scope)) {
-    throw new InvalidOption("unique.scope", `${show(scope)} is none of "waiting", "live", "ever", { period }`);
-  }
-  return { key, scope, periodMs: 0, onConflict };
 }

@@ -1,7 +1,7 @@
 import type { Job, JobSlot } from "../job.js";
 import { fromJson } from "../json.js";
 import type { ScheduleSlot, SeenWorker, StoredJob } from "../store.js";
-import { givenKey } from "./new-job.js";
+import { givenKey } from "./unique.js";
 import { readCarrier } from "./telemetry.js";
 
 const date = (ms: number): Date => new Date(ms);

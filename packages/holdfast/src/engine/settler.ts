@@ -68,9 +68,14 @@ export class Settler {
     this.#schedule();
   }
 
+  /** How long jobs in a finished state are kept; null, as long as a purge says. */
+  keptMs(state: State): number | null {
+    return this.#kept.get(state) ?? null;
+  }
+
   /** Says how long the job is kept, if it comes to this end. */
   retain(outcome: Outcome): void {
-    const keepMs = this.#kept.get(outcome.to) ?? null;
+    const keepMs = this.keptMs(outcome.to);
     outcome.keep = keepMs !== 0;
     outcome.keepMs = keepMs;
   }

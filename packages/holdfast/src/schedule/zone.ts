@@ -24,13 +24,13 @@ const MOST_ZONES = 500;
 const zones = new Map<string, Zone>();
 const UTC: Zone = { name: "UTC", span: () => ({ offsetMs: 0, until: Number.POSITIVE_INFINITY }) };
 
-/** Reads the name of a zone. */
-export function readZone(name: unknown): Zone {
+/** Reads the name of a zone; `field` names the option in the error. */
+export function readZone(name: unknown, field = "timezone"): Zone {
   if (name === "UTC") return UTC;
-  if (typeof name !== "string") throw unknownZone(name);
+  if (typeof name !== "string") throw unknownZone(name, field);
   const known = zones.get(name);
   if (known !== undefined) return known;
-  const clock = clockOf(name);
+  const clock = clockOf(name, field);
   // "europe/berlin" is the same zone, and must not look like another one tomorrow. Aliases stay as they were given.
   const spelt = clock.resolvedOptions().timeZone;
   const zone = tabulate(spelt.toLowerCase() === name.toLowerCase() ? spelt : name, clock);
@@ -39,9 +39,9 @@ export function readZone(name: unknown): Zone {
   return zone;
 }
 
-function clockOf(name: string): Intl.DateTimeFormat {
+function clockOf(name: string, field: string): Intl.DateTimeFormat {
   // Some versions of Node also take offsets such as "+02:00": those know no summer time, and others refuse them.
-  if (!/^[A-Za-z]/.test(name)) throw unknownZone(name);
+  if (!/^[A-Za-z]/.test(name)) throw unknownZone(name, field);
   try {
     return new Intl.DateTimeFormat("en-US", {
       timeZone: name,
@@ -54,7 +54,7 @@ function clockOf(name: string): Intl.DateTimeFormat {
       second: "numeric",
     });
   } catch {
-    throw unknownZone(name);
+    throw unknownZone(name, field);
   }
 }
 
@@ -111,6 +111,6 @@ function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
   };
 }
 
-function unknownZone(name: unknown): InvalidOption {
-  return new InvalidOption("timezone", `${show(name)} is not an IANA time zone; for example "Europe/Berlin" or "UTC"`);
+function unknownZone(name: unknown, field: string): InvalidOption {
+  return new InvalidOption(field, `${show(name)} is not an IANA time zone; for example "Europe/Berlin" or "UTC"`);
 }

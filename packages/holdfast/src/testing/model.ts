@@ -55,7 +55,8 @@ export class StoreModel {
 
   #holderOf(key: string, now: number): HeldKey | undefined {
     const held = this.keys.get(key);
-    return held !== undefined && (held.until === null || held.until > now) ? held : undefined;
+    if (held === undefined || (held.until !== null && held.until <= now)) return undefined;
+    return held.scope === "ever" || this.jobs.has(held.job) ? held : undefined;
   }
 
   #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertAnswer {
@@ -261,7 +262,7 @@ export class StoreModel {
     return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
   }
 
-  /** Retention is over: the job goes, a key held for a period or for good stays. */
+  /** Retention is over: the job goes, a key held for good stays. */
   purge(id: string): void {
     this.jobs.delete(id);
   }

@@ -223,6 +223,10 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(left).toBeLessThanOrEqual(7_200_000);
     await hf.cancel(soon.id);
     expect(await json("enqueue", "mail", "--unique", "p")).toMatchObject({ id: soon.id, duplicate: true });
+    const yearly = ["enqueue", "mail", "--unique", "y", "--unique-for", "year@Europe/Berlin"];
+    const first = await json<{ id: string }>(...yearly);
+    expect(await json(...yearly)).toEqual({ id: first.id, duplicate: true, replaced: false });
+    expect(await hf.get(first.id)).toMatchObject({ key: "y" });
   });
 
   it("C-18 refuses a bad payload or flag before anything is asked of the store", SLOW, async () => {
@@ -256,7 +260,11 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["enqueue", "mail", "--unique-for", "1h"], /--unique-for goes with --unique/],
       [
         ["enqueue", "mail", "--unique", "k", "--unique-for", "long"],
-        /--unique-for: "long" is neither waiting, live, ever/,
+        /--unique-for: "long" is neither waiting, live, ever, nor a duration, nor a calendar period\nhint: such as 10m/,
+      ],
+      [
+        ["enqueue", "mail", "--unique", "k", "--unique-for", "day@Nowhere"],
+        /--unique-for: "Nowhere" is not an IANA time zone/,
       ],
       [["schedules", "update", "a", "--catch-up", "all:0"], /--catch-up: "all:0" is none of skip, latest, all/],
       [["schedules", "update", "a", "--user", "b", "--unset", "user"], /user is both set and taken away/],

@@ -10,7 +10,7 @@ export const START = Date.UTC(2026, 0, 1);
 
 /** A client on a database in memory, with a clock that stands still; closed when the test ends. */
 export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfast; clock: FakeClock }> {
-  const clock = fakeClock(START);
+  const clock = (options.clock as FakeClock | undefined) ?? fakeClock(START);
   const hf = await holdfast({ store: "sqlite::memory:", clock, logger: false, random: () => 0.5, ...options });
   onTestFinished(() => hf.close());
   return { hf, clock };

@@ -44,6 +44,13 @@ const convert = job({
 const neverRun = (_body: () => unknown): void => {};
 
 describe("types run end to end", () => {
+  it("a calendar scope has a unit and perhaps a zone", () => {
+    expectTypeOf<{ key: string; scope: { calendar: "day" } }>().toExtend<EnqueueOptions["unique"]>();
+    expectTypeOf<{ key: string; scope: { calendar: "month"; zone: string } }>().toExtend<EnqueueOptions["unique"]>();
+    expectTypeOf<{ key: string; scope: { calendar: "fortnight" } }>().not.toExtend<EnqueueOptions["unique"]>();
+    expectTypeOf<{ key: string; scope: { zone: string } }>().not.toExtend<EnqueueOptions["unique"]>();
+  });
+
   it("a job type carries what goes in and what comes out", () => {
     expectTypeOf(welcome).toEqualTypeOf<JobType<{ to: string; copies?: number | undefined }, { messageId: number }>>();
     expectTypeOf(remind).toEqualTypeOf<JobType<{ at: string; times?: number | undefined }, number>>();

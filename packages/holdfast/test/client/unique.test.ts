@@ -1,7 +1,7 @@
 import { DuplicateJob, type EnqueueAnswer, type Holdfast, type UniqueOptions } from "holdfast";
-import type { FakeClock } from "holdfast/testing";
+import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { double, errorOf, expectRefusal, jobCount, jobOf, open } from "./scene.js";
+import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open } from "./scene.js";
 
 type Scope = NonNullable<UniqueOptions["scope"]>;
 type Stage = "waits" | "runs" | "has failed and waits" | "completed" | "is dead" | "was cancelled" | "was removed";
@@ -52,6 +52,7 @@ const HELD: [string, Scope, readonly Stage[]][] = [
   ["waiting", "waiting", ["waits"]],
   ["live", "live", ["waits", "runs", "has failed and waits"]],
   ["{ period }", { period: "1h" }, STAGES.filter((stage) => stage !== "was removed")],
+  ["{ calendar }", { calendar: "day" }, STAGES.filter((stage) => stage !== "was removed")],
   ["ever", "ever", STAGES.filter((stage) => stage !== "was removed")],
 ];
 
@@ -108,6 +109,71 @@ describe("keys", () => {
     expect(fresh.duplicate).toBe(false);
     await clock.advance("59m");
     expect((await second()).id).toBe(fresh.id);
+  });
+
+  it("D-02 a period whose job is gone is over: the enqueue makes the job", async () => {
+    for (const scope of [{ period: "30d" }, { calendar: "year" }] as const) {
+      const { hf, clock, id, second } = await first({ key: "k", scope }, "completed");
+      await clock.advance("8d");
+      expect((await second()).id).toBe(id);
+      expect(await hf.purge()).toBe(1);
+      const fresh = await second();
+      expect(fresh).toMatchObject({ duplicate: false });
+      expect(await hf.get(fresh.id)).toMatchObject({ state: "pending" });
+      expect((await second({ onConflict: "keep" })).id).toBe(fresh.id);
+    }
+  });
+
+  it("D-02 a calendar day ends at midnight in its zone, however late in it the job came", async () => {
+    // 00:30 in Berlin.
+    const { hf, clock } = await open({ clock: fakeClock(Date.UTC(2026, 2, 28, 23, 30)) });
+    const ask = (zone?: string): Promise<EnqueueAnswer> => {
+      const scope = zone === undefined ? ({ calendar: "day" } as const) : ({ calendar: "day", zone } as const);
+      return hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
+    };
+    const berlin = await ask("Europe/Berlin");
+    const utc = await ask();
+    expect(utc.id).not.toBe(berlin.id);
+    await clock.advance("29m");
+    expect((await ask()).id).toBe(utc.id);
+    await clock.advance("1m");
+    expect((await ask()).duplicate).toBe(false);
+    // The clocks are put forward on this day, which has 23 hours.
+    await clock.advance(22 * 3_600_000 - 1);
+    expect((await ask("europe/berlin")).id).toBe(berlin.id);
+    await clock.advance(1);
+    expect((await ask("Europe/Berlin")).duplicate).toBe(false);
+    expect((await jobOf(hf, berlin.id)).key).toBe("k");
+    const rejecting = { key: "k", scope: { calendar: "day", zone: "Europe/Berlin" }, onConflict: "reject" } as const;
+    expect(await errorOf(hf.enqueue(double, { n: 1 }, { unique: rejecting }))).toMatchObject({ key: "k" });
+  });
+
+  it("D-02 processes whose clocks disagree about midnight make one job for each day", async () => {
+    const store = await fileStore();
+    const midnight = Date.UTC(2026, 5, 2);
+    const [slow, fast] = [
+      await open({ store, clock: fakeClock(midnight - 2_000) }),
+      await open({ store, clock: fakeClock(midnight) }),
+    ];
+    const ask = ({ hf }: { hf: Holdfast }): Promise<EnqueueAnswer> =>
+      hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope: { calendar: "day" } } });
+    const [yesterday, today] = [await ask(slow), await ask(fast)];
+    expect(today).toMatchObject({ duplicate: false });
+    expect((await ask(slow)).id).toBe(yesterday.id);
+    expect((await ask(fast)).id).toBe(today.id);
+    await slow.clock.advance(2_000);
+    expect((await ask(slow)).id).toBe(today.id);
+  });
+
+  it("a period longer than completed jobs are kept is warned of, once", async () => {
+    const warnings: object[] = [];
+    const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
+    const { hf } = await open({ logger, retention: { completed: "7d" } });
+    const ask = (scope: Scope): Promise<EnqueueAnswer> => hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
+    for (const scope of ["ever", { period: "7d" }, { calendar: "week" }] as const) await ask(scope);
+    expect(warnings).toEqual([]);
+    for (const scope of [{ period: "8d" }, { calendar: "year" }] as const) await ask(scope);
+    expect(warnings).toEqual([{ periodMs: 8 * 86_400_000, keptMs: 7 * 86_400_000 }]);
   });
 
   it("C-04 a key for ever outlives the retention of its job", async () => {

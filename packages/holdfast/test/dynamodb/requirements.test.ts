@@ -3,7 +3,7 @@ import { dynamodb, type DynamoOptions } from "holdfast/dynamodb";
 import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { claimOne, claimRequest, newJobs } from "#src/testing/exercise-store/builders.js";
+import { claimOne, claimRequest, finish, newJobs } from "#src/testing/exercise-store/builders.js";
 import { dynamoServer } from "./server.js";
 
 const server = dynamoServer();
@@ -28,8 +28,8 @@ async function scene(jobs: JobType[], options: DynamoOptions = {}): Promise<Scen
 
 const summary = job({ type: "daily_summary", input: z.object({ user: z.string() }), run() {} });
 
-describe("D-02 deduplication by a conditional write on the logical job and its period", () => {
-  it("one summary of a user a day, whoever asks for it, and the next on the next day", async () => {
+describe("deduplication by a conditional write on the logical job and its period", () => {
+  it("D-02 one summary of a user a day, whoever asks for it, and the next on the next day", async () => {
     const { hf, clock } = await scene([summary]);
     const ask = (user: string) =>
       hf.enqueue(summary, { user }, { unique: { key: `summary:${user}`, scope: { period: "1d" } } });
@@ -40,28 +40,38 @@ describe("D-02 deduplication by a conditional write on the logical job and its p
     expect(await ask("ada")).toMatchObject({ duplicate: false });
   });
 
-  it("a key whose job is not there does not count: the enqueue makes the job", async () => {
-    const { hf, store } = await scene([summary]);
-    const options = { unique: "summary:ada" };
-    const { id } = await hf.enqueue(summary, { user: "ada" }, options);
-    const lease = await claimOne(store);
-    await store.settle([
-      {
-        ...lease,
-        to: "completed",
-        output: null,
-        delayMs: 0,
-        error: null,
-        startedAt: null,
-        attemptRecord: null,
-        keep: false,
-        keepMs: 0,
-      },
-    ]);
-    expect(await hf.get(id)).toBeNull();
-    const again = await hf.enqueue(summary, { user: "ada" }, options);
-    expect(again.duplicate).toBe(false);
-    expect(await hf.get(again.id)).toMatchObject({ state: "pending" });
+  it("D-02 a key whose job is not there does not count: the enqueue makes the job", async () => {
+    const { hf, clock, store } = await scene([summary]);
+    const ask = (scope: "live" | { period: string } | { calendar: "day" }): ReturnType<Holdfast["enqueue"]> =>
+      hf.enqueue(summary, { user: "ada" }, { unique: { key: "summary:ada", scope } });
+    for (const scope of ["live", { period: "1d" }, { calendar: "day" }] as const) {
+      const { id } = await ask(scope);
+      await finish(store, await claimOne(store), "completed", { keep: false });
+      expect(await hf.get(id)).toBeNull();
+      const again = await ask(scope);
+      expect(again.duplicate).toBe(false);
+      expect(await hf.get(again.id)).toMatchObject({ state: "pending" });
+      expect(await ask(scope)).toMatchObject({ id: again.id, duplicate: true });
+      await hf.remove(again.id);
+      await clock.advance("1h");
+    }
+  });
+
+  it("D-02 one a calendar day in its zone, whatever the hour", async () => {
+    const { hf, clock } = await scene([summary]);
+    const ask = async (): Promise<string> => {
+      const scope = { calendar: "day", zone: "Europe/Berlin" } as const;
+      return (await hf.enqueue(summary, { user: "ada" }, { unique: { key: "summary:ada", scope } })).id;
+    };
+    const ids = new Map<string, Set<string>>();
+    for (let hour = 0; hour < 50; hour += 5) {
+      const day = new Intl.DateTimeFormat("sv", { timeZone: "Europe/Berlin" }).format(clock.now());
+      ids.set(day, (ids.get(day) ?? new Set()).add(await ask()));
+      await clock.advance("5h");
+    }
+    expect(ids.size).toBeGreaterThan(1);
+    for (const made of ids.values()) expect(made.size).toBe(1);
+    expect(new Set([...ids.values()].flatMap((made) => [...made])).size).toBe(ids.size);
   });
 });
 

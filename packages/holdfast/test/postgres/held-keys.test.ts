@@ -1,4 +1,5 @@
 import { job } from "holdfast";
+import type { PostgresStore } from "holdfast/postgres";
 import type { NewJob } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type pg from "pg";
@@ -259,4 +260,50 @@ it("jobs that are put into one transaction at once do not spoil each other", asy
   expect(answers.flat()).toMatchObject([{ status: "inserted" }, { status: "refused" }, { status: "inserted" }]);
   await tx.query("COMMIT");
   expect((await store.list({}, { limit: 10, cursor: null })).jobs.map(({ id }) => id)).toEqual([other.id, good.id]);
+});
+
+describe("a unique key whose job is gone", () => {
+  /** A key for an hour, whose job was deleted past the store. */
+  async function gone(): Promise<{ store: PostgresStore; schema: string }> {
+    const { store, schema } = await openStore(server);
+    await store.insert([newJob({ unique: HOUR })]);
+    await server.query(`DELETE FROM ${schema}.live`);
+    return { store, schema };
+  }
+  const HOUR = key("a", { scope: "period", periodMs: 3_600_000 });
+
+  it("D-02 is taken by one of two transactions that both found it so", async () => {
+    const { store } = await gone();
+    const [first, second] = [await begin(), await begin()];
+    const { rows } = await second.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    const winner = newJob({ unique: HOUR });
+    expect(await store.insertIn(first, [winner])).toEqual([{ status: "inserted" }]);
+    // Its snapshot is older than the winner's job: it must not take that for gone as well.
+    const waiting = store.insertIn(second, [newJob({ unique: HOUR })]);
+    await until("the second to wait for the key", async () => {
+      const blocked = await server.query("SELECT cardinality(pg_blocking_pids($1)) AS n", [rows[0]?.pid]);
+      return (blocked.rows as { n: number }[])[0]?.n === 1;
+    });
+    await first.query("COMMIT");
+    expect(await waiting).toEqual([{ status: "duplicate", of: winner.id, replaced: false }]);
+    await second.query("COMMIT");
+    expect(await store.insert([newJob({ unique: HOUR })])).toEqual([
+      { status: "duplicate", of: winner.id, replaced: false },
+    ]);
+  });
+
+  it("D-02 is free for a function call, and in any scope but for good", async () => {
+    const { store, schema } = await gone();
+    const { rows } = await server.query(`SELECT ${schema}.enqueue('mail', unique_key => 'a') AS id`);
+    const id = (rows as { id: string }[])[0]?.id ?? "";
+    expect(await stateOf(store, id)).toBe("pending");
+    for (const scope of ["live", "waiting", "ever"] as const) {
+      const unique = key(scope, { scope });
+      const lost = newJob({ unique });
+      await store.insert([lost]);
+      await server.query(`DELETE FROM ${schema}.live WHERE id = $1`, [lost.id]);
+      const held = { status: "duplicate", of: lost.id, replaced: false };
+      expect(await store.insert([newJob({ unique })])).toEqual([scope === "ever" ? held : { status: "inserted" }]);
+    }
+  });
 });

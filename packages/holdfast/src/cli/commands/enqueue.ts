@@ -1,5 +1,8 @@
 import { LIMITS } from "../../defaults.js";
 import type { Calls } from "../../admin/calls.js";
+import { InvalidOption } from "../../errors.js";
+import { CALENDAR_UNITS } from "../../schedule/calendar.js";
+import { readZone } from "../../schedule/zone.js";
 import { readText, showValue } from "../../config/index.js";
 import { command, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
@@ -9,6 +12,7 @@ import { readPayload } from "../payload.js";
 import { REACH, reach } from "../reach.js";
 
 const SCOPES = ["waiting", "live", "ever"] as const;
+const IN_ZONE = /^([a-z]+)(?:@(.+))?$/;
 
 export const enqueueCommand: Command = command({
   name: "enqueue",
@@ -33,8 +37,8 @@ export const enqueueCommand: Command = command({
     "unique-for": {
       kind: "text",
       placeholder: "scope",
-      complete: SCOPES,
-      says: "How long it has the key: waiting, live, ever, or a duration. Default: live.",
+      complete: [...SCOPES, ...CALENDAR_UNITS],
+      says: "How long it has the key: waiting, live, ever, a duration, or a calendar period such as day or day@Europe/Berlin. Default: live.",
     },
     "on-conflict": {
       kind: "choice",
@@ -53,6 +57,7 @@ export const enqueueCommand: Command = command({
     { line: "enqueue report --module jobs.ts", says: "With the queue and attempts that the type has there." },
     { line: "enqueue report --delay 1h --unique report:today", says: "A job for later, once." },
     { line: "enqueue sync --unique ada --unique-for 10m", says: "At most once in ten minutes." },
+    { line: "enqueue digest --unique ada --unique-for day@Europe/Berlin", says: "Once a day, as Berlin counts them." },
   ],
   async run(context, { flags, args }) {
     const input = await readPayload(context, args.input);
@@ -110,5 +115,20 @@ function scopeOf(text: string): NonNullable<Unique["scope"]> {
   if (named !== undefined) return named;
   const read = readText({ kind: "duration" }, text);
   if ("value" in read) return { period: text };
-  throw new BadUsage(`--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")} nor a duration`, "such as 10m");
+  const [, word, zone] = IN_ZONE.exec(text) ?? [];
+  const calendar = CALENDAR_UNITS.find((unit) => unit === word);
+  if (calendar !== undefined) return { calendar, ...(zone !== undefined && { zone: zoneOf(zone) }) };
+  throw new BadUsage(
+    `--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")}, nor a duration, nor a calendar period`,
+    "such as 10m, or day@Europe/Berlin",
+  );
+}
+
+function zoneOf(name: string): string {
+  try {
+    return readZone(name, "--unique-for").name;
+  } catch (error) {
+    if (!(error instanceof InvalidOption)) throw error;
+    throw new BadUsage(error.message);
+  }
 }

@@ -141,14 +141,14 @@ export class Inserts {
       writes: (item) => [{ put: item, when: sameHolder(key) }, ...(textOf(item, "job") === of ? [] : more)],
     });
     const until = numberOf(key, "until");
-    if (scope === "period")
-      return until !== null && until <= now ? take() : { held: true, by: of, holder: await this.find(of, now) };
+    if (scope === "period" && until !== null && until <= now) return take();
     const holder = await this.find(of, now);
     if (scope === "ever") return { held: true, by: of, holder };
     if (holder === null)
       return take([
         { check: jobKey(of), when: new Change().when("attribute_not_exists(#pk) OR attribute_exists(#ttl)") },
       ]);
+    if (scope === "period") return { held: true, by: of, holder };
     const { state, fence } = readItem(holder);
     const isOver = isFinished(state) || (scope === "waiting" && fence > (numberOf(key, "fence") ?? 0));
     if (!isOver) return { held: true, by: of, holder };

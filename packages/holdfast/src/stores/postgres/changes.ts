@@ -1,6 +1,7 @@
 import type { CancelAnswer, ChangeScope, RemoveAnswer, RetryAnswer } from "../../store.js";
 import { answersOf, BRIEFLY } from "./answers.js";
 import type { Runner } from "./db.js";
+import { isStale, staleKeys } from "./insert-sql.js";
 import { movesFor } from "./moves.js";
 import { COMMON } from "./schema.js";
 import { LEASED, NOW, WAITING, type Sql } from "./sql.js";
@@ -68,10 +69,10 @@ export function changeOperations(sql: Sql): ChangeOperations {
     `WITH ${NOW}, ${BRIEFLY}, target AS MATERIALIZED (
        SELECT ctid AS place, id, key, key_scope FROM ${wanted("archive")}
          AND state IN ('dead', 'cancelled') FOR UPDATE SKIP LOCKED
-     ), taken AS (
+     ), ${staleKeys(s, "SELECT key FROM target WHERE key_scope = 'live'")}, taken AS (
        INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, 'live', NULL FROM target WHERE key_scope = 'live'
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
-       WHERE keys.until <= (SELECT now FROM t) OR keys.job = excluded.job RETURNING job
+       WHERE keys.job = excluded.job OR EXISTS (SELECT FROM stale o WHERE o.key = keys.key AND ${isStale("keys", "o")}) RETURNING job
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
          SELECT place FROM target WHERE key_scope IS NULL OR key_scope <> 'live' OR id = ANY (ARRAY(SELECT job FROM taken)))) RETURNING *

@@ -50,6 +50,25 @@ BEGIN
 END $function$;`;
 }
 
+/**
+ * Those of some keys that may be taken from their holder: their period is over, or their job is gone. As single values, and not
+ * with EXISTS, for which a plan made while the tables are small may read the whole of them.
+ */
+export function staleKeys(s: string, keys: string): string {
+  return `stale AS MATERIALIZED (
+    SELECT k.key, k.job, k.until FROM ${s}.keys k WHERE k.key = ANY (ARRAY(${keys})) AND (k.until <= (SELECT now FROM t)
+      OR (k.scope <> 'ever' AND (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) IS NULL
+        AND (SELECT 1 FROM ${s}.archive a WHERE a.id = k.job) IS NULL)))`;
+}
+
+/**
+ * The key is still stale when its row is locked. It may then be another version of the row than the statement's snapshot has, of
+ * a job that the snapshot does not have: so that job is not looked for again, but must be the one that was found to be gone.
+ */
+export function isStale(key: string, seen: string): string {
+  return `(${key}.until <= (SELECT now FROM t) OR (${key}.job = ${seen}.job AND ${key}.until IS NOT DISTINCT FROM ${seen}.until))`;
+}
+
 export function insertTexts(sql: Sql): InsertTexts {
   const { s, user } = sql;
   // A column whose value is the same for all is given once.
@@ -118,9 +137,10 @@ export function insertTexts(sql: Sql): InsertTexts {
        SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g ${impatient === null ? "" : ", impatient"}
        WHERE ${isNew}
      ),
+     ${staleKeys(s, "SELECT key FROM fresh")},
      over AS (
-       UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f
-       WHERE k.key = f.key AND k.until <= (SELECT now FROM t) RETURNING k.job
+       UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f, stale o
+       WHERE k.key = f.key AND o.key = f.key AND ${isStale("k", "o")} RETURNING k.job
      ), added AS (
        INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
        ON CONFLICT (key) DO NOTHING RETURNING job

@@ -27,7 +27,7 @@ export function isHeld(holder: KeyHolder, now: number): boolean {
     case "ever":
       return true;
     case "period":
-      return holder.until !== null && holder.until > now;
+      return holder.state !== null && holder.until !== null && holder.until > now;
     case "live":
       return holder.state !== null && !isFinished(holder.state);
     case "waiting":

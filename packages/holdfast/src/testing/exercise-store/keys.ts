@@ -96,12 +96,58 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("C-04 scope period: held for its time, whatever becomes of the job", async ({ store, clock }) => {
+  test("C-04 scope period: held for its time, however the job ends", async ({ store, clock }) => {
     const id = await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: MINUTE }) });
     await clock.advance(MINUTE - 1);
     assert.deepEqual(await offer(store), duplicateOf(id));
     await clock.advance(1);
     assert.deepEqual(await offer(store), INSERTED);
+  });
+
+  test("D-02 scope period: free once the job is gone, before its time is over", async ({ store, clock }) => {
+    const period = { scope: "period", periodMs: 10 * MINUTE } as const;
+    await jobIn(store, "completed", { unique: key("k", period) });
+    await clock.advance(MINUTE);
+    assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
+    for (const onConflict of ["keep", "reject", "replace"] as const) {
+      const next = newJob({ unique: key("k", { ...period, onConflict }) });
+      assert.deepEqual(await insertOne(store, next), INSERTED);
+      assert.deepEqual(await offer(store), duplicateOf(next.id));
+      await finish(store, await claimOne(store), "completed", { keep: false });
+      assert.equal(await store.get(next.id), null);
+    }
+    const successor = newJob({ unique: key("k") });
+    assert.deepEqual(await insertOne(store, successor), INSERTED);
+    await clock.advance(20 * MINUTE);
+    // The key is the successor's, in its own scope.
+    assert.deepEqual(await offer(store), duplicateOf(successor.id));
+  });
+
+  test("D-02 scope period: of many who find the job gone, one takes the key", async ({ store, clock }) => {
+    const unique = key("k", { scope: "period", periodMs: 10 * MINUTE });
+    for (let round = 0; round < 3; round++) {
+      const enqueued = Array.from({ length: 12 }, () => newJob({ unique }));
+      const answers = await Promise.all(enqueued.map((job) => insertOne(store, job)));
+      const first = enqueued[answers.findIndex(({ status }) => status === "inserted")];
+      assert.deepEqual(
+        answers,
+        enqueued.map((job) => (job === first ? INSERTED : duplicateOf(first?.id ?? ""))),
+      );
+      await finish(store, await claimOne(store));
+      await clock.advance(1);
+      assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
+    }
+  });
+
+  test("D-02 a retry takes a live key from a job that is gone", async ({ store, clock }) => {
+    const dead = await jobIn(store, "dead", { unique: key("k") });
+    await clock.advance(MINUTE);
+    await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: 10 * MINUTE }) });
+    assert.deepEqual(await store.retry([dead]), ["key held"]);
+    await clock.advance(MINUTE);
+    assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
+    assert.deepEqual(await store.retry([dead]), ["retried"]);
+    assert.deepEqual(await offer(store), duplicateOf(dead));
   });
 
   test("C-04 scope period: over even while the job still waits", async ({ store, clock }) => {
