@@ -60,6 +60,7 @@ describe("SQL is qualified", () => {
     "a LIKE 'b'",
     "SELECT nullif(a, b)",
     "a IS DISTINCT FROM b",
+    "a IS NOT DISTINCT FROM b",
     "CASE a WHEN b THEN c END",
     "FROM a JOIN b USING (c)",
     "FROM a NATURAL JOIN b",

@@ -66,7 +66,8 @@ export function staleKeys(s: string, keys: string): string {
  * a job that the snapshot does not have: so that job is not looked for again, but must be the one that was found to be gone.
  */
 export function isStale(key: string, seen: string): string {
-  return `(${key}.until <= (SELECT now FROM t) OR (${key}.job = ${seen}.job AND ${key}.until IS NOT DISTINCT FROM ${seen}.until))`;
+  const sameUntil = `(${key}.until = ${seen}.until OR (${key}.until IS NULL AND ${seen}.until IS NULL))`;
+  return `(${key}.until <= (SELECT now FROM t) OR (${key}.job = ${seen}.job AND ${sameUntil}))`;
 }
 
 export function insertTexts(sql: Sql): InsertTexts {

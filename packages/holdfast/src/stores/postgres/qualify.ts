@@ -125,7 +125,7 @@ function sequence(parts: readonly Node[]): string {
     if (delimiter !== undefined) text += node(delimiter);
   };
   for (const [at, part] of parts.entries()) {
-    refuse(part, parts[at + 1]);
+    refuse(part, parts[at + 1], parts[at + 2]);
     const isOperand = isWord(part, "any", "all", "some") && expression.at(-1)?.kind === "operator";
     const isNegated = isWord(part, "not") && isWord(parts[at + 1], "in");
     if (isWord(part, "set")) isList = assigns = true;
@@ -151,10 +151,10 @@ function isDelimiter(part: Node, before: Node | undefined, next: Node | undefine
   return part.kind === "word" && DELIMITERS.has(part.word) && !isFunction;
 }
 
-function refuse(part: Node, next: Node | undefined): void {
+function refuse(part: Node, next: Node | undefined, afterNext: Node | undefined): void {
   const isRefused = part.kind === "word" && REFUSED.has(part.word);
   const isJoin = isWord(part, "using") && next?.kind === "group" && !isQuery(next);
-  const isDistinct = isWord(part, "is") && isWord(next, "distinct");
+  const isDistinct = isWord(part, "is") && isWord(isWord(next, "not") ? afterNext : next, "distinct");
   if (isRefused || isJoin || isDistinct) {
     throw new SyntaxError(`${(part as Leaf).text} finds its operator by the search path: write it out`);
   }
