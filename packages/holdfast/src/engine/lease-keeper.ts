@@ -27,6 +27,8 @@ interface Holder {
 const WORKERS_FRESH_MS = 5_000;
 const BUSY_MS = 1_000;
 const TELL_MS = 50;
+// Between two looks at jobs that somebody says are asked to stop, from the first that was not true on.
+const CONFIRM_MS = { least: 50, most: 5_000 };
 
 /**
  * Keeps a worker's leases alive and its deadlines honest: one timer extends all leases in one call at a third of the
@@ -41,6 +43,7 @@ export class LeaseKeeper {
   #attentionTimer: Timer | null = null;
   #attentionAt = Number.POSITIVE_INFINITY;
   #beating: Promise<void> | null = null;
+  #stopped = false;
   #listedHere = false;
   #listed: { at: number; types: Promise<Set<string> | null> } | null = null;
 
@@ -83,22 +86,56 @@ export class LeaseKeeper {
     return this.#beating ?? Promise.resolve();
   }
 
-  /** Somebody says that these jobs are asked to stop: whether it is so, the store knows. */
+  /**
+   * Somebody says that these jobs are asked to stop: whether it is so, the store knows. It is asked once for all that are
+   * named meanwhile, of jobs that are held here; and less and less often as long as none of it turns out to be true.
+   */
   confirm(ids: readonly string[]): void {
     const named = new Set(ids);
-    const asking = this.#extend(({ job }) => named.has(job.id)).finally(() => this.#asking.delete(asking));
-    this.#asking.add(asking);
+    for (const { job } of this.#held(({ job }) => named.has(job.id)).leases) this.#named.add(job.id);
+    this.#confirmSoon();
   }
-  readonly #asking = new Set<Promise<void>>();
+  #named = new Set<string>();
+  #confirming: Promise<void> | null = null;
+  #confirmTimer: Timer | null = null;
+  #confirmPauseMs = 0;
+  #confirmFrom = Number.NEGATIVE_INFINITY;
+
+  #confirmSoon(): void {
+    if (this.#named.size === 0 || this.#confirming !== null || this.#confirmTimer !== null) return;
+    const ms = this.#confirmFrom - this.#core.clock.monotonic();
+    if (ms <= 0) {
+      this.#confirming = this.#confirmNamed();
+      return;
+    }
+    const due = (): void => {
+      this.#confirmTimer = null;
+      this.#confirmSoon();
+    };
+    this.#confirmTimer = this.#core.clock.after(ms, due, { background: true });
+  }
+
+  async #confirmNamed(): Promise<void> {
+    const named = this.#named;
+    this.#named = new Set();
+    const isTrue = await this.#extend(({ job }) => named.has(job.id));
+    const longer = Math.min(CONFIRM_MS.most, Math.max(CONFIRM_MS.least, 2 * this.#confirmPauseMs));
+    this.#confirmPauseMs = isTrue ? 0 : longer;
+    this.#confirmFrom = this.#core.clock.monotonic() + this.#confirmPauseMs;
+    this.#confirming = null;
+    if (!this.#stopped) this.#confirmSoon();
+  }
 
   async stop(): Promise<void> {
+    this.#stopped = true;
     this.#core.defining.delete(this.#tellDefined);
     this.#tellTimer?.cancel();
     this.#beatTimer?.cancel();
     this.#busyTimer?.cancel();
     this.#attentionTimer?.cancel();
     this.#wordTimer?.cancel();
-    await Promise.all([this.#beating, this.#saying, ...this.#asking]);
+    this.#confirmTimer?.cancel();
+    await Promise.all([this.#beating, this.#saying, this.#confirming]);
     if (!this.#listedHere) return;
     await this.#core.store.leave(this.#holder.id).catch((error: unknown) => this.#report("leave", error));
   }
@@ -197,14 +234,20 @@ export class LeaseKeeper {
     }
   }
 
-  async #extend(concerns: (lease: HeldLease) => boolean = () => true): Promise<void> {
-    const { clock, store, events } = this.#core;
+  /** The leases that are held here, those of running jobs first. */
+  #held(concerns: (lease: HeldLease) => boolean): { running: readonly Run[]; leases: readonly HeldLease[] } {
     const running = [...this.#holder.runs()].filter(
       ({ reason, lease }) => reason?.code !== "LEASE_LOST" && concerns(lease),
     );
-    const ready = this.#holder.ready().filter(concerns);
-    const leases = [...running.map((run) => run.lease), ...ready];
+    return { running, leases: [...running.map((run) => run.lease), ...this.#holder.ready().filter(concerns)] };
+  }
+
+  /** Answers whether any of the jobs is asked to stop. */
+  async #extend(concerns: (lease: HeldLease) => boolean = () => true): Promise<boolean> {
+    const { clock, store, events } = this.#core;
+    const { running, leases } = this.#held(concerns);
     let isBusy = false;
+    let isCancelled = false;
     for (let from = 0; from < leases.length; from += LIMITS.batchJobs) {
       const chunk = leases.slice(from, from + LIMITS.batchJobs);
       const sentAt = clock.monotonic();
@@ -215,7 +258,10 @@ export class LeaseKeeper {
           const answer = answers[index];
           if (answer === "busy") isBusy = true;
           else if (answer !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
-          if (answer === "cancel") this.#holder.cancel(lease.job.id);
+          if (answer === "cancel") {
+            isCancelled = true;
+            this.#holder.cancel(lease.job.id);
+          }
           if (answer !== "lost") continue;
           const run = running[from + index];
           // A job that ended while the call was under way is settled, not lost.
@@ -231,6 +277,7 @@ export class LeaseKeeper {
       }
     }
     if (isBusy) this.#beatAgain();
+    return isCancelled;
   }
 
   /** Somebody has a row locked: its lease runs on, and is asked for again before it is over. */

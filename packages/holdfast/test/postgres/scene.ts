@@ -1,4 +1,4 @@
-import { holdfast, type Holdfast, type JobType } from "holdfast";
+import { holdfast, type Holdfast, type JobType, type Store } from "holdfast";
 import { postgres, type PostgresOptions, type PostgresStore } from "holdfast/postgres";
 import type pg from "pg";
 import { onTestFinished } from "vitest";
@@ -49,7 +49,7 @@ export function addressOf(url: string, schema: string): string {
 }
 
 /** A client that is closed when the test is over. */
-export async function openClient(store: string | PostgresStore, ...jobs: JobType[]): Promise<Holdfast> {
+export async function openClient(store: string | Store, ...jobs: JobType[]): Promise<Holdfast> {
   const hf = await holdfast({ store, jobs, logger: false });
   onTestFinished(() => hf.close());
   return hf;

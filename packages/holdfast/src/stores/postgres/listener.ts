@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../clock.js";
 import type { Hint } from "../../store.js";
+import { Heard } from "./heard.js";
 
 /** A connection that hears notifications, as far as it is used here. */
 export interface PgListener {
@@ -50,6 +51,7 @@ export class Listener {
 class Listening {
   readonly #settings: ListenerSettings;
   readonly #echo: string;
+  readonly #heard: Heard;
   #active = true;
   #connection: PgListener | null = null;
   #answered = false;
@@ -59,12 +61,14 @@ class Listening {
   constructor(settings: ListenerSettings) {
     this.#settings = settings;
     this.#echo = `${settings.self} echo`;
+    this.#heard = new Heard(settings.self, (hints) => settings.onHints(hints));
     void this.#open();
   }
 
   async stop(): Promise<void> {
     this.#active = false;
     this.#timer?.cancel();
+    this.#heard.stop();
     const connection = this.#connection;
     this.#connection = null;
     if (connection !== null) await goodbye(connection);
@@ -117,7 +121,7 @@ class Listening {
   #hear(connection: PgListener, payload: string): void {
     if (this.#connection !== connection) return;
     if (payload === this.#echo) this.#after(CHECK_MS, () => this.#check(connection));
-    else this.#settings.onHints(hintsOf(payload, this.#settings.self));
+    else this.#heard.hear(payload);
   }
 
   #lost(connection: PgListener): void {
@@ -147,12 +151,4 @@ class Listening {
 
 async function goodbye(connection: PgListener): Promise<void> {
   await Promise.resolve(connection.end()).catch(() => {});
-}
-
-function hintsOf(payload: string, self: string): Hint[] {
-  const [from, kind = "", rest = ""] = payload.split(" ");
-  if (from === self) return [];
-  if (kind === "work") return [{ kind: "work", inMs: 0 }];
-  if (kind === "cancel") return [{ kind: "cancel", ids: rest.split(",") }];
-  return kind === "finished" || kind === "schedules" ? [{ kind }] : [];
 }
