@@ -145,6 +145,12 @@ export interface Store {
   /** False: there was none. */
   removeToken(id: string): Promise<boolean>;
 
+  /**
+   * A random text of at least 32 characters that clients seal cursors with: the same for every process on this database, and
+   * after every restart. Nobody who only sees cursors may learn it.
+   */
+  cursorKey(): Promise<string>;
+
   /** Hints that something changed. Only a hint: polling is the truth. Without listeners a store runs no timer. */
   listen(listener: (hint: Hint) => void): () => void;
 }

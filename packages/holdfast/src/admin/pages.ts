@@ -41,7 +41,7 @@ export async function filledPage(
 
 /** Where the page after so many jobs begins; null: there is none. */
 export async function passOver(
-  { store }: Pick<Core, "store">,
+  { store, cursors }: Pick<Core, "store" | "cursors">,
   filter: JobFilter,
   offset: number,
 ): Promise<string | null> {
@@ -56,7 +56,7 @@ export async function passOver(
     if (cursor === null) return null;
     left -= page.passed;
   }
-  return cursor;
+  return cursor === null ? null : cursors.seal(cursor);
 }
 
 async function passed(store: Store, filter: JobFilter, most: number, cursor: string | null): Promise<Passed> {

@@ -32,7 +32,7 @@ const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedSta
 const role = z.enum(TOKEN_ROLES);
 const count = (least: number, most: number): z.ZodInt => z.int().min(least).max(most);
 const limit = count(1, PAGE.most).optional();
-const cursor = text(300).optional();
+const cursor = text(400).optional();
 const priority = count(-LIMITS.priority, LIMITS.priority);
 const tags = z.array(text(LIMITS.tagLength)).max(LIMITS.tags);
 const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.js";
 import type { JobType } from "../job.js";
 import type { ClaimedJob, NewJob, Store } from "../store.js";
+import type { Cursors } from "./cursors.js";
 import type { Emitter } from "./events.js";
 import type { Logger } from "./logger.js";
 import type { LeasedJob } from "./outcome.js";
@@ -25,6 +26,7 @@ export interface Core {
   readonly traces: Traces | null;
   /** Null: failures are kept with their jobs and logged, and that is all. */
   readonly reports: Reports | null;
+  readonly cursors: Cursors;
   readonly redact: Redactor;
   /** The other way: for payloads that come back as they were shown. */
   readonly restore: Restorer;

@@ -56,7 +56,7 @@ export function readFilter(filter: Filter): JobFilter {
 export function readListOptions(options: ListOptions): { filter: JobFilter; page: PageRequest } {
   refuseUnknown(options, LIST_SET, "list");
   const { limit = 50, cursor = null, payloads = true } = options;
-  if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,200}$/.test(cursor))) {
+  if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
     throw new InvalidOption("cursor", "is not a cursor that list gave");
   }
   if (typeof payloads !== "boolean") throw new InvalidOption("payloads", `${show(payloads)} is neither true nor false`);

@@ -15,6 +15,7 @@ import { AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { readPort, readTick, readTypes } from "./client-options.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
+import { Cursors } from "./cursors.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
 import { Emitter, type EventName, type Listener } from "./events.js";
 import { readListOptions, type Filter, type ListOptions } from "./filter.js";
@@ -121,6 +122,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     settler: new Settler(store, clock, events, keptMs(retention)),
     traces: telemetry === null ? null : new Traces(telemetry, logger),
     reports: reporter === null ? null : new Reports(reporter, logger, redact),
+    cursors: new Cursors(store),
     redact,
     restore: restorer(options.redact ?? []),
     defined: new Set(),
@@ -287,9 +289,11 @@ export class Holdfast {
    * while there is a `cursor`: only `cursor: null` is the end.
    */
   async list(options: ListOptions = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
+    const { store, cursors } = this.#open();
     const { filter, page } = readListOptions(options);
-    const { jobs, cursor } = await this.#open().store.list(filter, page);
-    return { jobs: jobs.map(readJob), cursor };
+    const from = page.cursor === null ? null : await cursors.open(page.cursor);
+    const { jobs, cursor } = await store.list(filter, { ...page, cursor: from });
+    return { jobs: jobs.map(readJob), cursor: cursor === null ? null : await cursors.seal(cursor) };
   }
 
   /**

@@ -122,6 +122,7 @@ async function administration(store: Store): Promise<void> {
   await store.audit([entry, newEntry()]);
   expect((await store.audited({ actor: entry.actor }, { limit: 10, cursor: null })).entries).toHaveLength(2);
   expect(await store.purgeAudit({ before: Date.now() + 100_000_000_000, limit: 10 })).toBe(2);
+  expect(await store.cursorKey()).toBe(await store.cursorKey());
   const token = newTokenRecord();
   expect(await store.putToken(token)).toBe("put");
   expect(await store.token(token.id)).toEqual(token);

@@ -23,6 +23,8 @@ export const SCHEDULES = "schedules";
 export const TOKENS = "tokens";
 /** How many tokens there are. */
 export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
+/** What cursors are sealed with. */
+export const CURSOR_KEY: Key = { pk: "cursor-key", sk: "cursor-key" };
 /** The months that have entries of the audit log. */
 export const AUDIT = "audit";
 

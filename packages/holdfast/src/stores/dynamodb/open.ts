@@ -16,7 +16,7 @@ import { cloudFormation, iamPolicy, migrate, pendingMigrations, terraform } from
 import { Schedules } from "./schedules.js";
 import { statsOf } from "./stats.js";
 import { Table, type DynamoClient, type Sdk } from "./table.js";
-import { Tokens } from "./tokens.js";
+import { cursorKey, Tokens } from "./tokens.js";
 import { Upkeep } from "./upkeep.js";
 import { beat, leave, workers } from "./workers.js";
 
@@ -238,6 +238,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     token: (id) => under(() => tokens.get(id), { timed: false }),
     tokens: () => under(() => tokens.list(), { timed: false }),
     removeToken: (id) => under(() => tokens.remove(id), { timed: false }),
+    cursorKey: () => under(() => cursorKey(table), { timed: false }),
 
     listen(listener) {
       listeners.add(listener);

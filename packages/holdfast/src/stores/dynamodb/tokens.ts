@@ -1,8 +1,9 @@
+import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../defaults.js";
 import type { PutTokenAnswer, TokenRecord } from "../../store.js";
 import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
-import { TOKEN_COUNT, TOKENS, type Key } from "./keys.js";
+import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./keys.js";
 import type { Table } from "./table.js";
 
 /** Tokens are few and stand in one partition. Each comes and goes with the count of them, which is what limits it. */
@@ -47,6 +48,15 @@ export class Tokens {
     ]);
     return removed.done;
   }
+}
+
+/** Made by whoever needs it first. */
+export async function cursorKey(table: Table): Promise<string> {
+  const known = await table.get(CURSOR_KEY);
+  if (known !== null) return textOf(known, "value") ?? "";
+  const value = randomBytes(32).toString("hex");
+  await table.put(itemOf({ ...CURSOR_KEY, value }), new Change().when("attribute_not_exists(#pk)"));
+  return textOf((await table.get(CURSOR_KEY)) ?? {}, "value") ?? "";
 }
 
 function keyOf(id: string): Key {

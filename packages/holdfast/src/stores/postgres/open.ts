@@ -438,6 +438,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     token: (id) => under(() => tokens.get(db, id)),
     tokens: () => under(() => tokens.list(db)),
     removeToken: (id) => under(() => tokens.remove(db, id)),
+    cursorKey: () => under(() => tokens.cursorKey(db)),
 
     listen(heard) {
       if (listeners.size === 0 && listens) listener.start();

@@ -133,6 +133,15 @@ DROP TABLE ${TABLE_NAMES.map((name) => `${s}.${name}`).join(", ")};
 DROP FUNCTION IF EXISTS ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() CASCADE;`,
 };
 
+export const CURSOR_KEY: Migration = {
+  version: 5,
+  name: "a key for cursors",
+  // Two random UUIDs have 244 random bits.
+  up: ({ schema: s }) => `INSERT INTO ${s}.settings (name, value)
+VALUES ('cursorKey', pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid()));`,
+  down: ({ schema: s }) => `DELETE FROM ${s}.settings WHERE name = 'cursorKey';`,
+};
+
 /** All but the one that records migrations. */
 export const TABLE_NAMES: readonly string[] = [
   "settings",

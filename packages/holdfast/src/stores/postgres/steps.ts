@@ -104,7 +104,7 @@ export function undone(settings: SchemaSettings, { version, name, down }: Migrat
     title: `undoing migration ${version}: ${name}`,
     isDone: (standing) => standing.version < version,
     done: `NOT EXISTS (SELECT FROM ${s}.migrations WHERE version = ${version})`,
-    body: `DELETE FROM ${s}.settings WHERE name <> 'userType';
+    body: `DELETE FROM ${s}.settings WHERE name NOT IN ('userType', 'cursorKey');
 ${down(settings).trim()}
 DELETE FROM ${s}.migrations WHERE version = ${version};`,
   };

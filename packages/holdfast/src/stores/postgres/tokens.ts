@@ -8,6 +8,7 @@ export interface TokenOperations {
   get(runner: Runner, id: string): Promise<TokenRecord | null>;
   list(runner: Runner): Promise<TokenRecord[]>;
   remove(runner: Runner, id: string): Promise<boolean>;
+  cursorKey(runner: Runner): Promise<string>;
 }
 
 export function tokenOperations(sql: Sql): TokenOperations {
@@ -16,6 +17,7 @@ export function tokenOperations(sql: Sql): TokenOperations {
   const byId = sql.statement("token_get", `SELECT ${row} FROM ${s}.tokens WHERE id = $1`);
   const all = sql.statement("tokens_list", `SELECT ${row} FROM ${s}.tokens ORDER BY created_at, id COLLATE "C"`);
   const remove = sql.statement("token_remove", `DELETE FROM ${s}.tokens WHERE id = $1 RETURNING 1`);
+  const key = sql.statement("cursor_key", `SELECT value FROM ${s}.settings WHERE name = 'cursorKey'`);
   const look = sql.statement(
     "token_look",
     `SELECT EXISTS (SELECT 1 FROM ${s}.tokens WHERE id = $1), (SELECT pg_catalog.count(*) FROM ${s}.tokens)::float8`,
@@ -42,6 +44,7 @@ export function tokenOperations(sql: Sql): TokenOperations {
     },
     list: async (runner) => (await runner.run(all, [])).map(readToken),
     remove: async (runner, id) => (await runner.run(remove, [id])).length > 0,
+    cursorKey: async (runner) => (await runner.run(key, []))[0]?.[0] as string,
   };
 }
 

@@ -191,6 +191,10 @@ CREATE TABLE holdfast_tokens (
 CREATE TABLE holdfast_paused (queue TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paused = 1;
 `,
+  `
+CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO holdfast_settings VALUES ('cursorKey', lower(hex(randomblob(32))));
+`,
 ];
 
 /** Applies what is missing, all or nothing, under the write lock: any number of processes may start at once. */

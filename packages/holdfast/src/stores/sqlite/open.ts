@@ -190,6 +190,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     token: (id) => ask("token", id),
     tokens: () => ask("tokens"),
     removeToken: (id) => ask("removeToken", id),
+    cursorKey: () => ask("cursorKey"),
 
     listen(listener) {
       if (listeners.size === 0) link.watch(true);

@@ -54,6 +54,7 @@ export interface Operations {
   token(now: number, id: string): S.TokenRecord | null;
   tokens(now: number): S.TokenRecord[];
   removeToken(now: number, id: string): boolean;
+  cursorKey(now: number): string;
 }
 export interface ClaimedRows {
   at: number;
@@ -76,6 +77,7 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "audited",
   "token",
   "tokens",
+  "cursorKey",
 ]);
 
 export interface Room {
@@ -135,6 +137,7 @@ export function operationsOn(db: Database): Room {
   const schedules = scheduleOperations(db, insert);
   const audit = auditOperations(db);
   const tokens = tokenOperations(db);
+  const cursorKey = db.prepare("SELECT value FROM holdfast_settings WHERE name = 'cursorKey'").pluck();
   const cancelRequested = db
     .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
     .pluck();
@@ -188,6 +191,7 @@ export function operationsOn(db: Database): Room {
       token: (_now, id) => tokens.get(id),
       tokens: () => tokens.list(),
       removeToken: (_now, id) => tokens.remove(id),
+      cursorKey: () => cursorKey.get() as string,
     },
   };
 }

@@ -237,5 +237,6 @@ function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<str
     token: () => store.token("0123456789abcdef"),
     tokens: () => store.tokens(),
     removeToken: () => store.removeToken("0123456789abcdef"),
+    cursorKey: () => store.cursorKey(),
   };
 }

@@ -8,6 +8,13 @@ import { handlesOf, type DefineCase } from "./scene.js";
 const ODD = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ -- #`;
 
 export function tokenCases(test: DefineCase): void {
+  test.live([], "the key for cursors is the same for all and always", async (scene) => {
+    const handles = await handlesOf(scene, 4);
+    const keys = await Promise.all(handles.flatMap((store) => [store.cursorKey(), store.cursorKey()]));
+    assert.equal(new Set([...keys, await scene.store.cursorKey()]).size, 1);
+    assert.ok((keys[0] ?? "").length >= 32, "the key is shorter than 32 characters");
+  });
+
   test("every field of a token comes back as it was written, of every role", async ({ store }) => {
     const records = TOKEN_ROLES.map((role, nth) =>
       newTokenRecord({
