@@ -1,4 +1,4 @@
-import { modulePath, refuseUntrusted, showSource } from "../config/index.js";
+import { modulePath, refuseUntrusted, showPath, showSource } from "../config/index.js";
 import type { Context } from "./command.js";
 import { BadUsage } from "./failure.js";
 import { loadJobs, type JobsModule } from "./load-module.js";
@@ -9,7 +9,7 @@ export async function jobsModule(context: Context, given: string | undefined): P
   const path = modulePath(context.config);
   if (path === null) throw noModule();
   refuseUntrustedModule(context, path);
-  return loadJobs(path, context.cwd, moduleNamedBy(context));
+  return loadJobs(showPath(path, context.cwd), context.cwd, moduleNamedBy(context));
 }
 
 /** A module that only a file names which was found must be one that nobody else can write, like that file. */

@@ -38,8 +38,9 @@ export function refuseFile(path: string, given: string, namedBy: string | null =
     const near = MODULE_ENDINGS.map((ending) => `${given}${ending}`).find((name) =>
       existsSync(resolve(dirname(path), name)),
     );
-    const found = near === undefined ? `looked for ${path}` : `there is ${near}`;
-    throw new Failure(`there is no file ${given}`, { hint: namedBy === null ? found : `${found}; ${namedBy}` });
+    const found = near === undefined ? (given === path ? null : `looked for ${path}`) : `there is ${near}`;
+    const hints = [found, namedBy].filter((hint) => hint !== null);
+    throw new Failure(`there is no file ${given}`, hints.length === 0 ? {} : { hint: hints.join("; ") });
   }
   if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "name the module itself" });
   if (!MODULE_ENDINGS.includes(extname(path))) {

@@ -147,6 +147,10 @@ function readTable({ path, table, layout }: ConfigFile, cwd: string, problems: s
 
 /** Also for a key that stands in the wrong section, or in none. */
 export function suggest(name: string): string {
+  if (SECTIONS.includes(name)) {
+    const [first] = KEY_NAMES.filter((key) => key.startsWith(`${name}.`));
+    return `, but a section with keys such as ${first}`;
+  }
   const last = name.slice(name.lastIndexOf(".") + 1);
   const same = KEY_NAMES.filter((key) => key.slice(key.lastIndexOf(".") + 1) === last);
   if (same.length === 1) return `; did you mean ${same[0]}?`;

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { InvalidConfig } from "./invalid-config.js";
 import { showPath } from "./source.js";
+import { systemReason } from "./system-error.js";
 import { refuseUntrusted } from "./trusted-file.js";
 import { layoutOf, type Layout } from "./toml-text.js";
 
@@ -48,7 +49,7 @@ export function readFile(path: string, cwd: string): ConfigFile | null {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return null;
-    const why = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : (error as Error).message;
+    const why = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : systemReason(error);
     throw new InvalidConfig([`${shown} cannot be read: ${why}`]);
   }
   return parseFile(path, text, shown);

@@ -15,6 +15,7 @@ export { modulePath, toHoldfastOptions, toWorkOptions } from "./options.js";
 export { hideSecret } from "../secret.js";
 export { showPath, showSource } from "./source.js";
 export type { Source } from "./source.js";
+export { systemReason } from "./system-error.js";
 export { isOwnedByTrusted, refuseUntrusted, UntrustedFile } from "./trusted-file.js";
 export { fileToWrite, setKey, unsetKey } from "./write.js";
 export type { Written } from "./write.js";

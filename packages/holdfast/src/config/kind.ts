@@ -127,7 +127,7 @@ function checkForm(form: FormName | undefined, value: string): Read {
 function checkForms(form: FormName | undefined, value: readonly string[]): Read {
   for (const name of value) {
     const read = checkForm(form, name);
-    if ("problem" in read) return { problem: `has ${show(name)}, which ${read.problem}` };
+    if ("problem" in read) return value.length === 1 ? read : { problem: `has ${show(name)}, which ${read.problem}` };
   }
   return { value };
 }

@@ -8,6 +8,7 @@ import { keyOf, type KeyName } from "./keys.js";
 import type { Value } from "./kind.js";
 import { lockOf, withLock } from "./lock.js";
 import { showPath } from "./source.js";
+import { systemReason } from "./system-error.js";
 import { isTable, setInText, unsetInText } from "./toml-edit.js";
 
 /** The file that a change goes to: the one that is used, or a new one in the current folder. */
@@ -91,7 +92,7 @@ async function change(
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
-    throw new InvalidConfig([`${path} cannot be written: ${(error as Error).message}`]);
+    throw new InvalidConfig([`${path} cannot be written: ${systemReason(error)}`]);
   }
 }
 

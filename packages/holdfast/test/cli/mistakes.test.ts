@@ -143,7 +143,7 @@ describe("C-20 a setting that cannot be used", () => {
     expect(await holdfastCommand(["config", "set", "store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
       code: 2,
       stdout: "",
-      stderr: `error: store: "mysql://ada:***@h/x" is not ${what}\nhint: store is ${what}\n`,
+      stderr: `error: store: "mysql://ada:***@h/x" is not ${what}\nhint: holdfast config set --help shows how it is used\n`,
     });
   });
 });
@@ -275,6 +275,34 @@ describe("what was typed", () => {
     );
   });
 
+  it("is told once, and not again in other words", SLOW, async () => {
+    const { run, cwd } = await place(onFile);
+    const help = "hint: holdfast config set --help shows how it is used\n";
+    const paths = "hint: redact.paths is a list of at most 100 paths such as input.user.email\n";
+    const keys = "hint: holdfast config list shows all keys\n";
+    for (const [args, told] of [
+      [
+        ["config", "set", "redact.paths", "a..b"],
+        `redact.paths: "a..b" has an empty part; write names with a dot between them\n${paths}`,
+      ],
+      [
+        ["config", "set", "redact.paths", "a,b..c"],
+        `redact.paths: "a,b..c" has "b..c", which has an empty part; write names with a dot between them\n${paths}`,
+      ],
+      [["config", "set", "jobs.concurrency", "0"], `jobs.concurrency: "0" is not a whole number from 1 to 64\n${help}`],
+      [["config", "get", "jobs"], `"jobs" is not a key, but a section with keys such as jobs.enabled\n${keys}`],
+      [
+        ["enqueue", "mail", "--module", "/no/such.ts"],
+        "there is no file /no/such.ts\nhint: jobs.module comes from --module\n",
+      ],
+      [["process", "/no/such.ts"], "there is no file /no/such.ts\n"],
+      [["import", "/no/such.json"], "/no/such.json cannot be read: ENOENT: no such file or directory\n"],
+      [["stats", "--config", cwd], `${cwd} cannot be read: EISDIR: illegal operation on a directory\n`],
+    ] as const) {
+      expect({ args, stderr: (await run(...args)).stderr }).toEqual({ args, stderr: `error: ${told}` });
+    }
+  });
+
   it("a module that is not there, needs what is not there, or fails in setup is named", SLOW, async () => {
     const { cwd, run } = await place(onFile);
     writeFileSync(join(cwd, "needs.ts"), 'import "nowhere-to-be-found";\n');
@@ -284,12 +312,9 @@ describe("what was typed", () => {
       `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}\n`,
     );
     writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nmodule = "gone.ts"\n');
-    for (const [args, shown] of [
-      [["process"], join(cwd, "gone.ts")],
-      [["dev"], "gone.ts"],
-    ] as const) {
+    for (const args of [["process"], ["dev"]]) {
       expect((await run(...args)).stderr).toBe(
-        `error: there is no file ${shown}\nhint: looked for ${join(cwd, "gone.ts")}; jobs.module comes from holdfast.toml:2\n`,
+        `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}; jobs.module comes from holdfast.toml:2\n`,
       );
     }
     expect((await run("process", "needs.ts")).stderr).toMatch(

@@ -116,7 +116,7 @@ level = "warn"
       wrong.map(([key, value, range]) => ({
         code: 2,
         stdout: "",
-        stderr: `error: ${key}: "${value}" is not ${range}\nhint: ${key} is ${range}\n`,
+        stderr: `error: ${key}: "${value}" is not ${range}\nhint: holdfast config set --help shows how it is used\n`,
       })),
     );
     const variableOf = (key: string): string => `HOLDFAST_${key.replace(".", "_").toUpperCase()}`;
@@ -136,12 +136,12 @@ level = "warn"
     const cwd = folder({ "holdfast.toml": "# mine\n" });
     const long = "q".repeat(300);
     const wrong = [
-      ["redact.paths", "input..x", /has "input\.\.x", which has an empty part/, /a list of at most 100 paths such as/],
-      ["server.base_path", "ops", /is not a path such as "\/ops"/, /a path such as "\/ops"/],
-      ["server.host", "not a host!", /is not the name or the IP address of a host/, /the name or the IP address/],
+      ["redact.paths", "input..x", /"input\.\.x" has an empty part/, /a list of at most 100 paths such as/],
+      ["server.base_path", "ops", /is not a path such as "\/ops"/, null],
+      ["server.host", "not a host!", /is not the name or the IP address of a host/, null],
       ["jobs.queues", `mail,${long}`, /which is 300 characters long/, /names of at most 100 characters each/],
-      ["jobs.module", "jobs.txt", /is not a path that ends in/, /a path that ends in \.ts/],
-      ["store", "jobs.db", /is not an address such as sqlite:jobs\.db/, /an address such as/],
+      ["jobs.module", "jobs.txt", /is not a path that ends in \.ts/, null],
+      ["store", "jobs.db", /is not an address such as sqlite:jobs\.db/, null],
     ] as const;
     const refused = await Promise.all(
       wrong.map(([key, value]) => holdfastCommand(["config", "set", key, value], { cwd })),
@@ -152,8 +152,9 @@ level = "warn"
       const [error = "", hint = "", ...more] = stderr.split("\n");
       expect(error.startsWith(`error: ${key}: `)).toBe(true);
       expect(error).toMatch(problem);
-      expect(hint.startsWith(`hint: ${key} is `)).toBe(true);
-      expect(hint).toMatch(range);
+      // What the error says already the hint does not say again.
+      expect(hint.startsWith(range === null ? "hint: holdfast config set --help" : `hint: ${key} is `)).toBe(true);
+      if (range !== null) expect(hint).toMatch(range);
       expect(more).toEqual([""]);
     }
     expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe("# mine\n");

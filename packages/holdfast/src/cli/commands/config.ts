@@ -125,7 +125,10 @@ function readValue(key: KeyName, text: string): Value {
   const read = readText(keyOf(key), text);
   if ("value" in read) return read.value as Value;
   const shownText = keyOf(key).secret === true ? hideSecret(text) : text;
-  throw new BadUsage(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, `${key} is ${describe(keyOf(key))}`);
+  const is = describe(keyOf(key));
+  // Most problems say what the value must be; the hint is for the others.
+  const hint = read.problem.includes(is) ? undefined : `${key} is ${is}`;
+  throw new BadUsage(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, hint);
 }
 
 function shownAs(key: KeyName, value: Value): Value {

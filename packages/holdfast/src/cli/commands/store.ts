@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { systemReason } from "../../config/index.js";
 import type { Store } from "../../store.js";
 import type { DynamoStore } from "../../stores/dynamodb/index.js";
 import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
@@ -71,7 +72,7 @@ export const importCommand: Command = command({
   flags: { yes: YES, ...STORE },
   async run(context, { flags, args }) {
     const text = await readFile(resolve(context.cwd, args.file), "utf8").catch((error: unknown) => {
-      throw new Failure(`${args.file} cannot be read: ${(error as Error).message}`, { cause: error });
+      throw new Failure(`${args.file} cannot be read: ${systemReason(error)}`, { cause: error });
     });
     const options = parse(text, args.file);
     tellStoreOnly(context);
