@@ -2,6 +2,7 @@ import { createRequire } from "node:module";
 import { holdfast } from "holdfast";
 import pg from "pg";
 import type { Bed, Filling, Place } from "./bed.js";
+import { fillEmptyLanes } from "./fill-lanes.js";
 import { fillPostgres } from "./fill-postgres.js";
 import { POSTGRES } from "./limits.js";
 import { postgresServer } from "./postgres-server.js";
@@ -29,7 +30,11 @@ export async function postgresBed(folder: string): Promise<Bed> {
     await run(`CREATE DATABASE ${name}`);
     const hf = await holdfast({ store: server.url(name), logger: false });
     await hf.close();
-    await fillPostgres(server.url(name), filling);
+    for (const { kind, count } of filling) if (kind === "empty lanes") await fillEmptyLanes(server.url(name), count);
+    await fillPostgres(
+      server.url(name),
+      filling.filter(({ kind }) => kind !== "empty lanes"),
+    );
     return name;
   }
   const base = newName("schemas");

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { holdfast } from "holdfast";
 import type { Bed, Filling, Place } from "./bed.js";
+import { fillEmptyLanes } from "./fill-lanes.js";
 import { fillSqlite } from "./fill-sqlite.js";
 import { SQLITE } from "./limits.js";
 
@@ -25,7 +26,11 @@ export function sqliteBed(folder: string): Bed {
   async function makeTemplate(filling: readonly Filling[]): Promise<string> {
     const file = join(folder, `template-${++made}.db`);
     await migrated(`sqlite:${file}`);
-    fillSqlite(file, filling);
+    for (const { kind, count } of filling) if (kind === "empty lanes") await fillEmptyLanes(`sqlite:${file}`, count);
+    fillSqlite(
+      file,
+      filling.filter(({ kind }) => kind !== "empty lanes"),
+    );
     return file;
   }
 

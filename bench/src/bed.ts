@@ -5,7 +5,16 @@ export type StoreName = "sqlite" | "postgres" | "dynamodb";
 
 /** What a trial finds in the store before it begins. Every kind but `future` stands before the due jobs in the queue. */
 export interface Filling {
-  kind: "due" | "future" | "finished" | "expired" | "other" | "listed" | "due schedules" | "idle schedules";
+  kind:
+    | "due"
+    | "future"
+    | "finished"
+    | "expired"
+    | "other"
+    | "listed"
+    | "empty lanes"
+    | "due schedules"
+    | "idle schedules";
   count: number;
   /** Size of each input; small by default. */
   inputBytes?: number;

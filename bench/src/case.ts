@@ -48,6 +48,8 @@ export interface Scale {
   idleSchedules: number;
   /** Jobs among which some are listed. */
   listed: number;
+  /** Queues that hold nothing any more. */
+  lanes: number;
 }
 
 export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]): Scale {
@@ -71,10 +73,11 @@ export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]):
     callers: 50,
     samples: Math.ceil(within(30, jobs / 200, 500) / rounds),
     starts: within(5, jobs / 1_000, 10),
-    watchedMs: within(2_000, jobs / 5, 20_000),
+    watchedMs: within(500, jobs / 5, 20_000),
     schedules: Math.round(jobs / 10),
     idleSchedules: jobs,
     listed: jobs * 10,
+    lanes: within(100, jobs / 10, 10_000),
   };
 }
 
@@ -100,6 +103,7 @@ export type Unit =
   | "ms"
   | "µs"
   | "MB"
+  | "%"
   | "jobs"
   | "requests"
   | "units"

@@ -21,7 +21,8 @@ const stage: Stage = {
 
 async function play(name: string, order: unknown): Promise<void> {
   try {
-    const result = await (roles[name as RoleName] as Role<unknown, unknown>)(order, stage);
+    const role = (await roles[name as RoleName]()) as Role<unknown, unknown>;
+    const result = await role(order, stage);
     send({ kind: "result", result });
   } catch (error) {
     send({ kind: "error", error: inspect(error) });

@@ -3,53 +3,13 @@
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { holdfast, type Holdfast } from "holdfast";
-import type { ClaimedJob, NewJob, Outcome, Store } from "holdfast/store";
-import { NOOP, noop, orderedId, payload } from "../jobs.js";
+import type { Store } from "holdfast/store";
+import { noop } from "../jobs.js";
 import { openStore } from "../open-store.js";
+import { claimOf, completed, newJob } from "../store-jobs.js";
 import type { CallTimes, Kind, Orders, Request, Response, Results } from "./protocol.js";
 
-const CLAIM_BYTES = 1_048_576;
-const LEASE_MS = 600_000;
 const FILL_BATCH = 500;
-
-const INPUT = JSON.stringify(payload());
-
-function newJobs(count: number): NewJob[] {
-  const now = Date.now();
-  return Array.from({ length: count }, () => ({
-    id: orderedId(now),
-    type: NOOP,
-    queue: "default",
-    priority: 0,
-    user: null,
-    input: INPUT,
-    maxAttempts: 4,
-    runAt: null,
-    delayMs: 0,
-    expiresAt: null,
-    tags: [],
-    unique: null,
-    schedule: null,
-    trace: null,
-  }));
-}
-
-function completed({ id, fence, attempt, releases }: ClaimedJob): Outcome {
-  return {
-    id,
-    fence,
-    to: "completed",
-    output: "null",
-    delayMs: 0,
-    attempt,
-    releases,
-    error: null,
-    startedAt: Date.now(),
-    attemptRecord: null,
-    keep: true,
-    keepMs: null,
-  };
-}
 
 /** One build's store with its backlog. */
 class Driver {
@@ -117,15 +77,9 @@ class Driver {
 
   async #cycle(count: number): Promise<CallTimes> {
     const insert = await this.#insert(count);
+    const request = claimOf(count);
     const claimBegun = performance.now();
-    const claim = await this.#store.claim({
-      queues: null,
-      types: null,
-      limit: count,
-      bytes: CLAIM_BYTES,
-      worker: "bench",
-      leaseMs: LEASE_MS,
-    });
+    const claim = await this.#store.claim(request);
     const claimMs = performance.now() - claimBegun;
     expectAll("claim", count, claim.jobs.length);
     const outcomes = claim.jobs.map(completed);
@@ -139,7 +93,7 @@ class Driver {
 
   /** Returns the milliseconds it took. */
   async #insert(count: number): Promise<number> {
-    const jobs = newJobs(count);
+    const jobs = Array.from({ length: count }, () => newJob());
     const begun = performance.now();
     const answers = await this.#store.insert(jobs);
     const ms = performance.now() - begun;

@@ -1,12 +1,13 @@
 import type { Bench, Case, Trial } from "../case.js";
 import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
+import type { Idle } from "../roles/idle.js";
 
 /** What a worker and a scheduler without work ask of the server. */
 export function idle({ bed, scale: { watchedMs } }: Bench): Case | null {
   const { idleQueries } = bed.limits;
   if (idleQueries === null) return null;
-  const trial: Trial<number> = {
+  const trial: Trial<Idle> = {
     name: "idle",
     about: "an idle worker and scheduler",
     rounds: 1,
@@ -25,7 +26,10 @@ export function idle({ bed, scale: { watchedMs } }: Bench): Case | null {
         {
           name: "queries",
           label: "idle worker and scheduler together",
-          figure: figure("queries/s", samples.of(trial)),
+          figure: figure(
+            "queries/s",
+            samples.of(trial).map(({ queriesPerSecond }) => queriesPerSecond),
+          ),
         },
         { atMost: idleQueries },
       ),

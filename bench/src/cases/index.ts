@@ -14,6 +14,7 @@ import { enqueueMany } from "./enqueue-many.js";
 import { enqueue } from "./enqueue.js";
 import { eventLoop } from "./event-loop.js";
 import { idle } from "./idle.js";
+import { lanes } from "./lanes.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
 import { list } from "./list.js";
@@ -44,6 +45,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "latency-across": latencyAcross,
   "after-commit": afterCommit,
   idle,
+  lanes,
   "schedules-due": schedulesDue,
   "schedules-idle": schedulesIdle,
   startup,

@@ -4,11 +4,17 @@ import pg from "pg";
 import { noop } from "../jobs.js";
 import type { Stage } from "./role.js";
 
-// Until everything that comes with a start is over.
+export interface Idle {
+  queriesPerSecond: number;
+  /** Of one core: this process and, on PostgreSQL, the server's work for it. */
+  busyPercent: number;
+}
+
+// Until everything that comes with a start is over; a short look need not wait for longer than it takes.
 const SETTLE_MS = 3_000;
 
-/** A worker and a scheduler with nothing to do. Answers how many queries a second they send. */
-export async function idle({ url, watchedMs }: { url: string; watchedMs: number }, stage: Stage): Promise<number> {
+/** A worker and a scheduler with nothing to do: what they ask of the server and of the processor. */
+export async function idle({ url, watchedMs }: { url: string; watchedMs: number }, stage: Stage): Promise<Idle> {
   let queries = 0;
   const client = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
   const { query } = client;
@@ -20,12 +26,28 @@ export async function idle({ url, watchedMs }: { url: string; watchedMs: number 
   const hf = await holdfast({ store: url, jobs: [type], logger: false });
   await hf.schedule("yearly", { job: type, input: { to: "nobody" }, cron: "0 0 1 1 *" });
   hf.work({ concurrency: 10 });
-  await sleep(SETTLE_MS);
+  const server = url.startsWith("postgres:") ? new pg.Client({ connectionString: url }) : null;
+  await server?.connect();
+  await sleep(Math.min(SETTLE_MS, watchedMs));
   await stage.ready();
+  const serverBefore = await activeMs(server);
+  const cpuBefore = process.cpuUsage();
   const before = queries;
   const begun = performance.now();
   await sleep(watchedMs);
-  const perSecond = ((queries - before) * 1_000) / (performance.now() - begun);
+  const sent = queries - before;
+  const ms = performance.now() - begun;
+  const cpu = process.cpuUsage(cpuBefore);
+  const serverMs = (await activeMs(server)) - serverBefore;
+  await server?.end();
   await hf.close();
-  return perSecond;
+  const busyMs = (cpu.user + cpu.system) / 1_000 + serverMs;
+  return { queriesPerSecond: (sent * 1_000) / ms, busyPercent: (busyMs * 100) / ms };
+}
+
+/** What the server has spent on statements in this database so far. */
+async function activeMs(server: pg.Client | null): Promise<number> {
+  if (server === null) return 0;
+  const { rows } = await server.query("SELECT active_time FROM pg_stat_database WHERE datname = current_database()");
+  return (rows as { active_time: number }[])[0]?.active_time ?? Number.NaN;
 }

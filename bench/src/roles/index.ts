@@ -1,34 +1,36 @@
-import { afterCommit } from "./after-commit.js";
-import { claimTypes } from "./claim-types.js";
-import { drain } from "./drain.js";
-import { enqueue } from "./enqueue.js";
-import { idle } from "./idle.js";
-import { latency, listen } from "./latency.js";
-import { list } from "./list.js";
-import { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
-import { fireSchedules, lookForDue } from "./schedules.js";
-import { startup } from "./startup.js";
-import { idleUnits, meteredClaims, meteredJobs } from "./units.js";
+import type { afterCommit } from "./after-commit.js";
+import type { claimTypes } from "./claim-types.js";
+import type { drain } from "./drain.js";
+import type { enqueue } from "./enqueue.js";
+import type { idle } from "./idle.js";
+import type { latency, listen } from "./latency.js";
+import type { list } from "./list.js";
+import type { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
+import type { results } from "./results.js";
+import type { fireSchedules, lookForDue } from "./schedules.js";
+import type { startup } from "./startup.js";
+import type { idleUnits, meteredClaims, meteredJobs } from "./units.js";
 
-/** Every part that a process can play. */
-export const roles: Roles = {
-  drain,
-  enqueue,
-  latency,
-  listen,
-  startup,
-  claimTypes,
-  list,
-  idle,
-  afterCommit,
-  fireSchedules,
-  lookForDue,
-  rawDrain,
-  rawInsert,
-  rawTwoCommits,
-  meteredClaims,
-  meteredJobs,
-  idleUnits,
+/** Every part that a process can play. Loaded on demand: a process has in memory only what its own part needs. */
+export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
+  drain: async () => (await import("./drain.js")).drain,
+  enqueue: async () => (await import("./enqueue.js")).enqueue,
+  latency: async () => (await import("./latency.js")).latency,
+  listen: async () => (await import("./latency.js")).listen,
+  startup: async () => (await import("./startup.js")).startup,
+  claimTypes: async () => (await import("./claim-types.js")).claimTypes,
+  list: async () => (await import("./list.js")).list,
+  idle: async () => (await import("./idle.js")).idle,
+  results: async () => (await import("./results.js")).results,
+  afterCommit: async () => (await import("./after-commit.js")).afterCommit,
+  fireSchedules: async () => (await import("./schedules.js")).fireSchedules,
+  lookForDue: async () => (await import("./schedules.js")).lookForDue,
+  rawDrain: async () => (await import("./raw.js")).rawDrain,
+  rawInsert: async () => (await import("./raw.js")).rawInsert,
+  rawTwoCommits: async () => (await import("./raw.js")).rawTwoCommits,
+  meteredClaims: async () => (await import("./units.js")).meteredClaims,
+  meteredJobs: async () => (await import("./units.js")).meteredJobs,
+  idleUnits: async () => (await import("./units.js")).idleUnits,
 };
 
 export interface Roles {
@@ -40,6 +42,7 @@ export interface Roles {
   claimTypes: typeof claimTypes;
   list: typeof list;
   idle: typeof idle;
+  results: typeof results;
   afterCommit: typeof afterCommit;
   fireSchedules: typeof fireSchedules;
   lookForDue: typeof lookForDue;

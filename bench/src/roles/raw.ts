@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { openRaw } from "../raw.js";
 import type { Timed } from "./enqueue.js";
-import { REST_MS } from "./latency.js";
+import { REST_MS, warmUpOf } from "./latency.js";
 import type { Stage } from "./role.js";
 
 export interface RawOrder {
@@ -11,7 +11,6 @@ export interface RawOrder {
 }
 
 const WARM_UP = 20;
-const LATENCY_WARM_UP = 200;
 
 /** Claims and completes batch by batch until nothing is due. */
 export async function rawDrain({ url, count, batch }: RawOrder, stage: Stage): Promise<Timed & { cpuSeconds: number }> {
@@ -50,11 +49,12 @@ export async function rawTwoCommits({ url, count }: RawOrder, stage: Stage): Pro
   const raw = await openRaw(url);
   await stage.ready();
   const taken: number[] = [];
-  for (let index = 0; index < LATENCY_WARM_UP + count; index++) {
+  const warmUp = warmUpOf(count);
+  for (let index = 0; index < warmUp + count; index++) {
     const begun = performance.now();
     await raw.insert(1);
     const leases = await raw.claim(1);
-    if (index >= LATENCY_WARM_UP) taken.push(performance.now() - begun);
+    if (index >= warmUp) taken.push(performance.now() - begun);
     await raw.settle(leases);
     await sleep(REST_MS);
   }

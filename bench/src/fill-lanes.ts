@@ -1,0 +1,18 @@
+import { openStore } from "./open-store.js";
+import { claimOf, completed, newJob } from "./store-jobs.js";
+
+const BATCH = 500;
+
+/** Has one job come and go in each of so many queues, through the store itself: what it leaves of a lane is its business. */
+export async function fillEmptyLanes(url: string, count: number): Promise<void> {
+  const store = await openStore(url);
+  for (let first = 0; first < count; first += BATCH) {
+    const size = Math.min(BATCH, count - first);
+    await store.insert(Array.from({ length: size }, (_, nth) => newJob(`tenant-${first + nth}`)));
+    const { jobs } = await store.claim(claimOf(size));
+    const answers = await store.settle(jobs.map(completed));
+    const done = answers.filter((answer) => answer === "applied").length;
+    if (done !== size) throw new Error(`${done} of ${size} jobs of empty lanes were completed`);
+  }
+  await store.close();
+}
