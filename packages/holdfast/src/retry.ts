@@ -8,7 +8,7 @@ export interface BackoffOptions {
   base?: Duration;
   factor?: number;
   max?: Duration;
-  /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. */
+  /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. `0`: none, delays are exact. */
   jitter?: number | string;
 }
 

@@ -4,6 +4,7 @@ import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { claimOne, claimRequest, finish, newJobs } from "#src/testing/exercise-store/builders.js";
+import { payloadCases } from "../engine/store-cases.js";
 import { dynamoServer } from "./server.js";
 
 const server = dynamoServer();
@@ -155,4 +156,12 @@ it("shards are raised while workers run: nobody misses a job, and all take from 
   expect((await old.claim(claimRequest({ limit: 40 }))).jobs).toHaveLength(20);
   await silent.close();
   expect((await old.stats()).counts).toEqual([{ queue: "default", type: "mail", state: "claimed", count: 100 }]);
+});
+
+payloadCases("DynamoDB", async (clock) => {
+  const table = server.newTable();
+  onTestFinished(() => server.drop(table));
+  const store = dynamodb(server.address(table), { marginMs: 0, clock });
+  await store.migrate();
+  return store;
 });

@@ -4,6 +4,7 @@ import { sentry, type SentryClient, type SentryOptions } from "holdfast/sentry";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { folder, recordingLogger } from "../engine/scene.js";
+import { dynamoServer } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 import { sentryServer } from "./sentry-server.js";
@@ -14,9 +15,15 @@ beforeAll(() => void Sentry.init({ dsn: dsn() }));
 afterAll(() => Sentry.close(2_000));
 
 const postgres = postgresServer();
+const dynamo = dynamoServer();
 const addresses: Record<string, () => Promise<string>> = {
   SQLite: async () => `sqlite:${await folder()}/jobs.db`,
   PostgreSQL: () => Promise.resolve(addressOf(postgres.url(), ownSchema(postgres))),
+  async DynamoDB() {
+    const table = dynamo.newTable();
+    onTestFinished(() => dynamo.drop(table));
+    return dynamo.address(table);
+  },
 };
 
 async function chargeTheCard(): Promise<never> {
@@ -48,9 +55,10 @@ async function work(options: HoldfastOptions): Promise<string> {
   return id;
 }
 
-describe.each(Object.entries(addresses))("D-09 on %s", (_, address) => {
-  it("a failure arrives at Sentry with job id, type, redacted payload and the stack of the error", async () => {
-    const id = await work({ store: await address(), reporter: sentry(Sentry) });
+describe.each(Object.entries(addresses))("on %s", (_, address) => {
+  it("D-09 a failure arrives at Sentry with job, payload and stack, and the dead letter is kept", async () => {
+    const store = await address();
+    const id = await work({ store, reporter: sentry(Sentry) });
     expect(arrived.map(({ level, tags }) => [level, tags["job.attempt"]])).toEqual([
       ["warning", 1],
       ["error", 2],
@@ -82,10 +90,21 @@ describe.each(Object.entries(addresses))("D-09 on %s", (_, address) => {
       ["holdfast", "charge", "TypeError"],
       ["holdfast", "charge", "TypeError", "dead"],
     ]);
+
+    const later = await holdfast({ store, logger: false });
+    onTestFinished(() => later.close());
+    await later.maintain();
+    const kept = await later.get(id);
+    expect(kept).toMatchObject({ state: "dead", type: "charge", input, error: { message: "the card was declined" } });
+    expect(kept?.attempts.map(({ attempt, error }) => [attempt, error.stack?.includes("chargeTheCard")])).toEqual([
+      [1, true],
+      [2, true],
+    ]);
+    expect((await later.list({ state: "dead" })).jobs.map((listed) => listed.id)).toEqual([id]);
   });
 });
 
-describe("D-09 the adapter for Sentry", () => {
+describe("the adapter for Sentry", () => {
   it("reports dead jobs only, if told so", async () => {
     await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead" }) });
     expect(arrived.map(({ level, contexts }) => [level, contexts.job["final"]])).toEqual([["error", true]]);

@@ -151,6 +151,18 @@ describe("A-05: the input", () => {
     expect((await imported({})).input).toBe("{}");
   });
 
+  it("A-05 has the fields of a JSON column merged into it, over those of other columns", async () => {
+    const merged = async (over: string, more: Partial<LegacyMap> = { input: { a: "x", b: "x" } }): Promise<unknown> =>
+      JSON.parse((await imported({ x: "1", p: over }, { inputMerge: "p", ...more })).input);
+    expect(await merged(`'{"b": [2], "c": {"d": null}}'::jsonb`)).toEqual({ a: 1, b: [2], c: { d: null } });
+    expect(await merged(`'{"c": 3}'::text`)).toEqual({ a: 1, b: 1, c: 3 });
+    expect(await merged(`'{"c": 3}'::json`, {})).toEqual({ c: 3 });
+    for (const nothing of ["NULL::jsonb", "'null'::jsonb", "'{}'::json", "''::text"]) {
+      expect(await merged(nothing)).toEqual({ a: 1, b: 1 });
+    }
+    expect((await imported({ x: "1", p: "NULL::json" }, { inputMerge: "p" })).input).toBe("{}");
+  });
+
   it("may be large", async () => {
     const here = await oldRow({ body: "repeat('x', 5000)" });
     await importOf(here, { input: ["body"] });
@@ -189,6 +201,17 @@ describe("A-05: an import that cannot be right is refused by what is wrong, and 
     ["a column that holds no times", "map.createdAt", /boolean|bool/, { x: "true" }, { createdAt: "x" }, {}],
     ["a text that is no time", "map.createdAt", /no time.*"soon"/, { x: "'soon'::text" }, { createdAt: "x" }, {}],
     ["a text that is no JSON", "map.output", /no JSON/, { x: "'fine'::text" }, { output: "x" }, {}],
+    ["a list to be merged", "map.inputMerge", /no JSON object/, { x: "'[1]'::jsonb" }, { inputMerge: "x" }, {}],
+    ["a text to be merged", "map.inputMerge", /no JSON object/, { x: "'fine'::text" }, { inputMerge: "x" }, {}],
+    ["a number to be merged", "map.inputMerge", /int4.*no JSON object/, { x: "1" }, { inputMerge: "x" }, {}],
+    [
+      "a list to be merged into",
+      "map.input",
+      /no JSON/,
+      { x: "'[1]'::jsonb", y: `'{"a": 1}'::jsonb` },
+      { input: "x", inputMerge: "y" },
+      {},
+    ],
     ["a priority beyond all", "map.priority", /500/, { x: "500" }, { priority: "x" }, {}],
     ["a live input beyond all", "map.input", /limit/, { x: "repeat('x', 300000)" }, { input: ["x"] }, {}],
     ["a state that is none", "statuses.odd", /no state/, {}, {}, { statuses: { odd: "lost" as never } }],

@@ -70,6 +70,20 @@ describe("A-05: the rows of the seed's email_processing_jobs", () => {
     });
   });
 
+  it("A-05 A-04 become what the seed's own SQL makes of them, and both old tables are gone", async () => {
+    const here = await seeded();
+    const rows = await here.query(`SELECT id::text, jsonb_build_object('connection_id', connection_id::text)
+      || COALESCE(result_summary, '{}'::jsonb) AS input FROM ${here.old}.email_processing_jobs`);
+    const { map } = seedImport(here);
+    const drop = [`${here.old}.email_digest_batches`, `${here.old}.email_processing_jobs`];
+    await here.store.importLegacy(seedImport(here, { map: { ...map, inputMerge: "result_summary" }, drop }));
+    expect(rows.map(({ input }) => input)).toContainEqual({ connection_id: CONNECTION, emails: 12 });
+    for (const { id, input } of rows) {
+      expect(JSON.parse((await recordOf(here.store, id as string)).input)).toEqual(input);
+    }
+    expect(await tablesOf(here)).toEqual([]);
+  });
+
   it("are counted, and listed oldest first", async () => {
     const here = await seeded();
     await here.store.importLegacy(seedImport(here));

@@ -61,6 +61,7 @@ const KINDS: Readonly<Record<Field, Kind>> = {
   status: TEXT,
   user: TEXT,
   input: JSON_KIND,
+  inputMerge: { ...JSON_KIND, otherwise: "is no JSON object" },
   output: JSON_KIND,
   error: TEXT,
   queue: TEXT,
@@ -126,12 +127,23 @@ export function readColumns(
   }
 
   const fields = Object.keys(kinds) as Field[];
+  const sql = Object.fromEntries(fields.map((field) => [field, read(field)])) as Record<Field, string>;
+  if (map.inputMerge !== undefined) {
+    sql.inputMerge = objectIn(sql.inputMerge);
+    sql.input = `(${map.input === undefined ? "'{}'::jsonb" : objectIn(sql.input)} OPERATOR(pg_catalog.||) ${sql.inputMerge})::json`;
+  }
   return {
-    sql: Object.fromEntries(fields.map((field) => [field, read(field)])) as Record<Field, string>,
+    sql,
     mapped: fields
       .filter((field) => map[field] !== undefined)
       .map((field) => ({ field, otherwise: kinds[field].otherwise })),
   };
+}
+
+/** A JSON object, empty where there is none. Anything else is an error of PostgreSQL's: it has no fields to merge. */
+function objectIn(sql: string): string {
+  const fields = `pg_catalog.jsonb_each(coalesce(nullif((${sql})::jsonb, 'null'), '{}'))`;
+  return `(SELECT coalesce(pg_catalog.jsonb_object_agg(f.key, f.value), '{}') FROM ${fields} f)`;
 }
 
 // PostgreSQL cuts longer names of columns off, and these become names of columns.

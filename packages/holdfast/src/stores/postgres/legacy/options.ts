@@ -24,6 +24,8 @@ export interface LegacyMap {
    * the input. Default: `{}`.
    */
   input?: string | readonly string[] | Readonly<Record<string, string>>;
+  /** A column with a JSON object whose fields become fields of the input, over those that `input` gives. NULL adds nothing. */
+  inputMerge?: string;
   /** As `input`; kept with completed jobs. */
   output?: string | readonly string[] | Readonly<Record<string, string>>;
   error?: string;
@@ -141,6 +143,7 @@ const FIELDS: ReadonlySet<string> = new Set<Field>([
   "status",
   "user",
   "input",
+  "inputMerge",
   "output",
   "error",
   "queue",
