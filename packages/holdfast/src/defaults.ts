@@ -70,6 +70,10 @@ export const LIMITS = {
   attempts: 20,
   errorLength: 4_000,
   stackLength: 8_000,
+  /** Causes kept of an error, each the cause of the one before. */
+  errorCauses: 3,
+  /** JSON kept of an error's own fields. */
+  errorDataBytes: 4_096,
   logLines: 100,
   logLineLength: 1_000,
   /** Outcomes kept through an outage of the store. */

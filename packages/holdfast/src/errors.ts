@@ -1,5 +1,5 @@
-import { keptText } from "./kept-text.js";
 import { hideSecret } from "./secret.js";
+import { read } from "./thrown.js";
 
 /**
  * Every error Holdfast throws or gives to a handler's signal. Each class has a stable `code`; match on that or on
@@ -12,6 +12,23 @@ export class HoldfastError extends Error {
     this.code = code;
     this.name = new.target.name;
   }
+}
+
+/**
+ * An application may have two copies of this package, one of which runs the jobs while a handler throws errors of the other. What
+ * the engine acts on is therefore recognised by a symbol that all copies share, and not by `instanceof`. Its value is the version of
+ * the error's shape: a copy with another shape will use a greater one, and need not be understood here.
+ */
+const SHAPE = 1;
+type Brand = "NotRetryable" | "RetryAfter" | "outage";
+
+export function brand(kind: { readonly prototype: HoldfastError }, name: Brand): void {
+  // On the prototype, so that subclasses have it, and copies of an error's own fields do not.
+  Object.defineProperty(kind.prototype, Symbol.for(`holdfast.${name}`), { value: SHAPE });
+}
+
+function isBranded(error: unknown, name: Brand): boolean {
+  return read(error, Symbol.for(`holdfast.${name}`)) === SHAPE;
 }
 
 /** An option or argument is not of the form it must have. `field` names it. */
@@ -166,6 +183,9 @@ export class DriverMissing extends HoldfastError {
 
 /** The database cannot be opened or is not one of ours. */
 export class StoreUnreadable extends HoldfastError {
+  static {
+    brand(this, "outage");
+  }
   constructor(message: string, cause?: unknown) {
     super("STORE_UNREADABLE", message, { cause });
   }
@@ -183,6 +203,9 @@ export class SchemaTooNew extends HoldfastError {
  * enqueue without an id or a unique key of its own may then be stored twice.
  */
 export class StoreUnavailable extends HoldfastError {
+  static {
+    brand(this, "outage");
+  }
   constructor(message: string, cause?: unknown) {
     super("STORE_UNAVAILABLE", message, { cause });
   }
@@ -190,6 +213,9 @@ export class StoreUnavailable extends HoldfastError {
 
 /** The disk that holds the database is full. Nothing of the call took effect. */
 export class DiskFull extends HoldfastError {
+  static {
+    brand(this, "outage");
+  }
   constructor(cause?: unknown) {
     super("DISK_FULL", "the disk that holds the database is full; nothing was written. Make room and try again", {
       cause,
@@ -199,14 +225,27 @@ export class DiskFull extends HoldfastError {
 
 /** What may pass by itself or be mended: a lock, a full disk, a database that is being put right. */
 export function isOutage(error: unknown): boolean {
-  return [StoreUnavailable, DiskFull, StoreUnreadable].some((kind) => error instanceof kind);
+  return isBranded(error, "outage");
 }
 
 /** Thrown by a handler: this failure is final, whatever attempts remain. */
 export class NotRetryable extends HoldfastError {
+  static {
+    brand(this, "NotRetryable");
+  }
   constructor(message: string, options?: { cause?: unknown }) {
     super("NOT_RETRYABLE", message, options);
   }
+}
+
+/** Whether an error says that its failure is final; of any copy of this package. */
+export function isNotRetryable(thrown: unknown): boolean {
+  return isBranded(thrown, "NotRetryable");
+}
+
+/** The delay that an error asks for, not checked yet; undefined if it asks for none. Of any copy of this package. */
+export function retryAfterOf(thrown: unknown): unknown {
+  return isBranded(thrown, "RetryAfter") ? read(thrown, "delay") : undefined;
 }
 
 /** A handler called `completeIn`, but returned without having committed that transaction: the attempt has failed. */
@@ -249,28 +288,3 @@ export class WorkerStopping extends HoldfastError {
 
 /** The reasons a handler's `signal` can carry. */
 export type AbortReason = JobCancelled | JobTimeout | LeaseLost | WorkerStopping;
-
-/** What is kept of an error with a job. */
-export interface ErrorRecord {
-  message: string;
-  code: string | null;
-  stack: string | null;
-}
-
-/** Turns anything a handler may throw into something that can be kept. Never throws. */
-export function describeError(thrown: unknown, limits: { message: number; stack: number }): ErrorRecord {
-  try {
-    if (thrown instanceof Error) {
-      const code = (thrown as { code?: unknown }).code;
-      return {
-        message: keptText(thrown.message === "" ? thrown.name : thrown.message, limits.message),
-        code: typeof code === "string" ? keptText(code, 100) : null,
-        stack: typeof thrown.stack === "string" ? keptText(thrown.stack, limits.stack) : null,
-      };
-    }
-    const text = typeof thrown === "string" ? thrown : JSON.stringify(thrown);
-    return { message: keptText(text ?? String(thrown), limits.message), code: null, stack: null };
-  } catch {
-    return { message: "the handler threw a value that cannot be shown", code: null, stack: null };
-  }
-}

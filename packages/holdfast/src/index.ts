@@ -4,6 +4,7 @@ export type { BulkOptions } from "./engine/changes.js";
 export type { ClaimOptions, HoldfastOptions, RerunOptions, SchedulerOptions, TickOptions } from "./engine/holdfast.js";
 export { job } from "./job.js";
 export type {
+  AttemptError,
   Job,
   JobAttempt,
   JobOptions,

@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { isThenable } from "./callbacks.js";
 import { DEFAULTS, LIMITS } from "./defaults.js";
 import { durationMs, type Duration } from "./duration.js";
 import {
@@ -195,15 +196,22 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
       { path: "", message: "this job type takes none; declare one with job({ input: … })" },
     ]);
   }
-  const result = type.schema["~standard"].validate(fromJson(text));
-  if (result instanceof Promise) {
-    return result.then((settled) => {
+  const result: Validated = type.schema["~standard"].validate(fromJson(text));
+  if (isThenable(result)) {
+    return settledBy(result).then((settled) => {
       refuseIssues(type, settled);
       return text;
     });
   }
   refuseIssues(type, result);
   return text;
+}
+
+/** A promise of another realm, or of another library, counts as one too. */
+type Validated = StandardSchemaV1.Result<unknown> | PromiseLike<StandardSchemaV1.Result<unknown>>;
+
+function settledBy<Value>(promise: PromiseLike<Value>): Promise<Value> {
+  return new Promise((resolve) => resolve(promise));
 }
 
 // Takes every value: where the type is known, its own schema will judge.
@@ -232,8 +240,10 @@ function encodeJson(type: JobType, input: unknown): string {
 export function decodeInput(type: JobType, text: string): unknown {
   const value = storedInput(type, text);
   if (type.schema === null) return value;
-  const result = type.schema["~standard"].validate(value);
-  return result instanceof Promise ? result.then((settled) => parsedValue(type, settled)) : parsedValue(type, result);
+  const result: Validated = type.schema["~standard"].validate(value);
+  return isThenable(result)
+    ? settledBy(result).then((settled) => parsedValue(type, settled))
+    : parsedValue(type, result);
 }
 
 function storedInput(type: JobType, text: string): unknown {
@@ -327,5 +337,17 @@ export interface JobAttempt {
   claimedAt: Date | null;
   startedAt: Date | null;
   endedAt: Date;
-  error: { message: string; code: string | null; stack: string | null };
+  error: AttemptError;
+}
+
+/** Why an attempt failed, as the handler threw it. */
+export interface AttemptError {
+  message: string;
+  /** The error's `code`; a number as a string. */
+  code: string | null;
+  stack: string | null;
+  /** What the error names as its `cause`, up to three deep. */
+  cause: AttemptError | null;
+  /** The error's own fields that JSON can carry, at most 4 kB; names that look like secrets are redacted. */
+  data: Readonly<Record<string, unknown>> | null;
 }

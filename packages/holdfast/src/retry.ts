@@ -1,3 +1,4 @@
+import { isThenable, watchResult } from "./callbacks.js";
 import { DEFAULTS, LIMITS } from "./defaults.js";
 import { durationMs, type Duration } from "./duration.js";
 import { InvalidOption } from "./errors.js";
@@ -15,7 +16,10 @@ export interface BackoffOptions {
 export interface RetryOptions {
   /** Attempts in all, the first included. */
   maxAttempts?: number;
-  /** The curve, or a function from the number of the attempt that failed (1, 2, …) to the delay. */
+  /**
+   * The curve, or a function from the number of the attempt that failed (1, 2, …) to the delay. If it throws, or returns anything
+   * but a duration (a promise, say), that is logged, and the job waits for 30 s.
+   */
   backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
 }
 
@@ -50,7 +54,14 @@ function given<Options extends object>(options: Options): Partial<Options> {
 /** Checks the options once, when the job type is defined, and gives the function that computes delays. */
 export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
   if (typeof options === "function") {
-    return (attempt, error) => durationMs(options(attempt, error), field);
+    return (attempt, error) => {
+      const delay: unknown = options(attempt, error);
+      if (isThenable(delay)) {
+        watchResult(delay, () => {});
+        throw new InvalidOption(field, "returned a promise; it must return the delay itself");
+      }
+      return durationMs(delay as Duration, field);
+    };
   }
   if (options !== undefined) refuseUnknown(options, BACKOFF_FIELDS, field);
   const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);

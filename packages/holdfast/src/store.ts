@@ -1,3 +1,4 @@
+import type { ErrorRecord } from "./error-record.js";
 import type { FinishedState, State } from "./state.js";
 import type {
   AuditEntry,
@@ -344,7 +345,8 @@ export interface AttemptRecord {
   claimedAt: number | null;
   startedAt: number | null;
   endedAt: number;
-  error: { message: string; code: string | null; stack: string | null };
+  /** Stored and given back as it is, whatever its fields. */
+  error: ErrorRecord;
 }
 
 export interface Note extends LeaseRef {

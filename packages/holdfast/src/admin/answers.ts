@@ -1,6 +1,7 @@
+import { redactErrorData } from "../error-record.js";
 import type { ListedWorker } from "../engine/records.js";
 import type { Schedule } from "../engine/schedules.js";
-import type { Job } from "../job.js";
+import type { AttemptError, Job } from "../job.js";
 import type { Redactor } from "../redact.js";
 import type { JobDetail, JobSummary, ScheduleAnswer, ScheduleSummary, WorkerAnswer } from "./calls.js";
 
@@ -49,8 +50,19 @@ export function jobDetail(job: Job, redact: Redactor): JobDetail {
       claimedAt: textOrNull(attempt.claimedAt),
       startedAt: textOrNull(attempt.startedAt),
       endedAt: text(attempt.endedAt),
+      error: shownError(attempt.error, redact),
     })),
     log: job.log.map(({ at, line }) => ({ at: text(at), line })),
+  };
+}
+
+/** Redacted when it was stored, and by the rules of this client, which may be others. */
+function shownError(error: AttemptError, redact: Redactor): AttemptError {
+  const { cause, data } = error;
+  return {
+    ...error,
+    cause: cause === null ? null : shownError(cause, redact),
+    data: data === null ? null : redactErrorData(redact, data),
   };
 }
 

@@ -1,6 +1,7 @@
 import { Hono, type Context } from "hono";
 import { getPath } from "hono/utils/url";
 import { readBasePath } from "../base-path.js";
+import { callSafely } from "../callbacks.js";
 import { Holdfast } from "../engine/holdfast.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
@@ -57,8 +58,8 @@ export interface AdminOptions {
   basePath?: string;
   /** What `/metrics` tells. Left out: those of this client. `false`: there are none. */
   metrics?: Pick<Metrics, "text"> | false;
-  /** Told of what went wrong inside. Default: the client's logger. */
-  onError?: (error: unknown) => void;
+  /** Told of what went wrong inside. Default: the client's logger, which also gets what this one throws or rejects with. */
+  onError?: (error: unknown) => unknown;
 }
 
 /** The admin API of a client: a `Request` goes in, a `Response` comes out. */
@@ -108,7 +109,14 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   });
   const own = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? own);
-  const onError = options.onError ?? ((error) => logger.error({ error }, "the admin API failed"));
+  const log = (error: unknown): void => void logger.error({ error }, "the admin API failed");
+  const given = options.onError ?? log;
+  // Not even an onError that fails may end the process; what it was told of is in the log then.
+  const onError = (error: unknown): void =>
+    callSafely(
+      () => given(error),
+      (own) => [error, own].forEach(log),
+    );
   let document: Record<string, unknown> | null = null;
   const documented = (): Record<string, unknown> => (document ??= openApi(VERSION, basePath));
   const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });

@@ -1,3 +1,4 @@
+import type { AttemptError } from "../job.js";
 import type { State, FinishedState } from "../state.js";
 import type { TokenRole } from "../roles.js";
 import type { CalendarUnit } from "../schedule/calendar.js";
@@ -44,7 +45,8 @@ export interface JobDetail extends JobSummary {
     claimedAt: Time | null;
     startedAt: Time | null;
     endedAt: Time;
-    error: { message: string; code: string | null; stack: string | null };
+    /** `stack`, `cause` and `data` are null for the role user. */
+    error: AttemptError;
   }[];
   log: readonly { at: Time; line: string }[];
 }

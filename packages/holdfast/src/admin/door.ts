@@ -1,3 +1,4 @@
+import { isThenable, watchResult } from "../callbacks.js";
 import { Holdfast } from "../engine/holdfast.js";
 import type { TokenIdentity } from "../engine/tokens.js";
 import { callerBy, callerOf, refuseOthers, refuseOtherSites, type Caller } from "./access.js";
@@ -98,6 +99,10 @@ export class Door {
   /** Where a request comes from; null: nobody knows. */
   #addressOf(request: Request): string | null {
     const given: unknown = this.#options.clientAddress(request, this.#envs.get(request));
+    if (isThenable(given)) {
+      watchResult(given, () => {});
+      throw new Error("the function clientAddress returned a promise; it must return the address itself");
+    }
     return typeof given === "string" && given !== "" ? given : null;
   }
 

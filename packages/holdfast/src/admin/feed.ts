@@ -2,6 +2,7 @@ import type { Holdfast } from "../engine/holdfast.js";
 import type { EventName } from "../engine/events.js";
 import type { ListOptions } from "../engine/filter.js";
 import type { Job } from "../job.js";
+import { messageOf } from "../thrown.js";
 import { ApiError } from "./api-error.js";
 import { jobSummary } from "./answers.js";
 import { EventBuffer } from "./event-buffer.js";
@@ -138,7 +139,7 @@ export class Feed {
       this.#send("stats", statsAnswer(await this.#hf.stats()));
       await this.#look();
     } catch (error) {
-      this.#send("outage", { message: error instanceof Error ? error.message : String(error) });
+      this.#send("outage", { message: messageOf(error) });
     } finally {
       this.#ticking = false;
     }

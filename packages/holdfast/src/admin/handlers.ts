@@ -74,7 +74,7 @@ function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
 function forUser(job: JobDetail): JobDetail {
   const attempts = job.attempts.map((attempt) => ({
     ...withoutWorker(attempt),
-    error: { ...attempt.error, stack: null },
+    error: { ...attempt.error, stack: null, cause: null, data: null },
   }));
   return { ...withoutWorker(job), trace: null, attempts };
 }

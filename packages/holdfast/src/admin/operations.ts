@@ -1,5 +1,6 @@
 import type { BulkOptions } from "../engine/changes.js";
 import { newId } from "../id.js";
+import { messageOf } from "../thrown.js";
 import { ApiError } from "./api-error.js";
 import type { OperationAnswer } from "./calls.js";
 
@@ -61,7 +62,7 @@ export class Operations {
       .then((changed): Partial<OperationAnswer> => ({ changed, state: "done" }))
       .catch((error: unknown): Partial<OperationAnswer> => {
         if (stop.signal.aborted) return { state: "stopped" };
-        return { state: "failed", error: error instanceof Error ? error.message : String(error) };
+        return { state: "failed", error: messageOf(error) };
       })
       .then(async (how) => {
         const last = { ...how, endedAt: this.#time() };

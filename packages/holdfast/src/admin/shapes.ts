@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { LIMITS } from "../defaults.js";
+import type { AttemptError } from "../job.js";
 import { show } from "../options.js";
 import { TOKEN_ROLES } from "../roles.js";
 import { CALENDAR_UNITS } from "../schedule/calendar.js";
@@ -123,13 +124,22 @@ const summary = z
     error: z.object({ message: z.string(), code: z.string().nullable(), at: time }).nullable(),
   })
   .meta({ id: "JobSummary" });
+const attemptError: z.ZodType<AttemptError> = z
+  .object({
+    message: z.string(),
+    code: z.string().nullable(),
+    stack: z.string().nullable(),
+    cause: z.lazy(() => attemptError).nullable(),
+    data: z.record(z.string(), z.unknown()).nullable(),
+  })
+  .meta({ id: "AttemptError" });
 const attempt = z.object({
   attempt: z.int(),
   worker: z.string().nullable(),
   claimedAt: time.nullable(),
   startedAt: time.nullable(),
   endedAt: time,
-  error: z.object({ message: z.string(), code: z.string().nullable(), stack: z.string().nullable() }),
+  error: attemptError,
 });
 const detail = z
   .object({

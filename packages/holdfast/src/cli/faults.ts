@@ -1,5 +1,6 @@
 import type { Telemetry } from "../engine/telemetry.js";
 import type { Logger } from "../engine/logger.js";
+import { stackOf } from "../thrown.js";
 
 /** What jobs under way have to end after a fault: the process may be in any state, and others wait for its jobs. */
 const LAST_MS = 5_000;
@@ -45,13 +46,10 @@ export class Faults {
     if (this.signal.aborted) return;
     const what =
       origin === "unhandledRejection" ? "a promise was rejected and nobody caught it" : "nobody caught an error";
-    const at =
-      error instanceof Error
-        ? error.stack
-            ?.split("\n")
-            .find((line) => line.startsWith("    at "))
-            ?.trim()
-        : undefined;
+    const at = stackOf(error)
+      ?.split("\n")
+      .find((line) => line.startsWith("    at "))
+      ?.trim();
     this.#logger().error(
       { error, ...(at !== undefined && { at }), underWay: [...this.#underWay.values()] },
       `${what}; this process ends, and gives back what it has not begun`,

@@ -3,6 +3,7 @@ import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFile } from "../config/index.js";
+import { messageOf } from "../thrown.js";
 import { Failure } from "./failure.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
@@ -62,9 +63,8 @@ async function load(path: string, given: string): Promise<Exports> {
     return await loadByJiti(path);
   } catch (error) {
     if (error instanceof UntrustedFile) throw error;
-    const said = error instanceof Error ? error.message || error.name : String(error);
     // Node goes on with every module on the way there.
-    const [why = ""] = said.trim().replaceAll(/\s+/g, " ").split(" Require stack:");
+    const [why = ""] = messageOf(error).trim().replaceAll(/\s+/g, " ").split(" Require stack:");
     throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
       cause: error,
       hint: "--verbose shows where it fails",

@@ -1,5 +1,6 @@
-import type { Logger } from "../engine/logger.js";
+import { showFields, type Logger } from "../engine/logger.js";
 import { clean, jsonText } from "../terminal-text.js";
+import { codeOf, isErrorLike, messageOf, nameOf, stackOf } from "../thrown.js";
 
 /** What is logged: this and what is more severe. */
 export type LogLevel = "error" | "warn" | "info" | "debug" | "silent";
@@ -27,39 +28,29 @@ export function createLogger({ level, format, write, now }: LogOptions): Logger 
   return { info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** A logger of somebody else's. A line that it throws at goes to the other log, with why: a log must not end what it tells of. */
-export function fallingBackTo(other: Logger, given: Logger): Logger {
-  const at =
-    (of: keyof Logger) =>
-    (fields: object, message: string): void => {
-      try {
-        given[of](fields, message);
-      } catch (error) {
-        other[of](fields, message);
-        other.error({ error }, "the module's logger threw");
-      }
-    };
-  return { info: at("info"), warn: at("warn"), error: at("error") };
-}
-
+/** Never throws: a field may be anything that a handler threw. */
 function jsonLine(time: string, level: string, fields: object, message: string): string {
-  const plain = Object.entries(fields).map(([name, value]) => [name, plainError(value)]);
-  return jsonText({ time, level, message, ...Object.fromEntries(plain) }, 0);
+  const plain = Object.entries(fields).map(([name, value]) => [name, isErrorLike(value) ? plainError(value) : value]);
+  const line = { time, level, message };
+  try {
+    return jsonText({ ...line, ...Object.fromEntries(plain) }, 0);
+  } catch {
+    // A cycle, a BigInt, a toJSON that throws.
+    const shown = plain.map(([name, value]) => [name, messageOf(value)]);
+    return jsonText({ ...line, ...Object.fromEntries(shown) }, 0);
+  }
 }
 
-/** An Error has no fields that JSON would write. */
-function plainError(value: unknown): unknown {
-  if (!(value instanceof Error)) return value;
-  const { name, message, stack } = value;
-  return { name, message, code: (value as { code?: unknown }).code, stack };
+/** An error has no fields that JSON would write. */
+function plainError(error: object): object {
+  return {
+    name: nameOf(error),
+    message: messageOf(error),
+    code: codeOf(error) ?? undefined,
+    stack: stackOf(error) ?? undefined,
+  };
 }
 
 function textLine(time: string, level: string, fields: object, message: string): string {
-  const details = Object.entries(fields).map(([name, value]) => `${name}=${show(value)}`);
-  return clean([time, level.padEnd(5), message, ...details].join(" "));
-}
-
-function show(value: unknown): string {
-  if (value instanceof Error) return JSON.stringify(value.message);
-  return typeof value === "string" && /^[\w.:/-]+$/.test(value) ? value : (JSON.stringify(value) ?? String(value));
+  return clean([time, level.padEnd(5), message, ...showFields(fields)].join(" "));
 }

@@ -3,6 +3,7 @@ import type { Logger } from "../engine/logger.js";
 import type { ErrorReporter } from "../engine/reports.js";
 import type { Telemetry } from "../engine/telemetry.js";
 import type { JobType } from "../job.js";
+import { read } from "../thrown.js";
 import { Failure } from "./failure.js";
 
 /** What a module exports, by name. */
@@ -92,7 +93,8 @@ function jobsIn(exported: Exports, given: string): JobType[] {
       return;
     }
     if (typeof value !== "object" || value === null || depth === 0) return;
-    for (const [key, inner] of Object.entries(value)) look(inner, `${name}.${key}`, depth - 1);
+    // A module may export anything beside its jobs, and a getter in that may throw.
+    for (const key of Object.keys(value)) look(read(value, key), `${name}.${key}`, depth - 1);
   };
   for (const [name, value] of Object.entries(exported)) look(value, name, 2);
   return [...byType.values()].map(({ job }) => job);
@@ -100,11 +102,10 @@ function jobsIn(exported: Exports, given: string): JobType[] {
 
 /** What `job()` made, of this copy of the package or another. */
 function isJobType(value: unknown): value is JobType {
-  const type = value as Partial<JobType> | null;
   return (
-    typeof type === "object" &&
-    typeof type?.type === "string" &&
-    typeof type.run === "function" &&
-    typeof type.backoff === "function"
+    typeof value === "object" &&
+    typeof read(value, "type") === "string" &&
+    typeof read(value, "run") === "function" &&
+    typeof read(value, "backoff") === "function"
   );
 }

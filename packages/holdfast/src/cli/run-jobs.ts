@@ -1,15 +1,15 @@
 import { showPath } from "../config/index.js";
 import type { Holdfast } from "../engine/holdfast.js";
 import { joinTelemetry } from "../engine/join-telemetry.js";
-import type { Logger } from "../engine/logger.js";
+import { safeLogger, type Logger } from "../engine/logger.js";
 import type { Telemetry } from "../engine/telemetry.js";
+import { messageOf } from "../thrown.js";
 import { loggerOf, openService } from "./clients.js";
 import type { Context } from "./command.js";
 import { Failure } from "./failure.js";
 import { Faults } from "./faults.js";
 import { jobsModule } from "./jobs-module.js";
 import type { JobsModule } from "./load-module.js";
-import { fallingBackTo } from "./logger.js";
 import { watchStoreFile } from "./store-file.js";
 
 /** What a module's `teardown` has to end: a service that does not answer must not hold up a deployment. */
@@ -53,7 +53,7 @@ export async function runJobs(
 /** The log of whatever runs the module's jobs: its own, or stderr. */
 function logOf(context: Context, loaded: JobsModule | null): Logger {
   const stderr = loggerOf(context, true);
-  return loaded === null || loaded.logger === null ? stderr : fallingBackTo(stderr, loaded.logger);
+  return loaded === null || loaded.logger === null ? stderr : safeLogger(loaded.logger, stderr);
 }
 
 /** A client with what the module brings, once its `setup` has run. */
@@ -74,8 +74,7 @@ async function openWithJobs(
     return hf;
   } catch (error) {
     await hf.close();
-    const why = error instanceof Error ? error.message || error.name : String(error);
-    throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${why}`, {
+    throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${messageOf(error)}`, {
       cause: error,
       hint: "--verbose shows where it fails",
     });

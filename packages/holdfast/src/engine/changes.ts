@@ -9,8 +9,11 @@ import { readFilter, type Filter } from "./filter.js";
 export interface BulkOptions {
   /** Stops between two chunks; what is changed stays changed. */
   signal?: AbortSignal;
-  /** Called after each chunk: how many jobs were looked at, and how many of them changed. */
-  onProgress?: (progress: { looked: number; changed: number }) => void;
+  /**
+   * Called after each chunk: how many jobs were looked at, and how many of them changed. The next chunk waits for a promise that it
+   * returns. If it fails, so does the call; what is changed stays changed.
+   */
+  onProgress?: (progress: { looked: number; changed: number }) => unknown;
 }
 
 /** One job, some jobs, or all that match. */
@@ -95,7 +98,7 @@ export class Changes {
       const answers = await apply(ids, within, jobs);
       progress.looked += ids.length;
       progress.changed += answers.filter((answer) => counted.includes(answer)).length;
-      options.onProgress?.({ ...progress });
+      await options.onProgress?.({ ...progress });
     }
     return progress.changed;
   }

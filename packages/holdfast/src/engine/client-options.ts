@@ -1,9 +1,12 @@
+import { watchResult } from "../callbacks.js";
+import { systemClock, type Clock } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
 import { refuseUnknown, show } from "../options.js";
 import type { SchedulerOptions } from "./holdfast.js";
+import { stderrLogger, type Logger } from "./logger.js";
 import type { RetryDefaults } from "./retry-defaults.js";
 
 /** Something the application brings, if it has the calls it needs. */
@@ -19,6 +22,41 @@ export function readPort<Port extends object>(
     }
   }
   return port;
+}
+
+export function readLogger(logger: Logger | undefined): Logger {
+  return readPort(logger, "logger", ["info", "warn", "error"]) ?? stderrLogger;
+}
+
+export function readClock(clock: Clock | undefined): Clock {
+  const given = readPort(clock, "clock", ["now", "monotonic", "after"]);
+  if (given === null) return systemClock;
+  for (const call of ["now", "monotonic"] as const) {
+    const time: unknown = given[call]();
+    if (!Number.isFinite(time)) throw new InvalidOption("clock", `${call}() must return milliseconds as a number`);
+  }
+  return given;
+}
+
+/** The user's source of chance. One that fails must not make a delay that is no number: jobs would never be due. */
+export function safeRandom(random: unknown, logger: Logger): () => number {
+  if (typeof random !== "function") throw new InvalidOption("random", `${show(random)} is not a function`);
+  let isReported = false;
+  const failed = (problem: object): void => {
+    if (!isReported) logger.error(problem, "random gave no number from 0 to 1; 0.5 is taken");
+    isReported = true;
+  };
+  return () => {
+    try {
+      const given: unknown = random();
+      if (typeof given === "number" && given >= 0 && given <= 1) return given;
+      watchResult(given, () => {});
+      failed({ given: show(given) });
+    } catch (error) {
+      failed({ error });
+    }
+    return 0.5;
+  };
 }
 
 /** Null: no scheduler runs here. */

@@ -4,7 +4,7 @@ import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Cursors } from "./cursors.js";
 import type { Emitter } from "./events.js";
 import type { Logger } from "./logger.js";
-import type { LeasedJob } from "./outcome.js";
+import type { FailurePolicy, LeasedJob } from "./outcome.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { Reports } from "./reports.js";
@@ -73,6 +73,17 @@ export function holdLease(
     thrown: null,
     reported: false,
   };
+}
+
+/** How a failure of this lease is judged: by what the job type says, or else the client. */
+export function failurePolicy(
+  { clock, logger, random, redact, types, retry }: Core,
+  { job }: LeasedJob,
+): FailurePolicy {
+  const { backoff } = types.get(job.type) ?? retry;
+  const onBadBackoff = (error: unknown): void =>
+    void logger.error({ job: job.id, type: job.type, error }, "no delay could be computed; the retry waits for 30 s");
+  return { backoff, random, redact, onBadBackoff, now: clock.now() };
 }
 
 /** From when the job was due until its handler began. Due time and claim are by the store's clock, the rest by ours. */

@@ -1,3 +1,4 @@
+import { isThenable, watchResult } from "../callbacks.js";
 import { LIMITS } from "../defaults.js";
 import {
   DuplicateJob,
@@ -30,8 +31,11 @@ export type EnqueueManyAnswer = (EnqueueAnswer & { error: null }) | { id: null; 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
   /** Options of single jobs, over the common ones. */
   each?: (input: Input, index: number) => Omit<EnqueueOptions, "tx">;
-  /** Takes the answers one by one instead of gathering them: for streams that do not fit into memory. */
-  onAnswer?: (answer: EnqueueManyAnswer, index: number) => void;
+  /**
+   * Takes the answers one by one instead of gathering them: for streams that do not fit into memory. The next answer, and reading on
+   * from the stream, wait for a promise that it returns. If it fails, so does the call; what is enqueued by then stays.
+   */
+  onAnswer?: (answer: EnqueueManyAnswer, index: number) => unknown;
 }
 
 // A transaction that is about to take a job's key is waited for so long, with a look so often.
@@ -148,7 +152,7 @@ export class Enqueuer {
     if (!(Symbol.iterator in inputs)) throw new InvalidOption("tx", "a stream cannot be written inside a transaction");
     const slots = Array.from(inputs, (input, index): Slot => {
       try {
-        return { index, job: this.#newJobIn(type, input, { ...common, ...each?.(input, index), tx }, call) };
+        return { index, job: this.#newJobIn(type, input, { ...withOwn(common, each, input, index), tx }, call) };
       } catch (error) {
         // The fault of one job is its answer; a fault of the store must roll the caller's transaction back.
         if (!isJobsOwn(error)) throw error;
@@ -156,13 +160,13 @@ export class Enqueuer {
       }
     });
     const written = this.#writeIn(tx, batchesOf(slots.flatMap((slot) => ("job" in slot ? [slot.job] : []))));
-    const tell = (inserted: readonly InsertAnswer[]): EnqueueManyAnswer[] => {
+    const tell = async (inserted: readonly InsertAnswer[]): Promise<EnqueueManyAnswer[]> => {
       const next = inserted.values();
       const answers = slots.map((slot) =>
         "error" in slot ? { id: null, error: slot.error } : toldIn(slot.job, next.next().value),
       );
       if (onAnswer === undefined) return answers;
-      for (const [index, answer] of answers.entries()) onAnswer(answer, index);
+      for (const [index, answer] of answers.entries()) await onAnswer(answer, index);
       return [];
     };
     return Promise.resolve(written).then(tell);
@@ -210,7 +214,7 @@ export class Enqueuer {
     // A mistake in what all jobs share is told at once and not once a job.
     this.#newJob(type, "{}", common, null);
     const answers: EnqueueManyAnswer[] = [];
-    const give = onAnswer ?? ((answer: EnqueueManyAnswer, index: number): void => void (answers[index] = answer));
+    const give: Give = onAnswer ?? ((answer, index) => void (answers[index] = answer));
     let chunk: Slot[] = [];
     let bytes = 0;
     const nothing: Promise<Written> = Promise.resolve({ chunk: [], answers: [] });
@@ -240,7 +244,7 @@ export class Enqueuer {
       await this.#give(await written, give);
     };
     const slotOf = (input: Input): Slot | Promise<Slot> =>
-      this.#slot(type, input, each === undefined ? common : { ...common, ...each(input, index) }, index++, call);
+      this.#slot(type, input, withOwn(common, each, input, index), index++, call);
     try {
       // What can be taken without waiting is: a promise for each job would cost more than the rest of it.
       if (Symbol.iterator in inputs) {
@@ -287,13 +291,18 @@ export class Enqueuer {
     return { chunk, answers: jobs.length === 0 ? [] : await this.#core.store.insert(jobs) };
   }
 
-  async #give(written: Written, give: (answer: EnqueueManyAnswer, index: number) => void): Promise<void> {
+  async #give(written: Written, give: Give): Promise<void> {
     const { chunk } = written;
     const answers = written.answers.includes("busy") ? await this.#unlocked(written) : written.answers;
     let next = 0;
     for (const slot of chunk) {
-      if ("error" in slot) give({ id: null, error: slot.error }, slot.index);
-      else give(this.#told(slot.job, answers[next++] as InsertAnswer | Error | undefined), slot.index);
+      const answer =
+        "error" in slot
+          ? { id: null, error: slot.error }
+          : this.#told(slot.job, answers[next++] as InsertAnswer | Error | undefined);
+      const given = give(answer, slot.index);
+      // Most are not asynchronous, and to await them all the same would cost a microtask for each job.
+      if (isThenable(given)) await given;
     }
   }
 
@@ -409,6 +418,22 @@ function refuseInMany(inputs: unknown, common: EnqueueOptions): void {
     throw new InvalidOption("inputs", "must be a list or a stream (anything for await can walk)");
   }
   if (common.id !== undefined) throw new InvalidOption("id", "belongs to one job; give it in each");
+}
+
+type Give = NonNullable<EnqueueManyOptions<never>["onAnswer"]>;
+
+/** The common options with those of a single job. What an asynchronous function gives would be ignored in silence. */
+function withOwn<Input>(
+  common: EnqueueOptions,
+  each: EnqueueManyOptions<Input>["each"],
+  input: Input,
+  index: number,
+): EnqueueOptions {
+  if (each === undefined) return common;
+  const own: unknown = each(input, index);
+  if (!isThenable(own)) return { ...common, ...(own as EnqueueOptions) };
+  watchResult(own, () => {});
+  throw new InvalidOption("each", "returned a promise; it must return the options themselves");
 }
 
 /** A chunk, and what the store answered to its jobs. */

@@ -1,3 +1,4 @@
+import { watchResult } from "../callbacks.js";
 import { InvalidOption } from "../errors.js";
 import { show } from "../options.js";
 import type { FinishedState, State } from "../state.js";
@@ -104,9 +105,10 @@ const NAMES: Readonly<Record<EventName, true>> = {
   outage: true,
   back: true,
 };
-export type Listener<Name extends EventName> = (event: Events[Name]) => void;
+/** May return a promise, which nobody waits for; what it throws or rejects with is logged. */
+export type Listener<Name extends EventName> = (event: Events[Name]) => unknown;
 
-/** A typed emitter. A listener that throws is reported and hurts nobody. */
+/** A typed emitter. A listener that fails is reported and hurts nobody. */
 export class Emitter {
   readonly #listeners = new Map<EventName, Set<Listener<never>>>();
   readonly #onListenerError: (name: EventName, error: unknown) => void;
@@ -137,7 +139,8 @@ export class Emitter {
     if (listeners === undefined) return;
     for (const listener of listeners) {
       try {
-        (listener as Listener<Name>)(event);
+        const result = (listener as Listener<Name>)(event);
+        if (result !== undefined) watchResult(result, (error) => this.#onListenerError(name, error));
       } catch (error) {
         this.#onListenerError(name, error);
       }

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from "../clock.js";
+import type { Clock } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
@@ -13,7 +13,7 @@ import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store
 import { announce, announceClaim } from "./announce.js";
 import { AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
-import { readPort, readTick, readTypes } from "./client-options.js";
+import { readClock, readLogger, readPort, readTick, readTypes, safeRandom } from "./client-options.js";
 import { holdLease, type Core, type HeldLease } from "./core.js";
 import { Cursors } from "./cursors.js";
 import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "./enqueuer.js";
@@ -21,7 +21,7 @@ import { Emitter, type EventName, type Listener } from "./events.js";
 import { readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { inTransaction } from "./in-transaction.js";
 import { Lease } from "./lease.js";
-import { silentLogger, stderrLogger, type Logger } from "./logger.js";
+import { safeLogger, silentLogger, type Logger } from "./logger.js";
 import { Maintenance, readAuditRetention, readRetention, keptMs } from "./maintenance.js";
 import type { Maintained, RetentionOptions } from "./maintenance.js";
 import type { EnqueueOptions } from "./new-job.js";
@@ -63,9 +63,9 @@ export interface HoldfastOptions {
   reporter?: ErrorReporter;
   /** What of a job's input is left out of reports and spans, as paths: `"input.password"`, `"**.token"`. */
   redact?: readonly string[];
-  /** Source of time; `fakeClock()` of `holdfast/testing` in tests. */
+  /** Source of time; `fakeClock()` of `holdfast/testing` in tests. Its functions must not throw. */
   clock?: Clock;
-  /** Source of chance for jitter, from 0 to 1. */
+  /** Source of chance for jitter, from 0 to 1. Where it gives anything else, 0.5 is taken. */
   random?: () => number;
 }
 
@@ -91,7 +91,7 @@ const OPTION_FIELDS: ReadonlySet<string> = new Set([
 /** Opens the store, brings its schema up to date, and gives the client. Starts no timer, no worker. */
 export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
   refuseUnknown(options, OPTION_FIELDS, "holdfast");
-  const clock = options.clock ?? systemClock;
+  const clock = readClock(options.clock);
   const retry = readRetryDefaults(options.retry);
   const types = readTypes(options.jobs ?? [], retry);
   const retention = readRetention(options.retention ?? {});
@@ -100,6 +100,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const redact = redactor(options.redact ?? []);
   const telemetry = readPort(options.telemetry, "telemetry", ["enqueue", "run"]);
   const reporter = readPort(options.reporter, "reporter", ["report"]);
+  const logger = options.logger === false ? silentLogger : safeLogger(readLogger(options.logger));
   if ("store" in options && options.store === undefined) {
     const problem = "is undefined; is the environment variable set? Leave it out for the file holdfast.db";
     throw new InvalidOption("store", problem);
@@ -109,12 +110,11 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     throw new InvalidOption("store", `${show(given)} is neither the URL of a store nor a store`);
   }
   const store = typeof given === "string" ? await openStore(given, { clock }) : given;
-  const logger = options.logger === false ? silentLogger : (options.logger ?? stderrLogger);
-  const events = new Emitter((name, error) => logger.error({ event: name, error }, "an event listener threw"));
+  const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
   const core: Core = {
     store,
     clock,
-    random: options.random ?? Math.random,
+    random: options.random === undefined ? Math.random : safeRandom(options.random, logger),
     types,
     retry,
     events,

@@ -1,10 +1,12 @@
+import { callSafely } from "../callbacks.js";
 import { clean } from "../terminal-text.js";
+import { isErrorLike, messageOf } from "../thrown.js";
 
-/** Anything pino-shaped: an object of fields first, then a sentence. */
+/** Anything pino-shaped: an object of fields first, then a sentence. What it throws, or rejects with, goes to stderr. */
 export interface Logger {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
+  info(fields: object, message: string): unknown;
+  warn(fields: object, message: string): unknown;
+  error(fields: object, message: string): unknown;
 }
 
 export const silentLogger: Logger = { info() {}, warn() {}, error() {} };
@@ -17,11 +19,37 @@ export const stderrLogger: Logger = {
 };
 
 function write(level: string, fields: object, message: string): void {
-  const details = Object.entries(fields).map(([key, value]) => `${key}=${show(value)}`);
-  process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...details].join(" ")}`)}\n`);
+  process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...showFields(fields)].join(" ")}`)}\n`);
 }
 
-function show(value: unknown): string {
-  if (value instanceof Error) return JSON.stringify(value.message);
-  return typeof value === "string" && /^[\w.:/-]+$/.test(value) ? value : (JSON.stringify(value) ?? String(value));
+/** Fields as `name=value`, for lines that people read. Never throws: a value may be anything that a handler threw. */
+export function showFields(fields: object): string[] {
+  return Object.entries(fields).map(([name, value]) => `${name}=${showField(value)}`);
+}
+
+function showField(value: unknown): string {
+  const text = isErrorLike(value) ? messageOf(value) : value;
+  if (typeof text !== "string") return messageOf(text);
+  return text !== value || !/^[\w.:/-]+$/.test(text) ? JSON.stringify(text) : text;
+}
+
+/**
+ * The user's logger, made safe to call: what it cannot write goes to `fallback`, which must not throw, and why it could not is
+ * logged there once.
+ */
+export function safeLogger(given: Logger, fallback: Logger = stderrLogger): Logger {
+  let isReported = false;
+  const at =
+    (level: keyof Logger) =>
+    (fields: object, message: string): void =>
+      callSafely(
+        () => given[level](fields, message),
+        (error) => {
+          fallback[level](fields, message);
+          if (isReported) return;
+          isReported = true;
+          fallback.error({ error }, "the logger failed; what it cannot write goes here");
+        },
+      );
+  return { info: at("info"), warn: at("warn"), error: at("error") };
 }

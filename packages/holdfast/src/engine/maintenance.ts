@@ -178,7 +178,7 @@ export class Maintenance {
       signal?.throwIfAborted();
       const deleted = await this.#core.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
-      onProgress?.({ looked: total, changed: total });
+      await onProgress?.({ looked: total, changed: total });
       if (deleted < chunk) break;
     }
     if (total > 0) this.#core.events.emit("purged", { state, count: total });

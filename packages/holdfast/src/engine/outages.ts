@@ -1,3 +1,4 @@
+import { messageOf } from "../thrown.js";
 import type { Core } from "./core.js";
 
 // The same trouble is told again after this long: not by everyone who met it, and not for ever.
@@ -11,7 +12,7 @@ const MOST_KNOWN = 100;
 export function tellOutages({ events, logger, clock }: Pick<Core, "events" | "logger" | "clock">): void {
   const told = new Map<string, number>();
   events.on("outage", ({ doing, error }) => {
-    const trouble = error instanceof Error ? error.message : String(error);
+    const trouble = messageOf(error);
     const now = clock.monotonic();
     if (now - (told.get(trouble) ?? Number.NEGATIVE_INFINITY) < AGAIN_MS) return;
     if (told.size >= MOST_KNOWN) told.clear();

@@ -1,7 +1,8 @@
 import { DEFAULTS, LIMITS } from "../defaults.js";
-import { durationMs } from "../duration.js";
-import { describeError, NotRetryable, type ErrorRecord } from "../errors.js";
-import { RetryAfter } from "../retry-after.js";
+import { durationMs, type Duration } from "../duration.js";
+import { describeError, redactError, type ErrorRecord } from "../error-record.js";
+import { isNotRetryable, retryAfterOf } from "../errors.js";
+import type { Redactor } from "../redact.js";
 import type { Backoff } from "../retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { ClaimedJob, Outcome } from "../store.js";
@@ -52,38 +53,46 @@ export function completed(lease: LeasedJob, output: string): Outcome {
   return outcome(lease, "completed", { output });
 }
 
+/** What is kept of the error of an attempt. */
+const KEPT = {
+  message: LIMITS.errorLength,
+  stack: LIMITS.stackLength,
+  causes: LIMITS.errorCauses,
+  dataBytes: LIMITS.errorDataBytes,
+};
+
+export interface FailurePolicy {
+  backoff: Backoff;
+  random: () => number;
+  now: number;
+  /** False: whatever was thrown, it is final. */
+  retry?: boolean;
+  /** For what the error carries beside its message. */
+  redact: Redactor;
+  /** Told of a backoff function that gave no delay. */
+  onBadBackoff: (error: unknown) => void;
+}
+
 /** The handler failed: wait for the retry, or give up. */
-export function failed(
-  lease: LeasedJob,
-  thrown: unknown,
-  policy: { backoff: Backoff; random: () => number; now: number; retry?: boolean },
-): Outcome {
+export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome {
   const { job } = lease;
-  const delay = isFinal(thrown) || policy.retry === false ? null : retryDelay(job.attempt, thrown, policy);
-  const error = describeError(thrown, { message: LIMITS.errorLength, stack: LIMITS.stackLength });
-  const givenUp = delay === null || job.attempt >= job.maxAttempts;
+  const givenUp = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
+  const error = redactError(policy.redact, describeError(thrown, KEPT));
   return outcome(lease, givenUp ? "dead" : "failed", {
-    delayMs: givenUp ? 0 : delay,
+    delayMs: givenUp ? 0 : retryDelay(job.attempt, thrown, policy),
     error: { message: error.message, code: error.code },
     attemptRecord: history(lease, error, policy.now),
   });
 }
 
-function isFinal(thrown: unknown): boolean {
+/** A backoff function or a RetryAfter that gives nonsense must not cost the job its retry. */
+function retryDelay(attempt: number, thrown: unknown, { backoff, random, onBadBackoff }: FailurePolicy): number {
   try {
-    return thrown instanceof NotRetryable;
-  } catch {
-    // A proxy can throw even at `instanceof`; what it hides is not one of ours.
-    return false;
-  }
-}
-
-function retryDelay(attempt: number, thrown: unknown, policy: { backoff: Backoff; random: () => number }): number {
-  try {
-    if (thrown instanceof RetryAfter) return durationMs(thrown.delay, "RetryAfter");
-    return policy.backoff(attempt, thrown, policy.random);
-  } catch {
-    // A backoff function that gives nonsense, or a RetryAfter changed after its check, must not cost the job its retry.
+    const asked = retryAfterOf(thrown);
+    if (asked !== undefined) return durationMs(asked as Duration, "RetryAfter");
+    return backoff(attempt, thrown, random);
+  } catch (error) {
+    onBadBackoff(error);
     return DEFAULTS.backoff.base;
   }
 }

@@ -1,4 +1,5 @@
-import type { Job, JobSlot } from "../job.js";
+import type { ErrorRecord } from "../error-record.js";
+import type { AttemptError, Job, JobSlot } from "../job.js";
 import { fromJson } from "../json.js";
 import type { ScheduleSlot, SeenWorker, StoredJob } from "../store.js";
 import { givenKey } from "./unique.js";
@@ -56,9 +57,15 @@ export function readJob(stored: StoredJob): Job {
       claimedAt: dateOrNull(attempt.claimedAt),
       startedAt: dateOrNull(attempt.startedAt),
       endedAt: date(attempt.endedAt),
+      error: readError(attempt.error),
     })),
     log: stored.log.map(({ at, line }) => ({ at: date(at), line })),
   };
+}
+
+/** Attempts of earlier versions have neither cause nor data. */
+function readError({ message, code, stack, cause, data }: ErrorRecord): AttemptError {
+  return { message, code, stack, cause: cause === undefined ? null : readError(cause), data: data ?? null };
 }
 
 /** A worker as people read it. */

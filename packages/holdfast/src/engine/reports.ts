@@ -1,3 +1,4 @@
+import { isThenable } from "../callbacks.js";
 import { DEFAULTS } from "../defaults.js";
 import { HoldfastError } from "../errors.js";
 import type { Redactor } from "../redact.js";
@@ -5,9 +6,11 @@ import type { ClaimedJob, StoredJob } from "../store.js";
 import type { Logger } from "./logger.js";
 import { readable } from "./records.js";
 
+const MOST_SENDING = 1_000;
+
 /**
  * Where failures are reported to, beside the job's own record and the log; `holdfast/sentry` has one ready. What it throws
- * is logged and hurts no job, and no job waits for it.
+ * or rejects with is logged and hurts no job, and no job waits for it.
  */
 export interface ErrorReporter {
   /** May answer a promise. */
@@ -64,8 +67,7 @@ export class Reports {
     try {
       const input = redactedInput(this.#redact, job.input);
       const failed = { id, type, queue, attempt, maxAttempts, user, tags };
-      const sent = this.#reporter.report({ ...failure, job: failed, input });
-      if (sent instanceof Promise) this.#await(sent);
+      this.#await(this.#reporter.report({ ...failure, job: failed, input }));
     } catch (error) {
       this.#failed(error);
     }
@@ -93,13 +95,15 @@ export class Reports {
     clearTimeout(timer);
   }
 
-  #await(sent: Promise<unknown>): void {
-    const settled = sent
+  #await(sent: unknown): void {
+    if (!isThenable(sent)) return;
+    const settled = new Promise((resolve) => resolve(sent))
       .catch((error: unknown) => this.#failed(error))
       .finally(() => {
         this.#sending.delete(settled);
       });
-    this.#sending.add(settled);
+    // Of a service that never answers not every report is waited for.
+    if (this.#sending.size < MOST_SENDING) this.#sending.add(settled);
   }
 
   #failed(error: unknown): void {

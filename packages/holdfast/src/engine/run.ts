@@ -9,10 +9,11 @@ import { inTransaction } from "./in-transaction.js";
 import { readSlot } from "./records.js";
 import { leaseEvent, waitOf, type Core, type HeldLease } from "./core.js";
 import { redactedInput } from "./reports.js";
+import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "./telemetry.js";
 
-/** One handler under way: what the handler sees, and what the worker watches. */
-export class Run implements RunContext<unknown> {
+/** One handler in progress, as the worker sees it. */
+export class Run implements ContextSource {
   readonly lease: HeldLease;
   readonly type: JobType;
   /** Monotonic time at which the timeout strikes. */
@@ -30,7 +31,7 @@ export class Run implements RunContext<unknown> {
 
   readonly #core: Core;
   #controller: AbortController | undefined;
-  #job: RunningJob | undefined;
+  #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
   #progress: Note["progress"] = null;
   #lines: { at: number; line: string }[] = [];
   /** What the handler's own transaction keeps. */
@@ -48,9 +49,12 @@ export class Run implements RunContext<unknown> {
   }
 
   #traced(traces: Traces): HandlerTrace | null {
-    const { job, worker } = this.lease;
-    const input = (): unknown => redactedInput(this.#core.redact, job.input);
-    return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, job.trace);
+    const { worker } = this.lease;
+    const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, ...held } = this.lease.job;
+    // Not the record itself: its input is not redacted.
+    const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
+    const input = (): unknown => redactedInput(this.#core.redact, held.input);
+    return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
   }
 
   get job(): RunningJob {
@@ -65,10 +69,7 @@ export class Run implements RunContext<unknown> {
         user,
         attempt,
         maxAttempts,
-        // Another one where the lease was renewed by a claim.
-        get fence() {
-          return held.fence;
-        },
+        fence: held.fence,
         tags,
         schedule: readSlot(schedule),
         runAt: new Date(runAt),
@@ -78,8 +79,13 @@ export class Run implements RunContext<unknown> {
     return this.#job;
   }
 
-  get token(): string {
-    return this.lease.job.id;
+  /** The lease was renewed by a claim. */
+  renewed({ job, deadline }: HeldLease): void {
+    this.lease.job.fence = job.fence;
+    this.lease.deadline = deadline;
+    this.marked = false;
+    // The handler may have frozen it.
+    if (this.#job !== undefined) Reflect.set(this.#job, "fence", job.fence);
   }
 
   /** Made when first asked for: a controller costs more than the rest of a small job. */
@@ -91,17 +97,16 @@ export class Run implements RunContext<unknown> {
     return this.#controller.signal;
   }
 
-  // Arrow functions, so that `run({ log, progress })` can take them apart.
-  readonly log = (line: string): void => {
+  log(line: string): void {
     if (this.over) return;
     const kept = keptText(String(line), LIMITS.logLineLength);
     this.#lines.push({ at: this.#core.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
     const { events } = this.#core;
     if (events.hears("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
-  };
+  }
 
-  readonly progress = (fraction: number, note?: string): void => {
+  progress(fraction: number, note?: string): void {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
       throw new InvalidOption("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
@@ -109,14 +114,15 @@ export class Run implements RunContext<unknown> {
     const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
     this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
-  };
+  }
 
   /**
    * Not an async function: with a synchronous driver the job must be settled, or the error thrown, before this returns,
    * so that a mistake rolls the handler's transaction back.
    */
-  readonly completeIn = (tx: unknown, output?: unknown): Promise<void> =>
-    inTransaction(this.#core.store, () => this.#completeIn(tx, output));
+  completeIn(tx: unknown, output?: unknown): Promise<void> {
+    return inTransaction(this.#core.store, () => this.#completeIn(tx, output));
+  }
 
   #completeIn(tx: unknown, output: unknown): Promise<void> {
     const { id } = this.lease.job;

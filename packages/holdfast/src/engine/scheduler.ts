@@ -2,6 +2,7 @@ import type { Timer } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { isOutage, StoreUnavailable } from "../errors.js";
 import { OVERLAP } from "../schedule/slots.js";
+import { messageOf } from "../thrown.js";
 import type { FireAnswer, Firing, SlotReason, StoredSchedule } from "../store.js";
 import type { Core } from "./core.js";
 import { planFiring } from "./firing.js";
@@ -284,8 +285,10 @@ export class Scheduler {
   #leaveAlone({ name, version }: StoredSchedule, error: unknown): void {
     const { logger } = this.#core;
     this.#unreadable.leave(version, UNREADABLE_MS);
-    const problem = error instanceof Error ? error.message : String(error);
-    logger.error({ schedule: name, problem }, "this process cannot read a schedule, and leaves its slots alone");
+    logger.error(
+      { schedule: name, problem: messageOf(error) },
+      "this process cannot read a schedule, and leaves its slots alone",
+    );
   }
 
   /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */

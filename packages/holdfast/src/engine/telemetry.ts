@@ -1,3 +1,4 @@
+import { watchResult } from "../callbacks.js";
 import { LIMITS } from "../defaults.js";
 import type { RunningJob } from "../job.js";
 import { jsonBytes } from "../json.js";
@@ -10,7 +11,7 @@ export type TraceCarrier = Readonly<Record<string, string>>;
 
 /**
  * What a client tells of its work: every call that enqueues, and every run of a handler. `holdfast/opentelemetry` has one
- * ready; write another for another tracer. What it throws is logged and hurts no job.
+ * ready; write another for another tracer. What it throws or rejects with is logged and hurts no job; nobody waits for it.
  */
 export interface Telemetry {
   /** A call of `enqueue`, `enqueueMany` or `rerun` begins: one, however many jobs it brings. */
@@ -63,7 +64,7 @@ export interface TracedRun {
 
 /** What telemetry made of a run. */
 export interface RunTrace {
-  /** Calls the handler, and gives what it gives: whatever the handler does is then part of the trace. */
+  /** Calls the handler before it returns, and gives what it gives: whatever the handler does is then part of the trace. */
   inside<Output>(handler: () => Output): Output;
   /** The store has confirmed what became of the run. */
   end(end: RunEnd): void;
@@ -105,7 +106,9 @@ export class Traces {
     write: (call: TracedCall) => Promise<Answer>,
   ): Promise<Answer> {
     const trace = this.#guard(() => this.#telemetry.enqueue(call));
-    const traced: TracedCall = { trace: writeCarrier(trace?.carrier ?? null), jobs: 0 };
+    // The carrier may be a getter, and its values too.
+    const carrier = this.#guard(() => writeCarrier(trace?.carrier ?? null)) ?? null;
+    const traced: TracedCall = { trace: carrier, jobs: 0 };
     const end = (more: Partial<EnqueueEnd>): void => {
       this.#guard(() => trace?.end({ jobs: traced.jobs, id: null, duplicate: false, error: null, ...more }));
     };
@@ -139,43 +142,62 @@ export class Traces {
   }
 }
 
-/** What a call of telemetry's answers; undefined, and a line in the log, if it throws. */
+/** What a call of telemetry returns; undefined, and a line in the log, if it throws or returns a promise that rejects. */
 export function guarded<Answer>(logger: Logger, call: () => Answer): Answer | undefined {
+  const failed = (error: unknown): void => void logger.error({ error }, "telemetry threw");
   try {
-    return call();
+    const answer = call();
+    watchResult(answer, failed);
+    return answer;
   } catch (error) {
-    logger.error({ error }, "telemetry threw");
+    failed(error);
     return undefined;
   }
 }
 
-/** Calls a handler inside a trace, or without it if the trace fails before it has begun. */
-export function callInside<Output>(trace: RunTrace, handler: () => Output, guard: (call: () => void) => void): Output {
-  let begun = false;
+/**
+ * Calls a handler inside a trace: once, whatever the trace does. What the handler returns or throws counts, and not what the trace
+ * makes of it: a fault of telemetry's own must not cost an attempt.
+ */
+export function callInside<Output>(
+  trace: RunTrace,
+  handler: () => Output,
+  guard: (call: () => unknown) => void,
+): Output {
+  let ran: { output: Output } | { error: unknown } | null = null;
   const begin = (): Output => {
-    begun = true;
-    return handler();
+    if (ran === null) {
+      try {
+        ran = { output: handler() };
+      } catch (error) {
+        ran = { error };
+      }
+    }
+    if ("error" in ran) throw ran.error;
+    return ran.output;
   };
-  try {
-    return trace.inside(begin);
-  } catch (error) {
-    // Of what the handler threw the worker makes an outcome; a fault of telemetry's own must not cost an attempt.
-    if (begun) throw error;
-    guard(() => {
-      throw error;
-    });
-    return handler();
-  }
+  guard(() => {
+    try {
+      const traced: unknown = trace.inside(begin);
+      // Once the handler runs, a promise of the trace's says what the handler's own does.
+      if (ran === null) return traced;
+      watchResult(traced, () => {});
+    } catch (error) {
+      if (ran === null || !("error" in ran) || ran.error !== error) throw error;
+    }
+    return undefined;
+  });
+  return begin();
 }
 
 /** A run as telemetry sees it; ends once. */
 export class HandlerTrace {
   ranMs = 0;
   readonly #trace: RunTrace;
-  readonly #guard: (call: () => void) => void;
+  readonly #guard: (call: () => unknown) => void;
   #ended = false;
 
-  constructor(trace: RunTrace, guard: (call: () => void) => void) {
+  constructor(trace: RunTrace, guard: (call: () => unknown) => void) {
     this.#trace = trace;
     this.#guard = guard;
   }

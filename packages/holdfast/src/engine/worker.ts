@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { isThenable } from "../callbacks.js";
 import type { Timer } from "../clock.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
@@ -21,11 +22,12 @@ import { readCount, readName, refuseUnknown } from "../options.js";
 import type { Hint, LeaseAnswer, Outcome, SettleAnswer } from "../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
-import { leaseEvent, type Core, type HeldLease } from "./core.js";
+import { failurePolicy, leaseEvent, type Core, type HeldLease } from "./core.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { announce, announceLost, announceStart, announceStuck } from "./announce.js";
 import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
 import { Run } from "./run.js";
+import { Context } from "./run-context.js";
 import { unlocked } from "./unlocked.js";
 
 export interface WorkOptions {
@@ -292,9 +294,7 @@ export class Worker {
   #adopt(lease: HeldLease): boolean {
     for (const run of this.#runs) {
       if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLost) continue;
-      run.lease.job.fence = lease.job.fence;
-      run.lease.deadline = lease.deadline;
-      run.marked = false;
+      run.renewed(lease);
       this.#markSoon(run);
       this.#core.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
       return true;
@@ -333,10 +333,10 @@ export class Worker {
       // After any loss the start is written first: otherwise a job that kills its worker would look unbegun for ever.
       if (lease.job.losses > 0 && !(await this.#markNow(run))) return;
       const input = decodeInput(type, lease.job.input);
-      run.input = input instanceof Promise ? await input : input;
+      run.input = isThenable(input) ? await input : input;
       this.#markSoon(run);
       inHandler = true;
-      const context = run as RunContext<unknown> as RunContext<never>;
+      const context = new Context(run) as RunContext<unknown> as RunContext<never>;
       const output = lease.trace === null ? type.run(context) : lease.trace.inside(() => type.run(context));
       const value = isThenable(output) ? await output : output;
       inHandler = false;
@@ -462,9 +462,8 @@ export class Worker {
   }
 
   #failed(run: Run, error: unknown, retry = true): Outcome {
-    const { clock, random } = this.#core;
     run.lease.thrown = { error };
-    return failed(run.lease, error, { backoff: run.type.backoff, random, now: clock.now(), retry });
+    return failed(run.lease, error, { ...failurePolicy(this.#core, run.lease), retry });
   }
 
   #lost(run: Run): void {
@@ -514,9 +513,8 @@ export class Worker {
       lease.trace?.end("lost", answer);
       return;
     }
-    const { random, clock } = this.#core;
     lease.thrown = { error: answer };
-    const refused = failed(lease, answer, { backoff: () => 0, random, now: clock.now(), retry: false });
+    const refused = failed(lease, answer, { ...failurePolicy(this.#core, lease), retry: false });
     this.#core.settler.add(refused, lease.deadline, (second) => {
       if (second instanceof Error) lease.trace?.end("lost", second);
       else announce(this.#core, lease, refused, second);
@@ -530,13 +528,14 @@ export class Worker {
 
 /** Says that the stored text or the handler's output is wrong, not that something failed meanwhile. */
 function isPayloadError(error: unknown): boolean {
-  return [InvalidInput, InvalidOutput, PayloadTooLarge, SyntaxError].some((kind) => error instanceof kind);
+  try {
+    return [InvalidInput, InvalidOutput, PayloadTooLarge, SyntaxError].some((kind) => error instanceof kind);
+  } catch {
+    // A schema threw a proxy that throws even at this.
+    return false;
+  }
 }
 
 function typeName(type: string | JobType | null): string {
   return typeof type === "object" && type !== null ? type.type : (type as string);
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
 }

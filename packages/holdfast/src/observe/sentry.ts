@@ -1,6 +1,8 @@
 import type { ErrorReporter, JobFailure } from "../engine/reports.js";
-import { describeError, InvalidOption } from "../errors.js";
+import { watchResult } from "../callbacks.js";
+import { InvalidOption } from "../errors.js";
 import { refuseUnknown, show } from "../options.js";
+import { codeOf, nameOf } from "../thrown.js";
 
 /** What is used of `@sentry/node`, or of any other of Sentry's SDKs. */
 export interface SentryClient {
@@ -58,11 +60,21 @@ export function sentry(client: SentryClient, options: SentryOptions = {}): Error
   return {
     report(failure) {
       if (when === "dead" && !failure.final) return;
-      client.withScope((scope) => {
-        describe(scope, failure);
-        if (fingerprint !== null) scope.setFingerprint(fingerprint(failure));
-        client.captureException(failure.error);
-      });
+      const send = (parts: string[] | null): void =>
+        client.withScope((scope) => {
+          describe(scope, failure);
+          if (parts !== null) scope.setFingerprint(parts);
+          client.captureException(failure.error);
+        });
+      let parts: string[] | null;
+      try {
+        parts = fingerprint === null ? null : readFingerprint(fingerprint(failure));
+      } catch (error) {
+        // The failure is reported all the same; what is wrong with the function is for the log.
+        send(byTypeAndError(failure));
+        throw error;
+      }
+      send(parts);
     },
     async flush() {
       await client.flush?.(FLUSH_MS);
@@ -92,6 +104,12 @@ function describe(scope: SentryScope, { kind, job, input, final, worker }: JobFa
   });
 }
 
+function readFingerprint(given: unknown): string[] {
+  if (Array.isArray(given) && given.every((part) => typeof part === "string")) return given;
+  watchResult(given, () => {});
+  throw new InvalidOption("fingerprint", `must return an array of strings, and returned ${show(given)}`);
+}
+
 function textOf(input: unknown): string {
   const text = JSON.stringify(input) ?? "null";
   return text.length <= LONGEST_PAYLOAD ? text : `${text.slice(0, LONGEST_PAYLOAD - 1).toWellFormed()}…`;
@@ -102,14 +120,11 @@ function textOf(input: unknown): string {
  * will be retried, and must be: Sentry's SDK leaves out an event that is like the one before it.
  */
 function byTypeAndError({ kind, job, error, final }: JobFailure): string[] {
-  return ["holdfast", job.type, kind === "attempt" ? nameOf(error) : kind, ...(final ? ["dead"] : [])];
+  return ["holdfast", job.type, kind === "attempt" ? kindOf(error) : kind, ...(final ? ["dead"] : [])];
 }
 
-function nameOf(error: unknown): string {
-  const { code } = describeError(error, { message: 100, stack: 100 });
-  try {
-    return error instanceof Error ? [error.name, ...(code === null ? [] : [code])].join(" ") : "thrown value";
-  } catch {
-    return "thrown value";
-  }
+function kindOf(error: unknown): string {
+  const name = nameOf(error);
+  const code = codeOf(error);
+  return name === null ? "thrown value" : [name, ...(code === null ? [] : [code.slice(0, 100)])].join(" ");
 }

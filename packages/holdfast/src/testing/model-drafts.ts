@@ -17,12 +17,18 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
 /** What the engine would tell the store: the policy is the real one, only what the handler does is made up. */
 export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
   const known = { ...lease, startedAt: lease.startedAt ?? (draft.began ? now : null) };
-  const policy = { backoff: () => draft.delayMs, random: () => 0, now };
+  const policy = {
+    backoff: () => draft.delayMs,
+    random: () => 0,
+    now,
+    redact: <Value>(value: Value): Value => value,
+    onBadBackoff: () => {},
+  };
   switch (draft.how) {
     case "complete":
       return completed(known, JSON.stringify({ by: lease.worker }));
     case "fail":
-      return failed(known, new Error("it broke"), policy);
+      return failed(known, Object.assign(new Error("it broke", { cause: "a wire" }), { status: 503 }), policy);
     case "give up":
       return failed(known, new NotRetryable("it is no use"), policy);
     case "cancelled":

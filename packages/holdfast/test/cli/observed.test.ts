@@ -217,7 +217,9 @@ describe("a logger of the module's", () => {
     const { code, stderr } = await run("process", "jobs.ts");
     expect(code).toBe(0);
     expect((await hf.get(id))?.state).toBe("dead");
-    expect(stderr).toMatch(/ error job is dead .+\n.+ error the module's logger threw error="the disk is full"\n/);
+    expect(stderr).toMatch(
+      / error job is dead .+\n.+ error the logger failed; what it cannot write goes here error="the disk is full"\n/,
+    );
   });
 
   it("is told of what nobody caught, with the jobs under way, and teardown still comes", SLOW, async () => {

@@ -198,7 +198,6 @@ export function runnerCases(name: string, open: OpenStore): void {
         retry: { backoff: { base: "1d", max: "1d" } },
         run: ({ input: { at, later } }) => {
           const [value] = thrown[at] ?? [];
-          // oxlint-disable-next-line prefer-promise-reject-errors -- just that is tried
           return later ? Promise.reject(value) : raise(value);
         },
       });

@@ -2,7 +2,7 @@ import { job, type EnqueueCall, type EnqueueEnd, type RunEnd, type Telemetry, ty
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
-import { BROKEN } from "./broken-telemetry.js";
+import { BROKEN, raise } from "./broken-telemetry.js";
 import { deferred, onFile, scene } from "../engine/scene.js";
 
 interface Recorded extends Telemetry {
@@ -105,6 +105,29 @@ describe("telemetry is told of a call that enqueues", () => {
       { jobs: 1, id, duplicate: true, error: null },
       { jobs: 0, id: null, duplicate: false, error: thrown },
     ]);
+  });
+
+  it.each<[string, () => unknown]>([
+    ["throws when it is read", () => raise()],
+    ["has a value that throws", () => Object.defineProperty({}, "traceparent", { get: raise, enumerable: true })],
+    ["is a proxy whose traps throw", () => new Proxy({}, { ownKeys: raise, get: raise })],
+  ])("and goes on without a carrier that %s", async (_, read) => {
+    const telemetry = {
+      enqueue: () => ({
+        get carrier(): never {
+          return read() as never;
+        },
+        end: () => {},
+      }),
+      run: () => ({ inside: <Output>(handler: () => Output) => handler(), end: () => {} }),
+    };
+    const type = job({ type: "t", run: () => "done" });
+    const { hf, lines } = await scene({ jobs: [type], telemetry });
+    const { id } = await hf.enqueue(type);
+    await hf.enqueueMany(type, [undefined]);
+    expect(await hf.drain()).toBe(2);
+    expect([(await hf.get(id))?.state, (await hf.get(id))?.trace]).toEqual(["completed", null]);
+    expect(lines.filter(({ message }) => message === "telemetry threw")).toHaveLength(2);
   });
 
   it("and leaves a carrier out that is too long, or none", async () => {

@@ -208,13 +208,19 @@ describe("A-05: all or nothing", () => {
     expect(await everything(here)).toEqual(before);
   });
 
-  it("what onProgress throws ends it", async () => {
+  it.each<[string, (error: Error) => unknown]>([
+    [
+      "throws",
+      (error) => {
+        throw error;
+      },
+    ],
+    ["rejects with", (error) => Promise.reject(error)],
+  ])("what onProgress %s ends it", async (_, fail) => {
     const here = await seeded();
     const before = await everything(here);
     const enough = new RangeError("enough");
-    const onProgress = (): never => {
-      throw enough;
-    };
+    const onProgress = (): unknown => fail(enough);
     await expect(here.store.importLegacy(seedImport(here, { drop: true, onProgress }))).rejects.toBe(enough);
     expect(await everything(here)).toEqual(before);
   });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminClient } from "../../admin/client.js";
 import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/calls.js";
+import type { AttemptError } from "../../job.js";
 import { STATE_NAMES, type FinishedState, type State } from "../../state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
@@ -167,9 +168,18 @@ function showJob(page: Page, job: JobDetail): void {
   part("Input", JSON.stringify(job.input, null, 2) ?? "");
   if (job.state === "completed") part("Output", JSON.stringify(job.output, null, 2) ?? "");
   for (const { attempt, endedAt, error } of job.attempts) {
-    part(`Attempt ${attempt} failed ${clockOf(endedAt)}`, error.stack ?? error.message);
+    part(`Attempt ${attempt} failed ${clockOf(endedAt)}`, errorLines(error).join("\n"));
   }
   if (job.log.length > 0) part("Log", job.log.map(({ at, line }) => `${clockOf(at)}  ${line}`).join("\n"));
+}
+
+/** An error with its data and its causes, as Node prints one that nobody caught. */
+function errorLines({ stack, message, data, cause }: AttemptError): string[] {
+  return [
+    stack ?? message,
+    ...(data === null ? [] : [`data: ${JSON.stringify(data, null, 2)}`]),
+    ...(cause === null ? [] : errorLines(cause).map((line, index) => (index === 0 ? `caused by: ${line}` : line))),
+  ];
 }
 
 type Single = (client: AdminClient, id: string) => Promise<{ status: string }>;

@@ -1,5 +1,6 @@
 import type { Attributes } from "@opentelemetry/api";
-import { describeError } from "../../errors.js";
+import { describeError } from "../../error-record.js";
+import { nameOf } from "../../thrown.js";
 
 /**
  * Names by OpenTelemetry's semantic conventions for messaging. What they have no name for is under `messaging.holdfast`, as
@@ -40,11 +41,7 @@ export function operation(name: "publish" | "process", { type, queue }: { type: 
 
 /** The kind of an error, of which there are few: its class. */
 export function errorType(error: unknown): string {
-  try {
-    return error instanceof Error && error.name !== "" ? error.name : "_OTHER";
-  } catch {
-    return "_OTHER";
-  }
+  return nameOf(error) ?? "_OTHER";
 }
 
 const LIMITS = { message: 4_000, stack: 16_000 };

@@ -167,7 +167,18 @@ export function attemptRecord(attempt: number, message: string): AttemptRecord {
     claimedAt: 1_000 + attempt,
     startedAt: 2_000 + attempt,
     endedAt: 3_000 + attempt,
-    error: { message, code: "E_TEST", stack: `Error: ${message}\n    at handler` },
+    error: {
+      message,
+      code: "E_TEST",
+      stack: `Error: ${message}\n    at handler`,
+      cause: {
+        message: "a cause: it's \u0000 🧵",
+        code: null,
+        stack: null,
+        cause: { message: "", code: "1", stack: null },
+      },
+      data: { status: 503, list: [1, "two", null, { deep: true }], odd: "\u0000 naïve" },
+    },
   };
 }
 

@@ -56,9 +56,9 @@ export function importOperation(
 /** What the caller's own function throws is the caller's, and not told as an error of the database. */
 function heeding(plan: ImportPlan): { plan: ImportPlan; orThrown: (error: unknown) => never } {
   let thrown: { error: unknown } | null = null;
-  function onProgress(progress: LegacyProgress): void {
+  async function onProgress(progress: LegacyProgress): Promise<void> {
     try {
-      plan.onProgress(progress);
+      await plan.onProgress(progress);
     } catch (error) {
       thrown = { error };
       throw error;
@@ -113,7 +113,7 @@ async function importRows(
   const total = await stage(runner, sql, plan, table, reading, now);
   await checkStaged(runner, sql, plan, table);
   const skipped = await leaveOutKnown(runner, sql);
-  plan.onProgress({ done: skipped, total });
+  await plan.onProgress({ done: skipped, total });
   await move(runner, sql, (done) => plan.onProgress({ done: skipped + done, total }));
   const byState = Object.fromEntries(STATE_NAMES.map((state) => [state, 0])) as Record<State, number>;
   for (const [state, n] of await runner.run(unnamed(countRows(sql)), [now])) {
@@ -177,7 +177,7 @@ async function leaveOutKnown(runner: Transaction, { s }: Sql): Promise<number> {
   return row?.[0] as number;
 }
 
-async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => void): Promise<void> {
+async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => unknown): Promise<void> {
   const statement = unnamed(moveRows(sql));
   let last = "-1";
   let done = 0;
@@ -187,7 +187,7 @@ async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => vo
     if (upTo === null) return;
     last = upTo;
     done += count;
-    onChunk(done);
+    await onChunk(done);
   }
 }
 

@@ -71,8 +71,8 @@ export interface LegacyImportOptions {
   drop?: boolean | readonly string[];
   /** Does everything, locks included, and then takes all of it back: the answer tells what would become of it. */
   dryRun?: boolean;
-  /** Called now and then. What it throws ends the import and undoes it. */
-  onProgress?: (progress: LegacyProgress) => void;
+  /** Called now and then, and waited for. What it throws or rejects with ends the import and undoes it. */
+  onProgress?: (progress: LegacyProgress) => unknown;
 }
 
 /** How far an import has come, in rows of the old table. */
@@ -111,7 +111,7 @@ export interface ImportPlan {
   tags: readonly string[];
   drop: readonly TableName[];
   dryRun: boolean;
-  onProgress: (progress: LegacyProgress) => void;
+  onProgress: (progress: LegacyProgress) => unknown;
 }
 
 /** What queues in use call the states. `failed` and `error` without more are the end of a job, not a wait for its retry. */
