@@ -21,6 +21,8 @@ export async function warnOfQueues(
   if (!settings.queues?.some(isNew)) return;
   try {
     for (const { queue } of await store.queues()) known.add(queue);
+    // A store forgets queues whose jobs have all finished; its counts still have them.
+    if (settings.queues.some(isNew)) for (const { queue } of (await store.stats()).counts) known.add(queue);
   } catch {
     return;
   }

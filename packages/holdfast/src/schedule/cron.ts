@@ -163,6 +163,8 @@ function daysOf(cron: Cron): Days {
   };
   return (from) => {
     const start = new Date(from);
+    // A row changed by hand may have a time that no calendar has; the scheduler reports the schedule then.
+    if (Number.isNaN(start.getTime())) throw new RangeError(`${from} is beyond all dates`);
     let [year, month] = [start.getUTCFullYear(), start.getUTCMonth()];
     let first = Date.UTC(year, month) / DAY_MS;
     let open = -1 << start.getUTCDate();
