@@ -17,6 +17,7 @@ import { deedOf, endOf, isDeed } from "./deeds.js";
 import { Door, socketAddress, type Auth, type ClientAddress } from "./door.js";
 import { Feed } from "./feed.js";
 import { HANDLERS, type CallContext } from "./handlers.js";
+import { LaneLimit } from "./lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
@@ -50,6 +51,11 @@ export interface AdminOptions {
    */
   viewersPerCaller?: number;
   /**
+   * Lanes, queues with a priority, that there may be for callers to make another one. Jobs for those that are there are always
+   * taken, and what code makes is not limited. Default 10,000.
+   */
+  maxLanes?: number;
+  /**
    * The address that a token comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
    * of the connection, on Node's own server. Behind a proxy only the application knows which header to trust.
    */
@@ -81,6 +87,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "sessionLength",
   "loginAttempts",
   "viewersPerCaller",
+  "maxLanes",
   "clientAddress",
   "basePath",
   "metrics",
@@ -104,6 +111,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   const door = new Door(hf, readDoor(options, basePath));
   const operations = new Operations(() => clock.now());
   const underWay = new UnderWay();
+  const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
   const feed = new Feed(hf, {
     viewersPerCaller: readCount(options.viewersPerCaller ?? 20, "viewersPerCaller", 1, 200),
   });
@@ -126,6 +134,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     hf,
     identity: caller.identity,
     operations,
+    lanes,
     redact,
     restore,
     ended: (answer, target) =>

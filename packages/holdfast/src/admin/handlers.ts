@@ -3,6 +3,7 @@ import { readListOptions, type Filter } from "../engine/filter.js";
 import type { NamedScheduleOptions, ScheduleSettings, ScheduleTiming } from "../engine/schedule-definition.js";
 import type { ListedToken } from "../engine/tokens.js";
 import type { UserJobs } from "../engine/user-jobs.js";
+import { DEFAULTS } from "../defaults.js";
 import { JobNotFound, ScheduleNotFound } from "../errors.js";
 import type { Job } from "../job.js";
 import { isLive } from "../live-worker.js";
@@ -14,6 +15,7 @@ import { jobDetail, jobSummary, scheduleAnswer, scheduleSummary, workerAnswer } 
 import { ApiError } from "./api-error.js";
 import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "./calls.js";
 import type { Identity } from "./identity.js";
+import type { LaneLimit } from "./lane-limit.js";
 import type { NewOperation, Operations } from "./operations.js";
 import { filledPage, passOver } from "./pages.js";
 import type { RouteName } from "./routes.js";
@@ -25,6 +27,7 @@ export interface CallContext {
   hf: Holdfast;
   identity: Identity;
   operations: Operations;
+  lanes: LaneLimit;
   redact: Redactor;
   /** Puts back what was shown redacted, in a payload that is sent. */
   restore: Restorer;
@@ -181,8 +184,10 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const job = jobDetail(await found(context, id), context.redact);
     return context.identity.role === "user" ? forUser(job) : job;
   },
-  "jobs.enqueue": async ({ hf, restore }, { type, input, ...options }) =>
-    hf.enqueueNamed(type, whole(restore, { input }, {}).input, options),
+  "jobs.enqueue": async (context, { type, input, ...options }) => {
+    await admitLane(context, type, options);
+    return context.hf.enqueueNamed(type, whole(context.restore, { input }, {}).input, options);
+  },
   "jobs.retry": async (context, { id }) => {
     const answer = await jobsOf(context).retry(id);
     if (answer === "retried") return { status: "retried" };
@@ -236,11 +241,18 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return scheduleAnswer(schedule, redact);
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
-  "schedules.create": async ({ hf, redact, restore }, { name, ...options }) => {
+  "schedules.create": async (context, { name, ...options }) => {
+    const { hf, redact, restore } = context;
+    await admitLane(context, options.job, options);
     const settings = given(whole(restore, options, {})) as unknown as NamedScheduleOptions;
     return scheduleAnswer(await hf.schedules.create(name, settings), redact);
   },
-  "schedules.update": async ({ hf, redact, restore }, { name, ...changes }) => {
+  "schedules.update": async (context, { name, ...changes }) => {
+    const { hf, redact, restore } = context;
+    if (changes.queue !== undefined || changes.priority !== undefined) {
+      const stored = await hf.schedules.get(name);
+      if (stored !== null) await admitLane(context, stored.type, { ...stored, ...changes });
+    }
     const changed = await hf.schedules.updateBy(name, (schedule) => whole(restore, changes, schedule));
     return scheduleAnswer(changed, redact);
   },
@@ -254,7 +266,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "schedules.run": ({ hf }, { name }) => hf.schedules.runNow(name),
 
   "queues.list": async ({ hf }) => ({ queues: await hf.queues() }),
-  "queues.pause": async ({ hf }, { queue }) => {
+  "queues.pause": async ({ hf, lanes }, { queue }) => {
+    await lanes.admitQueue(queue);
     await hf.pause(queue);
     return { queue, paused: true };
   },
@@ -285,6 +298,17 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { status: "revoked" };
   },
 };
+
+/** Of a type's own queue and priority nothing is asked: they are code's. */
+async function admitLane(
+  { hf, lanes }: CallContext,
+  type: string,
+  given: { queue?: string | undefined; priority?: number | undefined },
+): Promise<void> {
+  if (given.queue === undefined && given.priority === undefined) return;
+  const { queue, priority } = Holdfast.coreOf(hf).types.get(type) ?? DEFAULTS;
+  await lanes.admit(given.queue ?? queue, given.priority ?? priority);
+}
 
 /** With an input in which no mark of redaction stands for what is stored: that is put back, or the call refused. */
 function whole<Body extends { input?: unknown }>(restore: Restorer, body: Body, stored: { input?: unknown }): Body {

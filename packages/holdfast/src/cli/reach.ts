@@ -55,7 +55,12 @@ export async function reach<Answer>(
     if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
     return withStore(context, { jobs, makes: makes === true }, async (hf) => {
       const { admin } = await import("../admin/app.js");
-      const api = admin(hf, { auth: () => ({ name: operator(), role: "admin", user: null }), metrics: false });
+      const api = admin(hf, {
+        auth: () => ({ name: operator(), role: "admin", user: null }),
+        metrics: false,
+        // Whoever has the store itself may make as many as code may.
+        maxLanes: 1_000_000_000,
+      });
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));
       } finally {

@@ -107,6 +107,20 @@ export const KEYS = {
     default: null,
     says: "The path that a proxy serves it below, such as /ops, for cookies.",
   },
+  "server.viewers_per_caller": {
+    kind: "count",
+    least: 1,
+    most: 200,
+    default: 20,
+    says: "Streams of events that one caller may read at once.",
+  },
+  "server.max_lanes": {
+    kind: "count",
+    least: 1,
+    most: 1_000_000,
+    default: 10_000,
+    says: "Queues, counted with each of their priorities, up to which callers of the API may make another one.",
+  },
   "auth.session_ttl": {
     kind: "duration",
     least: "1m",

@@ -32,6 +32,8 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     auth: hasTokens ? "tokens" : "open",
     sessionLength: values["auth.session_ttl"],
     loginAttempts: values["auth.login_attempts"],
+    viewersPerCaller: values["server.viewers_per_caller"],
+    maxLanes: values["server.max_lanes"],
     ...(basePath !== null && { basePath }),
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
   });

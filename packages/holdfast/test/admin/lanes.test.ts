@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { Holdfast } from "#src/engine/holdfast.js";
+import { until } from "#src/testing/exercise-store/until.js";
+import { adminScene, never, STORES } from "./scene.js";
+
+describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
+  it("are bounded by queue and priority", async () => {
+    const { hf, as } = await adminScene(store(), { maxLanes: 4 });
+    const client = await as("operator");
+    const full = { status: 409, code: "TOO_MANY_LANES" };
+    for (const queue of ["a", "b", "c"]) await client.jobs.enqueue({ type: "never", queue });
+    await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
+    // One by one and many at once, through every route that makes some.
+    const calls = [
+      () => client.jobs.enqueue({ type: "never", queue: "d" }),
+      () => client.jobs.enqueue({ type: "other", queue: "d", priority: -3 }),
+      () => client.jobs.enqueue({ type: "never", queue: "a", priority: 6 }),
+      () => client.schedules.create({ name: "s", job: "never", every: "1h", queue: "e" }),
+      () => client.queues.pause({ queue: "f" }),
+      ...Array.from({ length: 20 }, (_, nth) => () => client.jobs.enqueue({ type: "never", queue: `random ${nth}` })),
+    ];
+    for (const answer of await Promise.allSettled(calls.map((call) => call()))) {
+      expect(answer).toMatchObject({ status: "rejected", reason: full });
+    }
+    expect((await hf.queues()).map(({ queue }) => queue).toSorted()).toEqual(["a", "b", "c"]);
+    // What is there is always taken, and so is what code makes.
+    await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
+    await client.jobs.enqueue({ type: "never", queue: "c" });
+    await client.jobs.enqueue({ type: "never" });
+    await client.queues.pause({ queue: "b" });
+    await client.schedules.create({ name: "s", job: "never", every: "1h", queue: "a" });
+    await expect(client.schedules.update({ name: "s", queue: "g" })).rejects.toMatchObject(full);
+    await expect(client.schedules.update({ name: "s", priority: 7 })).rejects.toMatchObject(full);
+    await client.schedules.update({ name: "s", priority: 5, every: "2h" });
+    await hf.enqueue(never, {}, { queue: "made by code" });
+    await until("it to be known", () =>
+      client.jobs.enqueue({ type: "never", queue: "made by code" }).then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
+  it("many at once are bounded too, for one look", async () => {
+    const { hf, as } = await adminScene(store(), { maxLanes: 10 });
+    const client = await as("operator");
+    const { store: asked } = Holdfast.coreOf(hf);
+    const before = asked.queues.bind(asked);
+    let looks = 0;
+    asked.queues = () => {
+      looks++;
+      return before();
+    };
+    const started = performance.now();
+    const answers = await Promise.allSettled(
+      Array.from({ length: 60 }, (_, nth) => client.jobs.enqueue({ type: "never", queue: `q${nth}` })),
+    );
+    const seconds = Math.ceil((performance.now() - started) / 1_000);
+    expect(answers.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+    expect(looks).toBeLessThanOrEqual(seconds + 1);
+    expect(await before()).toHaveLength(10);
+  });
+});
