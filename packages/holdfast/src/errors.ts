@@ -181,6 +181,13 @@ export class DriverMissing extends HoldfastError {
   }
 }
 
+/** The package that talks to the database is installed in a version that does not run on this Node. */
+export class DriverUnsupported extends HoldfastError {
+  constructor(message: string) {
+    super("DRIVER_UNSUPPORTED", message);
+  }
+}
+
 /** The database cannot be opened or is not one of ours. */
 export class StoreUnreadable extends HoldfastError {
   static {
@@ -220,6 +227,29 @@ export class DiskFull extends HoldfastError {
     super("DISK_FULL", "the disk that holds the database is full; nothing was written. Make room and try again", {
       cause,
     });
+  }
+}
+
+/** The SQLite file, or its folder, is read-only for this process. Nothing of the call took effect. */
+export class StoreReadOnly extends HoldfastError {
+  static {
+    brand(this, "outage");
+  }
+  constructor(message: string, cause?: unknown) {
+    super("STORE_READ_ONLY", message, { cause });
+  }
+}
+
+/**
+ * The SQLite file was renamed, deleted or replaced while this process had it open. If the call took effect, then only in the
+ * file that was moved away, which a restart would not find.
+ */
+export class StoreMoved extends HoldfastError {
+  static {
+    brand(this, "outage");
+  }
+  constructor(message: string) {
+    super("STORE_MOVED", message);
   }
 }
 

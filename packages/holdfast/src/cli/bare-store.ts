@@ -9,15 +9,22 @@ import type { Context } from "./command.js";
 import { Failure } from "./failure.js";
 import { operator } from "./operator.js";
 
+/** Whether a command may be the first on a store. One that only looks at a SQLite file does not make it, nor need to write it. */
+export type Access = "make" | "look";
+
 /** The store that the configuration names, not migrated. */
-export async function openBare({ config }: Context): Promise<Store> {
+export async function openBare({ config }: Context, access: Access): Promise<Store> {
   const { openStore } = await import("../engine/open-store.js");
-  return openStore(toHoldfastOptions(config).store);
+  return openStore(toHoldfastOptions(config).store, { mustExist: access === "look" });
 }
 
 /** The same, closed at the end. */
-export async function withBareStore<Answer>(context: Context, use: (store: Store) => Promise<Answer>): Promise<Answer> {
-  const store = await openBare(context);
+export async function withBareStore<Answer>(
+  context: Context,
+  access: Access,
+  use: (store: Store) => Promise<Answer>,
+): Promise<Answer> {
+  const store = await openBare(context, access);
   try {
     return await use(store);
   } finally {
@@ -41,7 +48,7 @@ export async function refusePending({ config }: Context, store: Store): Promise<
 }
 
 /** The file of a SQLite store; null if the store is another, or in memory. */
-export function fileOfStore(config: Config): string | null {
+function fileOfStore(config: Config): string | null {
   const file = sqliteFileOf(config);
   return file === MEMORY ? null : file;
 }
@@ -153,7 +160,7 @@ export async function writeDownIfThere(context: Context, deed: Omit<Deed, "actor
 }
 
 async function writeDownBeside(context: Context, deed: Omit<Deed, "actor">): Promise<undefined> {
-  await withBareStore(context, async (store) => {
+  await withBareStore(context, "look", async (store) => {
     if ((await pendingOf(store)).length > 0) return;
     await writeDown(await clientOn(context, store), deed);
   });

@@ -16,7 +16,7 @@ export async function withStore<Answer>(
   { jobs, makes }: { jobs: readonly JobType[]; makes: boolean },
   use: (hf: Holdfast) => Promise<Answer>,
 ): Promise<Answer> {
-  const store = await openBare(context);
+  const store = await openBare(context, makes ? "make" : "look");
   try {
     if (!makes) await refusePending(context, store);
     const open = (given: Store): Promise<Holdfast> => openClient(context, { jobs, store: given });
@@ -36,7 +36,7 @@ export async function withStore<Answer>(
  * or of an older version, is made or migrated, and that is written down.
  */
 export async function openService(context: Context, more: Omit<ClientOptions, "store"> = {}): Promise<Holdfast> {
-  const store = await openBare(context);
+  const store = await openBare(context, "make");
   try {
     return (await migrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given }))).hf;
   } catch (error) {

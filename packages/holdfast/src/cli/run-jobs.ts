@@ -10,7 +10,6 @@ import { Failure } from "./failure.js";
 import { Faults } from "./faults.js";
 import { jobsModule } from "./jobs-module.js";
 import type { JobsModule } from "./load-module.js";
-import { watchStoreFile } from "./store-file.js";
 
 /** What a module's `teardown` has to end: a service that does not answer must not hold up a deployment. */
 export const TEARDOWN_MS = 5_000;
@@ -32,11 +31,9 @@ export async function runJobs(
   const toTheEnd = async (): Promise<void> => {
     loaded = await jobsModule(context, given);
     const hf = await openWithJobs(context, loaded, { beside: faults.telemetry, logger: logger(), logs });
-    const stopWatching = watchStoreFile(context);
     try {
       await work(hf, signal);
     } finally {
-      stopWatching();
       await hf.close();
     }
   };

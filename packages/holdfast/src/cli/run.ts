@@ -1,6 +1,6 @@
 import { readConfig, InvalidConfig, type Config } from "../config/index.js";
 import type { Logger } from "../engine/logger.js";
-import { StoreUnavailable, StoreUnreadable, type HoldfastError } from "../errors.js";
+import { StoreMoved, StoreReadOnly, StoreUnavailable, StoreUnreadable, type HoldfastError } from "../errors.js";
 import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
 import { completionsOf } from "./complete.js";
 import { confirm } from "./confirm.js";
@@ -159,7 +159,7 @@ function logOf({ values }: Config, { stderr }: World): Logger {
 
 /** The store cannot be used at all: whoever reads that wants to know who named it. */
 function isOfStore(error: unknown): error is HoldfastError {
-  return error instanceof StoreUnavailable || error instanceof StoreUnreadable;
+  return [StoreUnavailable, StoreUnreadable, StoreReadOnly, StoreMoved].some((kind) => error instanceof kind);
 }
 
 /** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */

@@ -5,6 +5,8 @@ import type { Store } from "../store.js";
 
 export interface OpenStoreOptions {
   clock?: Clock;
+  /** A file of SQLite is used as it is, and none is made. */
+  mustExist?: boolean;
 }
 
 /** Opens a store by URL. Drivers are loaded on demand, so that nobody installs a database they do not use. */
@@ -13,7 +15,10 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
   switch (storeKindOf(url)) {
     case "sqlite": {
       const { openSqlite } = await import("../stores/sqlite/open.js");
-      return openSqlite(url.slice("sqlite:".length), { clock });
+      return openSqlite(url.slice("sqlite:".length), {
+        clock,
+        mustExist: options.mustExist === true,
+      });
     }
     case "postgres": {
       const { openPostgres } = await import("../stores/postgres/open.js");

@@ -8,6 +8,7 @@ export interface Report {
   kind: string;
   id: string;
   ids: string[];
+  count: number;
   at: number;
   tookMs: number;
   attempt: number;

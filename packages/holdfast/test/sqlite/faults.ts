@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -10,6 +10,8 @@ export interface FaultyDisk {
   slowSync(ms: number): void;
   fill(): void;
   makeRoom(): void;
+  /** As much room is left for the database, its log and the log's index, beside what they have. */
+  leave(bytes: number): void;
 }
 
 /** Builds the faults for the database `file`; skips the test, with the reason, where that cannot be done. */
@@ -25,5 +27,13 @@ export function faultyDisk(file: string, skip: (reason: string) => never): Fault
     slowSync: (ms) => writeFileSync(`${file}.slow`, String(ms)),
     fill: () => writeFileSync(`${file}.full`, ""),
     makeRoom: () => rmSync(`${file}.full`),
+    leave: (bytes) => writeFileSync(`${file}.quota`, String(bytesOf(file) + bytes)),
   };
+}
+
+function bytesOf(file: string): number {
+  return ["", "-wal", "-shm"].reduce(
+    (sum, part) => sum + (statSync(`${file}${part}`, { throwIfNoEntry: false })?.size ?? 0),
+    0,
+  );
 }

@@ -1,5 +1,6 @@
+import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { startChild, startClient } from "./child.js";
+import { startChild, startClient, type Child } from "./child.js";
 import { faultyDisk } from "./faults.js";
 import { connect, integrity, open, tempFile } from "./scene.js";
 
@@ -82,6 +83,62 @@ describe("a full disk", () => {
       });
     }
     expect(worker.reports.filter((report) => report.kind === "began")).toHaveLength(3);
+    expect(integrity(file)).toBe("ok");
+  });
+});
+
+const MB = 1024 * 1024;
+
+/** A client on a database of cancelled jobs, on a disk whose last room its log has taken. */
+async function withLongLog(skip: (reason: string) => never): Promise<{ file: string; child: Child }> {
+  const file = tempFile();
+  const disk = faultyDisk(file, skip);
+  const child = await startClient(file, disk.env);
+  child.tell({ do: "enqueue", type: "quick", count: 1_000 });
+  await child.next("enqueued");
+  child.tell({ do: "cancel all" });
+  expect((await child.next("cancelled")).count).toBe(1_000);
+  const db = connect(file);
+  db.pragma("wal_checkpoint(TRUNCATE)");
+  db.pragma("wal_autocheckpoint = 0");
+  while (walBytes(file) < 8 * MB) db.exec("UPDATE holdfast_jobs SET updated_at = updated_at + 1");
+  db.close();
+  disk.leave(0);
+  return { file, child };
+}
+
+function walBytes(file: string): number {
+  return statSync(`${file}-wal`).size;
+}
+
+describe("a disk that is full of the write-ahead log", () => {
+  it("takes jobs: the log is cut first", async ({ skip }) => {
+    const { file, child } = await withLongLog(skip);
+    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    const { ids } = await child.next("enqueued");
+    expect(walBytes(file)).toBeLessThan(MB);
+    expect(storedIds(file)).toContain(ids[0]);
+    expect(integrity(file)).toBe("ok");
+  });
+
+  it("takes jobs once no reader holds the log", async ({ skip }) => {
+    const { file, child } = await withLongLog(skip);
+    const reader = connect(file, { readonly: true });
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM holdfast_jobs").get();
+    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    expect((await child.next("refused")).code).toBe("DISK_FULL");
+    reader.exec("COMMIT");
+    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    await child.next("enqueued");
+  });
+
+  it("lets a purge make room", async ({ skip }) => {
+    const { file, child } = await withLongLog(skip);
+    child.tell({ do: "purge" });
+    expect((await child.next("purged")).count).toBe(1_000);
+    child.tell({ do: "enqueue", type: "quick", count: 500 });
+    await child.next("enqueued");
     expect(integrity(file)).toBe("ok");
   });
 });

@@ -1,4 +1,4 @@
-import { appendFileSync, rmSync, watch, writeFileSync } from "node:fs";
+import { appendFileSync, rmSync, symlinkSync, watch, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { expect, it, onTestFinished } from "vitest";
 import { Lookout } from "#src/stores/sqlite/lookout.js";
@@ -16,6 +16,7 @@ function scene(paces: ConstructorParameters<typeof Lookout>[2]): {
   looks: () => number;
 } {
   const file = tempFile();
+  writeFileSync(file, "");
   let looks = 0;
   const lookout = new Lookout(file, () => ++looks > 0, paces);
   onTestFinished(() => lookout.turn(false));
@@ -63,4 +64,14 @@ it("looks from time to time where there is no log, and nothing to be told of", a
   lookout.turn(true);
   await until("looks", () => looks() > 3);
   expect(lookout.hears).toBe(false);
+});
+
+it("hears of the log of a file behind a symbolic link", () => {
+  const file = tempFile();
+  for (const each of [file, `${file}-wal`]) writeFileSync(each, "");
+  symlinkSync(file, `${file}.link`);
+  const lookout = new Lookout(`${file}.link`, () => false, NEVER);
+  onTestFinished(() => lookout.turn(false));
+  lookout.turn(true);
+  expect(lookout.hears).toBe(true);
 });

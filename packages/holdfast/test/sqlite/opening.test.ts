@@ -4,8 +4,11 @@ import { join } from "node:path";
 import { holdfast } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
+import { refuseUnsupported } from "#src/stores/sqlite/driver.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
+
+const NODE = Number.parseInt(process.versions.node, 10);
 
 async function refusal(store: string): Promise<{ name: string; code: string; message: string }> {
   try {
@@ -126,6 +129,32 @@ describe("without its driver", () => {
       code: "DRIVER_MISSING",
       message: "the better-sqlite3 package could not be loaded; install it with: npm install better-sqlite3",
     });
+  });
+
+  it.skipIf(NODE >= 22)("a better-sqlite3 that would crash this Node is not loaded", () => {
+    const folder = copyOfThePackage(tmpdir());
+    const driver = join(folder, "node_modules", "better-sqlite3");
+    mkdirSync(driver, { recursive: true });
+    const manifest = { name: "better-sqlite3", version: "13.0.3", main: "index.js" };
+    writeFileSync(join(driver, "package.json"), JSON.stringify(manifest));
+    writeFileSync(join(driver, "index.js"), "process.abort();");
+    expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toMatchObject({
+      name: "DriverUnsupported",
+      code: "DRIVER_UNSUPPORTED",
+      message: expect.stringMatching(/^better-sqlite3 13\.0\.3 crashes on Node .+npm install better-sqlite3@12/),
+    });
+  });
+
+  it.each([
+    ["12.11.1", "20.20.2", true],
+    ["13.0.0", "20.20.2", false],
+    ["14.1.0", "21.0.0", false],
+    ["13.0.3", "22.0.0", true],
+    ["12.11.1", "26.1.0", true],
+  ])("better-sqlite3 %s on Node %s: %s", (driver, node, isSupported) => {
+    const load = (): void => refuseUnsupported(driver, node);
+    if (isSupported) load();
+    else expect(load).toThrow(expect.objectContaining({ code: "DRIVER_UNSUPPORTED" }));
   });
 
   it("the store says so too when the driver was built for another Node", () => {

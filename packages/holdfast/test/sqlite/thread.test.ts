@@ -1,3 +1,4 @@
+import { existsSync, renameSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import workerThreads from "node:worker_threads";
 import { Closed, job, StoreUnavailable } from "holdfast";
@@ -17,7 +18,7 @@ describe("durability", () => {
     ["full", 2],
     ["normal", 1],
   ] as const)("%s sets PRAGMA synchronous to %d, in WAL", (durability, synchronous) => {
-    const db = connectAs({ file: tempFile(), durability, busyMs: 100 });
+    const db = connectAs({ file: tempFile(), durability, busyMs: 100, mustExist: false });
     onTestFinished(() => void db.close());
     expect(db.pragma("synchronous", { simple: true })).toBe(synchronous);
     expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
@@ -150,6 +151,19 @@ describe("the store's thread", () => {
     // Safe to repeat: whatever became of the first try, each job is there once.
     await store.insert(jobs);
     expect((await claim(store)).map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
+    expect(threads).toHaveLength(2);
+  });
+
+  it("makes no new file when it dies after the file was moved", async () => {
+    const file = tempFile();
+    const threads = spyOnThreads();
+    const store = await openStore(file);
+    renameSync(file, `${file}.away`);
+    await threads[0]?.terminate();
+    await expect(store.insert([newJob()])).rejects.toMatchObject({ code: "STORE_MOVED" });
+    expect(existsSync(file)).toBe(false);
+    renameSync(`${file}.away`, file);
+    expect(await store.insert([newJob()])).toEqual([{ status: "inserted" }]);
     expect(threads).toHaveLength(2);
   });
 

@@ -25,7 +25,7 @@ export const doctorCommand: Command = command({
   async run(context) {
     tellStoreOnly(context);
     const store = hideSecret(context.config.values.store);
-    const { own, isCurrent } = await withBareStore(context, async (opened) => {
+    const { own, isCurrent } = await withBareStore(context, "look", async (opened) => {
       const pending = await pendingOf(opened);
       const findings: Finding[] =
         "doctor" in opened ? await (opened as PostgresStore).doctor() : [checkSchema(lackOf(context.config, pending))];

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DEFAULTS } from "../../defaults.js";
 import { durationMs } from "../../duration.js";
-import { StoreUnavailable } from "../../errors.js";
+import { isOutage } from "../../errors.js";
 import type { Holdfast, TickOptions } from "../../engine/holdfast.js";
 import type { WorkOptions } from "../../engine/worker.js";
 import { tellStoreOnly } from "../bare-store.js";
@@ -119,8 +119,8 @@ async function poll(hf: Holdfast, options: TickOptions, { beside, everyMs, outpu
         await work();
         isOut = false;
       } catch (error) {
-        if (!(error instanceof StoreUnavailable)) throw error;
-        if (!isOut) output.warn(`${error.message}; it is asked again every interval`);
+        if (!isOutage(error)) throw error;
+        if (!isOut) output.warn(`${(error as Error).message}; it is asked again every interval`);
         isOut = true;
       }
       await sleep(everyMs, null, { signal }).catch(() => {});

@@ -32,7 +32,7 @@ export const migrateCommand: Command = command({
     const { output } = context;
     if (flags.print && flags.check) throw new BadUsage("--print and --check do not go together");
     tellStoreOnly(context);
-    return withBareStore(context, async (store) => {
+    return withBareStore(context, flags.print || flags.check ? "look" : "make", async (store) => {
       if (flags.print) {
         const text = printed(store);
         output.answer({ text }, (page) => page.block(text.trimEnd()));
@@ -76,7 +76,7 @@ export const importCommand: Command = command({
     });
     const options = parse(text, args.file);
     tellStoreOnly(context);
-    await withBareStore(context, async (store) => {
+    await withBareStore(context, flags.yes ? "make" : "look", async (store) => {
       if (!("importLegacy" in store)) throw new Failure("old tables are imported on PostgreSQL only");
       const hf = flags.yes ? (await migrated(context, store)).hf : null;
       if (hf === null && (await pendingOf(store)).length > 0) {

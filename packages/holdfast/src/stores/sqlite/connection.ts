@@ -1,32 +1,40 @@
-import { mkdirSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
+import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Database, Options } from "better-sqlite3";
+import type { Database } from "better-sqlite3";
 import { DriverMissing, HoldfastError, StoreUnreadable } from "../../errors.js";
+import { readOnly } from "./faults.js";
+import { loadDriver } from "./driver.js";
 import type { Durability } from "./durability.js";
+import { isInPlace, movedFile, type OpenFile } from "./file-guard.js";
 
 export interface ConnectionOptions {
   file: string;
   durability: Durability;
   /** How long to wait for another process's write lock. */
   busyMs: number;
+  /** The file is used as it is: none is made, and one that is read-only can be read. */
+  mustExist: boolean;
+  /** The file that was opened first: any later connection must be to the same. */
+  known?: OpenFile | null;
 }
 
-// About 64 MB: large enough never to matter in use, small enough that a forgotten reader does not fill the disk.
-const WAL_BYTES = 64 * 1024 * 1024;
-
-type Driver = new (file: string, options?: Options) => Database;
+// A little more than the log has when it is folded by itself: what a forgotten reader made of it is given back with the next write.
+const WAL_BYTES = 20 * 1024 * 1024;
 
 /** Opens the file (or `:memory:`) and sets what every connection of ours needs. */
 export function connect(options: ConnectionOptions): Database {
   const Driver = loadDriver();
+  const { file, busyMs, mustExist, known = null } = options;
   let db: Database | undefined;
-  if (options.file !== ":memory:") makeFolderOf(options.file);
+  if (known !== null && !isInPlace(known)) throw movedFile(file);
+  const fileMustExist = known !== null || mustExist;
+  if (fileMustExist && !existsSync(file)) throw new StoreUnreadable(`there is no file ${file}; check the path`);
+  if (file !== ":memory:" && !fileMustExist) makeFolderOf(file);
+  // Before it is opened: SQLite would make a log beside it that is read-only too, and stays so.
+  if (!mustExist) refuseReadOnly(file);
   try {
-    db = new Driver(options.file, { timeout: options.busyMs });
-    // Lets retention give pages back in small steps. On a file that is not new it would only take the write lock.
-    if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
-    turnToWal(db, options.busyMs);
+    db = new Driver(file, { timeout: busyMs, fileMustExist });
+    if (!mustExist) prepareFile(db, busyMs);
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"}`);
     db.pragma(`journal_size_limit = ${WAL_BYTES}`);
     db.pragma("wal_autocheckpoint = 4000");
@@ -34,7 +42,39 @@ export function connect(options: ConnectionOptions): Database {
     return db;
   } catch (error) {
     db?.close();
-    throw unreadable(options.file, error);
+    throw unreadable(file, error);
+  }
+}
+
+function refuseReadOnly(file: string): void {
+  try {
+    accessSync(file, constants.W_OK);
+  } catch (error) {
+    // Of what is not there, or cannot be reached, opening it says more.
+    if (existsSync(file)) throw readOnly(file, error);
+  }
+}
+
+/** Makes the file one that can be worked on, or throws where it cannot be written. */
+function prepareFile(db: Database, busyMs: number): void {
+  // Lets retention give pages back in small steps. On a file that is not new it would only take the write lock.
+  if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
+  turnToWal(db, busyMs);
+  tryToWrite(db, busyMs);
+}
+
+/** A read-only log is opened without a word, and refuses the first write. Here that is one that changes nothing. */
+function tryToWrite(db: Database, busyMs: number): void {
+  const version = db.pragma("user_version", { simple: true }) as number;
+  db.pragma("busy_timeout = 0");
+  try {
+    db.exec(`BEGIN; PRAGMA user_version = ${version}`);
+  } catch (error) {
+    // Whoever has to wait for another writer may write.
+    if (!isBusy(error)) throw error;
+  } finally {
+    if (db.inTransaction) db.exec("ROLLBACK");
+    db.pragma(`busy_timeout = ${busyMs}`);
   }
 }
 
@@ -80,14 +120,6 @@ function makeFolder(folder: string): void {
   }
 }
 
-function loadDriver(): Driver {
-  try {
-    return createRequire(import.meta.url)("better-sqlite3") as Driver;
-  } catch (error) {
-    throw DriverMissing.notInstalled("better-sqlite3", error);
-  }
-}
-
 /** A new file must be alone for a moment to turn to WAL, and SQLite does not wait for that by itself. */
 function turnToWal(db: Database, busyMs: number): void {
   const deadline = performance.now() + busyMs;
@@ -96,10 +128,14 @@ function turnToWal(db: Database, busyMs: number): void {
       db.pragma("journal_mode = WAL");
       return;
     } catch (error) {
-      if ((error as { code?: unknown }).code !== "SQLITE_BUSY" || performance.now() >= deadline) throw error;
+      if (!isBusy(error) || performance.now() >= deadline) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }
+}
+
+function isBusy(error: unknown): boolean {
+  return String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY");
 }
 
 function unreadable(file: string, error: unknown): Error {
@@ -115,6 +151,7 @@ function unreadable(file: string, error: unknown): Error {
   }
   // A full disk or a lock says nothing against the file: another try may do.
   if (/^SQLITE_(FULL|BUSY|LOCKED|IOERR|PROTOCOL|NOMEM)/.test(code)) return error as Error;
+  if (code.startsWith("SQLITE_READONLY")) return readOnly(file, error);
   if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
     return new StoreUnreadable(
       `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,

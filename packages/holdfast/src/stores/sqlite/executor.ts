@@ -1,8 +1,10 @@
 import { statSync } from "node:fs";
 import type { Database } from "better-sqlite3";
 import type { Hint } from "../../store.js";
+import { briefly } from "./briefly.js";
 import { connect, lookInto, type ConnectionOptions } from "./connection.js";
 import { packError, type PackedError } from "./faults.js";
+import { FileGuard, realPathOf, type OpenFile } from "./file-guard.js";
 import { hintsOf } from "./hints.js";
 import { migrate, pendingMigrations } from "./migrations.js";
 import { operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
@@ -10,7 +12,7 @@ import { operationsOn, READS, type OperationName, type Operations, type Room } f
 /** One call on its way to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "pending" | "upkeep" | "close";
+  op: OperationName | "migrate" | "pending" | "upkeep" | "verify" | "close";
   args: readonly unknown[];
   /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
   now: number | null;
@@ -23,20 +25,34 @@ export interface Executor {
   execute(calls: readonly Call[]): { answers: Answer[]; hints: Hint[] };
   /** Hints if another connection has written since the last look. */
   look(): Hint[];
+  /** Sees to the files of the connection; what is wrong with them is told by the next call. */
+  watchFiles(): void;
 }
 
 // A WAL past this size is folded back and cut as soon as no reader is in the way.
 const WAL_TRUNCATE_BYTES = 16 * 1024 * 1024;
 const FREE_PAGES_A_STEP = 500;
+// Calls that take longer are looked at again: time enough has passed to move the file.
+const SLOW_MS = 10;
 
 export function createExecutor(options: ConnectionOptions): Executor {
   let db: Database | undefined;
+  let guard: FileGuard | null = null;
   let room: Room | undefined;
   let seenVersion = 0;
   let seenSchedule: number | null = null;
 
   function open(): Database {
-    db ??= connect(options);
+    if (db !== undefined) return db;
+    const connection = connect(options);
+    try {
+      guard = FileGuard.of(connection);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    options.known ??= guard?.file ?? null;
+    db = connection;
     return db;
   }
   function prepared(): Room {
@@ -51,6 +67,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   function together(calls: readonly Call[]): Answer[] {
     const { operations, counts } = prepared();
     const connection = open();
+    guard?.before();
     if (calls.every((call) => READS.has(call.op as OperationName))) return calls.map((call) => run(operations, call));
     connection.exec("BEGIN IMMEDIATE");
     try {
@@ -66,13 +83,18 @@ export function createExecutor(options: ConnectionOptions): Executor {
     }
   }
 
+  function forget(): void {
+    room = undefined;
+    db = undefined;
+    guard = null;
+  }
+
   /** A connection that cannot even roll back is of no more use: the next call opens another. */
   function rollBack(connection: Database): void {
     try {
       connection.exec("ROLLBACK");
     } catch {
-      room = undefined;
-      db = undefined;
+      forget();
       connection.close();
     }
   }
@@ -82,17 +104,25 @@ export function createExecutor(options: ConnectionOptions): Executor {
     return [call.n, operation(call.now ?? Date.now(), ...call.args)];
   }
 
-  function attempt(calls: readonly Call[]): Answer[] {
+  function attempt(calls: readonly Call[], isRepeat = false): Answer[] {
     if (calls.length === 0) return [];
     try {
       return together(calls);
     } catch (error) {
       const packed = packError(error);
-      // A lock that nobody lets go of concerns all alike: waiting for it once is enough.
-      if (calls.length === 1 || packed.kind === "unavailable") return calls.map((call) => [call.n, undefined, packed]);
+      if (mended(packed) && !isRepeat) return attempt(calls, true);
+      // A lock that nobody lets go of concerns all alike: waiting for it once is enough. So does a file that was moved.
+      const concernsAll = packed.kind === "unavailable" || packed.kind === "moved";
+      if (calls.length === 1 || concernsAll) return refused(calls, packed);
       // One call spoilt the group: each goes alone, and only the bad one fails.
-      return calls.flatMap((call) => attempt([call]));
+      return calls.flatMap((call) => attempt([call], isRepeat));
     }
+  }
+
+  /** Does what can be done about an error, and returns whether another try is worth it. */
+  function mended({ kind }: PackedError): boolean {
+    if (kind === "moved") return guard?.mend() === true;
+    return kind === "full" && db !== undefined && cutWal(db);
   }
 
   /** Over a connection of its own: ours would make the file. What is in memory is nobody else's. */
@@ -101,19 +131,46 @@ export function createExecutor(options: ConnectionOptions): Executor {
     return lookInto(options, pendingMigrations);
   }
 
-  function special(call: Call): Answer {
+  /** Returns which file it is, for those who outlive this connection. */
+  function migrated(now: number): OpenFile | null {
+    const connection = open();
+    guard?.before();
+    migrate(connection, now);
+    guard?.verify();
+    return options.known ?? null;
+  }
+
+  function special(call: Call, isRepeat = false): Answer {
     try {
-      if (call.op === "migrate") migrate(open(), call.now ?? Date.now());
+      if (call.op === "migrate") return [call.n, migrated(call.now ?? Date.now())];
       if (call.op === "pending") return [call.n, pending()];
-      if (call.op === "upkeep") foldWal(open(), options);
+      if (call.op === "upkeep") foldWal(open());
+      if (call.op === "verify") verify();
       if (call.op === "close") {
-        room = undefined;
-        db?.close();
-        db = undefined;
+        const connection = db;
+        forget();
+        connection?.close();
       }
       return [call.n, undefined];
     } catch (error) {
-      return [call.n, undefined, packError(error)];
+      const packed = packError(error);
+      return mended(packed) && !isRepeat ? special(call, true) : [call.n, undefined, packed];
+    }
+  }
+
+  function verify(): void {
+    open();
+    guard?.verify();
+  }
+
+  /** After a wait, for a lock or a slow disk, the file may be another: what went to one that is gone is not acknowledged. */
+  function whatMoved(calls: readonly Call[]): Answer[] {
+    try {
+      guard?.verify();
+      return [];
+    } catch (error) {
+      const ordinary = calls.filter(({ op }) => !isSpecial(op));
+      return refused(ordinary, packError(error));
     }
   }
 
@@ -122,7 +179,9 @@ export function createExecutor(options: ConnectionOptions): Executor {
     if (call.op !== "claim") return null;
     try {
       const request = call.args[0] as Parameters<Room["emptyClaim"]>[0];
-      const empty = prepared().emptyClaim(request, call.now ?? Date.now());
+      const known = prepared();
+      guard?.before();
+      const empty = known.emptyClaim(request, call.now ?? Date.now());
       return empty === null ? null : [call.n, empty];
     } catch {
       return null;
@@ -131,6 +190,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
 
   return {
     execute(calls) {
+      const begun = performance.now();
       const answers = new Map<number, Answer>();
       const keep = (group: readonly Answer[]): void => {
         for (const answer of group) answers.set(answer[0], answer);
@@ -153,9 +213,12 @@ export function createExecutor(options: ConnectionOptions): Executor {
         } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
+      if (performance.now() - begun >= SLOW_MS) keep(whatMoved(calls));
       const inOrder = calls.map((call) => answers.get(call.n) ?? ([call.n, undefined] as Answer));
       return { answers: inOrder, hints: hintsOf(calls, inOrder) };
     },
+
+    watchFiles: () => void guard?.mend(),
 
     look() {
       const known = prepared();
@@ -172,8 +235,13 @@ export function createExecutor(options: ConnectionOptions): Executor {
   };
 }
 
-function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
-  return op === "migrate" || op === "pending" || op === "upkeep" || op === "close";
+function refused(calls: readonly Call[], error: PackedError): Answer[] {
+  return calls.map((call) => [call.n, undefined, error]);
+}
+
+/** Whether it concerns the connection as a whole, and goes alone. */
+export function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
+  return op === "migrate" || op === "pending" || op === "upkeep" || op === "verify" || op === "close";
 }
 
 /** Changes whenever another connection has written. */
@@ -181,16 +249,22 @@ function dataVersion(db: Database): number {
   return db.pragma("data_version", { simple: true }) as number;
 }
 
-function foldWal(db: Database, { file, busyMs }: ConnectionOptions): void {
+function foldWal(db: Database): void {
   db.pragma(`incremental_vacuum(${FREE_PAGES_A_STEP})`);
-  const wal = statSync(`${file}-wal`, { throwIfNoEntry: false });
-  if (wal === undefined || wal.size <= WAL_TRUNCATE_BYTES) return;
-  // Cutting the file waits for readers and keeps writers out meanwhile. Someone who reads for long must not stop the
-  // queue: what can be folded is, and the cut is tried again next time.
-  db.pragma("busy_timeout = 20");
+  const wal = statSync(`${realPathOf(db)}-wal`, { throwIfNoEntry: false });
+  if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) cutWal(db);
+}
+
+/**
+ * Folds the write-ahead log into the file and gives its room back: on a full disk the log may be what fills it. False if there is
+ * not even the room to fold it. Someone who reads for long must not stop the queue: then what can be folded is, the room is
+ * used again by the next writes, and the cut is tried again next time.
+ */
+function cutWal(db: Database): boolean {
   try {
-    db.pragma("wal_checkpoint(TRUNCATE)");
-  } finally {
-    db.pragma(`busy_timeout = ${busyMs}`);
+    briefly(db, "wal_checkpoint(TRUNCATE)");
+    return true;
+  } catch {
+    return false;
   }
 }

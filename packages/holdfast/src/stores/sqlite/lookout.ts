@@ -1,4 +1,4 @@
-import { watch, type FSWatcher } from "node:fs";
+import { realpathSync, watch, type FSWatcher } from "node:fs";
 
 /** How long to wait before a look. */
 interface Paces {
@@ -78,8 +78,10 @@ export class Lookout {
   #watch(): void {
     if (!this.#canTell || this.hears) return;
     try {
+      // The log stands beside the file itself, not beside a symbolic link to it.
+      const file = realpathSync.native(this.#file);
       // What is renamed or deleted is another file from then on.
-      this.#watcher = watch(`${this.#file}-wal`, { persistent: false }, (event) =>
+      this.#watcher = watch(`${file}-wal`, { persistent: false }, (event) =>
         event === "rename" ? this.#unwatch() : this.#hear(),
       );
       this.#watcher.on("error", () => this.#giveUp());

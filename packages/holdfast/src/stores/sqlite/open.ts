@@ -10,10 +10,12 @@ import { refuseForeignCursor } from "../paging.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
 import { unpackClaimed } from "./claim.js";
+import type { ConnectionOptions } from "./connection.js";
 import type { Durability } from "./durability.js";
 import type { Call } from "./executor.js";
 import { readSqliteFile } from "./file.js";
 import { packError, unpackError } from "./faults.js";
+import { isInPlace, movedFile, type OpenFile } from "./file-guard.js";
 import { packOutcomes } from "./leases.js";
 import { inlineLink, threadLink } from "./link.js";
 import { callersOperationsOn, type CallersOperations, type OperationName, type Operations } from "./operations.js";
@@ -24,10 +26,15 @@ export interface SqliteOptions {
   durability?: Durability;
   /** How long a write waits for another process's lock. Default 5 s. */
   busyTimeout?: Duration;
+  /**
+   * Use the file as it is, for tools that look at a database: none is made, and one that is read-only can be read.
+   * Default false: the file is made where there is none, and one that cannot be written is refused.
+   */
+  mustExist?: boolean;
   clock?: Clock;
 }
 
-const SQLITE_FIELDS: ReadonlySet<string> = new Set(["durability", "busyTimeout", "clock"]);
+const SQLITE_FIELDS: ReadonlySet<string> = new Set(["durability", "busyTimeout", "mustExist", "clock"]);
 
 type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
   ? Args
@@ -46,10 +53,11 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   const path = readSqliteFile(given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given);
   const memory = path === ":memory:";
   const clock = options.clock ?? systemClock;
-  const connection = {
+  const connection: ConnectionOptions = {
     file: path,
     durability: options.durability ?? "full",
     busyMs: durationMs(options.busyTimeout ?? 5_000, "busyTimeout"),
+    mustExist: !memory && options.mustExist === true,
   };
   if (!["full", "normal"].includes(connection.durability)) {
     throw new InvalidOption("durability", `${JSON.stringify(options.durability)} is none of "full", "normal"`);
@@ -81,9 +89,13 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   /** Carried out at once, on the caller's connection. */
   function inside<Answer>(tx: unknown, work: (on: CallersOperations, now: number) => Answer): Answer {
     if (closed) throw new Closed("the store is closed", "open a new one");
-    const db = callersTransaction(tx, path);
+    const db = callersTransaction(tx);
+    let on = callers.get(db);
+    if (on === undefined) refuseOtherFile(db, path);
+    const { known = null } = connection;
+    // The connection has the file that it had before; this path may lead to another by now.
+    if (known !== null && !isInPlace(known)) throw movedFile(path);
     try {
-      let on = callers.get(db);
       if (on === undefined) callers.set(db, (on = callersOperationsOn(db)));
       return work(on, clock.now());
     } catch (error) {
@@ -102,7 +114,9 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       together: !memory,
     },
 
-    migrate: async () => void (await send("migrate", [])),
+    async migrate() {
+      connection.known = (await send("migrate", [])) as OpenFile | null;
+    },
     pendingMigrations: async () => (await send("pending", [])) as string[],
     async close() {
       if (closed) return;
@@ -202,8 +216,8 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   };
 }
 
-/** The caller's better-sqlite3 connection, checked: a job written to another file would never run. */
-function callersTransaction(tx: unknown, path: string): Database {
+/** The caller's better-sqlite3 connection, checked. */
+function callersTransaction(tx: unknown): Database {
   const db = tx as Partial<Database> | null;
   if (
     typeof db !== "object" ||
@@ -216,10 +230,13 @@ function callersTransaction(tx: unknown, path: string): Database {
   if (!db.inTransaction) {
     throw new InvalidOption("tx", "is not inside a transaction; call it within db.transaction(() => …)()");
   }
-  if (path === ":memory:" || typeof db.name !== "string" || !sameFile(db.name, path)) {
-    throw new InvalidOption("tx", `is a connection to ${String(db.name)}, but the jobs live in ${path}`);
-  }
   return db as Database;
+}
+
+/** A job written to another file would never run. */
+function refuseOtherFile({ name }: Database, path: string): void {
+  if (path !== ":memory:" && typeof name === "string" && sameFile(name, path)) return;
+  throw new InvalidOption("tx", `is a connection to ${String(name)}, but the jobs live in ${path}`);
 }
 
 function sameFile(a: string, b: string): boolean {

@@ -26,6 +26,17 @@ function look(): boolean {
   }
 }
 
+// A log that is deleted after the last write must not wait for the next one to be noticed.
+const FILES_MS = 100;
+let filesTimer: NodeJS.Timeout | null = null;
+
+function watchFilesSoon(): void {
+  filesTimer ??= setTimeout(() => {
+    filesTimer = null;
+    executor.watchFiles();
+  }, FILES_MS);
+}
+
 port.on("message", (first: ToThread) => {
   const calls: Call[] = [];
   // Everything that arrived while the last transaction was written goes into the next one.
@@ -37,7 +48,9 @@ port.on("message", (first: ToThread) => {
   const done = executor.execute(calls);
   lookout.used(done.hints.length > 0);
   port.postMessage(done);
+  watchFilesSoon();
   if (calls.some((call) => call.op === "close")) {
+    if (filesTimer !== null) clearTimeout(filesTimer);
     lookout.turn(false);
     port.close();
   }
