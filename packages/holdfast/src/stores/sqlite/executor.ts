@@ -163,7 +163,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     guard?.verify();
   }
 
-  /** After a wait, for a lock or a slow disk, the file may be another: what went to one that is gone is not acknowledged. */
+  /** What went to a file that is gone is not acknowledged. */
   function whatMoved(calls: readonly Call[]): Answer[] {
     try {
       guard?.verify();
@@ -213,7 +213,10 @@ export function createExecutor(options: ConnectionOptions): Executor {
         } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
-      if (performance.now() - begun >= SLOW_MS) keep(whatMoved(calls));
+      // After the commit, so that what went to a file that is gone is never acknowledged. The log, of which a look costs the
+      // next write far more, is looked at where the calls took so long that it may have been moved meanwhile.
+      const isSuspect = performance.now() - begun >= SLOW_MS || guard?.isFileInPlace() === false;
+      if (isSuspect) keep(whatMoved(calls));
       const inOrder = calls.map((call) => answers.get(call.n) ?? ([call.n, undefined] as Answer));
       return { answers: inOrder, hints: hintsOf(calls, inOrder) };
     },
