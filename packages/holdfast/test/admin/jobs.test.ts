@@ -70,7 +70,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null });
   });
 
-  it("C-17 passes over the jobs before an offset without reading them, of all or of one user", async () => {
+  it("passes over the jobs before an offset without reading them, of all or of one user", async () => {
     const { hf, as } = await adminScene(store());
     const ids: string[] = [];
     for (let nth = 0; nth < 8; nth++)
@@ -116,7 +116,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await client.summary()).stats.pending).toBe(7);
   });
 
-  it("C-17 names the 200 queues and types with the most jobs in its counts, and sums the rest", async () => {
+  it("names the 200 queues and types with the most jobs in its counts, and sums the rest", async () => {
     const { hf, as, send, token } = await adminScene(store());
     const { store: asked } = Holdfast.coreOf(hf);
     const real = await asked.stats();
@@ -203,7 +203,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(summary.recentFailures).toMatchObject([{ state: "dead", error: { message: "no such address" } }]);
   });
 
-  it("E-11 tells the latest failures behind a backlog, whether they wait for another attempt or were given up", async () => {
+  it("tells the latest failures behind a backlog, whether they wait for another attempt or were given up", async () => {
     const flaky = job({
       type: "flaky",
       retry: { maxAttempts: 2, backoff: () => 900_000 },
@@ -223,7 +223,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(summary.recentFailures.map(({ state }) => state).toSorted()).toEqual(["dead", "failed"]);
   });
 
-  it("B-10 adds jobs by the name of their type, and checks the input where the type is known", async () => {
+  it("adds jobs by the name of their type, and checks the input where the type is known", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");
     const { id } = described(
@@ -424,7 +424,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await admin.audit.list({ actor: "token:admin", action: "jobs.removeMany" })).entries).toHaveLength(1);
   });
 
-  it("B-18 a token that was made is in the audit log, and answered, though nothing can be read after that", async () => {
+  it("a token that was made is in the audit log, and answered, though nothing can be read after that", async () => {
     const { hf, as } = await adminScene(store());
     const admin = await as("admin");
     const { store: asked } = Holdfast.coreOf(hf);
@@ -438,7 +438,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await hf.audit.list()).entries).toMatchObject([{ action: "tokens.create", target: made.id, count: 1 }]);
   });
 
-  it("B-18 jobs that were cancelled are counted in the audit log, and answered, though nothing can be read after that", async () => {
+  it("jobs that were cancelled are counted in the audit log, and answered, though nothing can be read after that", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");
     const { store: asked } = Holdfast.coreOf(hf);
@@ -462,7 +462,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     ]);
   });
 
-  it("B-18 while it closes it begins nothing more, and what is under way is in the audit log when it is closed", async () => {
+  it("while it closes it begins nothing more, and what is under way is in the audit log when it is closed", async () => {
     const { hf, api, as } = await adminScene(store());
     const client = await as("operator");
     const ids: string[] = [];
@@ -509,7 +509,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(told("operation.cancel")).toEqual(begun);
   });
 
-  it("B-18 the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
+  it("the audit log tells tokens of one name apart by their ids, by token or by session", async () => {
     const { hf, url, send } = await adminScene(store(), {}, { redact: ["**.token", "detail"] });
     const [one, two] = [
       await hf.tokens.create({ name: "ci", role: "admin" }),

@@ -32,7 +32,7 @@ async function changeAtOnce(cwd: string): Promise<void> {
 }
 
 describe("the file, changed by several processes at once", () => {
-  it("C-20 has all of their changes, and nothing is left beside it", SLOW, async () => {
+  it("has all of their changes, and nothing is left beside it", SLOW, async () => {
     const cwd = folder();
     await changeAtOnce(cwd);
     expect(readdirSync(cwd)).toEqual(["holdfast.toml"]);

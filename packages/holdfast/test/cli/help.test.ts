@@ -35,7 +35,7 @@ describe("the help of every command", () => {
     });
   }
 
-  it("C-21 is said of every command what its JSON is, by calls that there are", () => {
+  it("is said of every command what its JSON is, by calls that there are", () => {
     const runnable = all.filter(({ command }) => command.run !== null).map(({ path }) => path.join(" "));
     expect(Object.keys(JSON_ANSWERS).toSorted()).toEqual(runnable.toSorted());
     const calls = Object.values(JSON_ANSWERS).flatMap((answer) => answer.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);

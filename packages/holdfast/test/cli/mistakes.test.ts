@@ -102,7 +102,7 @@ describe("a store that cannot be used", () => {
   });
 });
 
-describe("C-20 a setting that cannot be used", () => {
+describe("a setting that cannot be used", () => {
   const what = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 
   it("is told with its key and who set it, before anything is opened", SLOW, async () => {
@@ -327,7 +327,7 @@ describe("what was typed", () => {
 });
 
 describe("with --json", () => {
-  it("C-21 a failure is one JSON line on stderr, with a code, and stdout stays empty", SLOW, async () => {
+  it("a failure is one JSON line on stderr, with a code, and stdout stays empty", SLOW, async () => {
     const { run, cwd } = await place(onFile);
     const id = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
     for (const [args, code, error] of [

@@ -94,7 +94,7 @@ describe.each(storesOf(server))("a worker on %s", (_name, address) => {
   );
 });
 
-it("D-09 Sentry hears of a failure before the command ends", SLOW, async () => {
+it("Sentry hears of a failure before the command ends", SLOW, async () => {
   const { hf, cwd, json } = await module(`
     import * as Sentry from "@sentry/node";
     import { sentry } from "holdfast/sentry";

@@ -128,7 +128,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(gone.stderr).toMatch(/^error: no schedule "nightly"/);
   });
 
-  it("C-18 every field of a schedule can be said, changed, taken away and seen", SLOW, async () => {
+  it("every field of a schedule can be said, changed, taken away and seen", SLOW, async () => {
     const { run, json } = await place(address);
     const words = [
       ["schedules", "create", "nightly", "mail", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin"],
@@ -183,7 +183,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     for (const each of schedules) expect(each).not.toHaveProperty("slots");
   });
 
-  it("C-18 every option of an enqueue can be said", SLOW, async () => {
+  it("every option of an enqueue can be said", SLOW, async () => {
     const { run, json, hf } = await place(address);
     const words = [
       ["enqueue", "mail", '{"to":"ada"}', "--queue", "slow", "--priority", "5", "--at", "2030-01-01T00:00:00Z"],

@@ -132,7 +132,7 @@ level = "warn"
     expect(readFileSync(join(cwd, "holdfast.toml"), "utf8")).toBe("[jobs]\nconcurrency = 4\n");
   });
 
-  it("C-20 set refuses what would stop the commands after it", async () => {
+  it("set refuses what would stop the commands after it", async () => {
     const cwd = folder({ "holdfast.toml": "# mine\n" });
     const long = "q".repeat(300);
     const wrong = [

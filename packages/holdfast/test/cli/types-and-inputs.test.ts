@@ -30,7 +30,7 @@ async function withModule(address: (cwd: string) => string): Promise<Place> {
 
 describe.each(storesOf(server))("where the module of the jobs is known, on %s", (_name, address) => {
   it(
-    "C-18 a schedule has the queue and attempts of its type, and inputs are checked when it is made or changed",
+    "a schedule has the queue and attempts of its type, and inputs are checked when it is made or changed",
     SLOW,
     async () => {
       const { run, hf } = await withModule(address);

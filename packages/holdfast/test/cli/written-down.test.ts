@@ -17,7 +17,7 @@ async function entriesOf({ json }: Pick<Place, "json">): Promise<AuditRecord[]> 
 }
 
 describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
-  it("B-18 has what migrate did, once: who, what and how much", SLOW, async () => {
+  it("has what migrate did, once: who, what and how much", SLOW, async () => {
     const there = bare(address);
     const { migrated, applied } = await there.json<{ migrated: boolean; applied: string[] }>("migrate");
     expect(migrated).toBe(true);
@@ -38,7 +38,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ["tokens", "create", "ci", "--role", "viewer"],
     ["schedules", "create", "nightly", "mail", "--every", "1d"],
     ["process", "jobs.ts"],
-  ])("B-18 has that %s %s was the first to come, and made the schema", SLOW, async (...words) => {
+  ])("has that %s %s was the first to come, and made the schema", SLOW, async (...words) => {
     const there = bare(address);
     await there.json(...words);
     await there.json("queues", "pause", "mail");
@@ -52,7 +52,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ["worker", "jobs.ts"],
     ["serve", "--port", "0"],
     ["dev", "jobs.ts", "--port", "0"],
-  ])("B-18 has that %s was the first to come, and made the schema", SLOW, async (...words) => {
+  ])("has that %s was the first to come, and made the schema", SLOW, async (...words) => {
     const there = bare(address);
     for (let start = 0; start < 2; start++) {
       const { child, stdout, ended } = there.start(...words);
@@ -65,7 +65,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ]);
   });
 
-  it("B-18 has changes of the configuration, without the password of a store", SLOW, async () => {
+  it("has changes of the configuration, without the password of a store", SLOW, async () => {
     const there = await place(address);
     await there.json("config", "set", "jobs.concurrency", "8");
     await there.json("config", "set", "store", "postgres://ada:secret@localhost/jobs");
@@ -88,7 +88,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     expect((await there.run("migrate", "--check")).code).toBe(1);
   });
 
-  it("B-18 is read from a time on, or before one", SLOW, async () => {
+  it("is read from a time on, or before one", SLOW, async () => {
     const there = await place(address);
     await there.json("queues", "pause", "early");
     const [early] = await entriesOf(there);
@@ -125,7 +125,7 @@ it("a file with other mistakes can be mended step by step", SLOW, async () => {
   expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
 });
 
-it("B-18 an import is in the audit log with how many rows it made jobs of; a dry run is not", SLOW, async () => {
+it("an import is in the audit log with how many rows it made jobs of; a dry run is not", SLOW, async () => {
   const there = await place(() => addressOf(server.url(), ownSchema(server)));
   const old = ownSchema(server);
   await server.query(`CREATE SCHEMA ${old}`);

@@ -70,7 +70,7 @@ describe("cancel", () => {
     expect((await hf.stats()).states).toMatchObject({ cancelled: 650, pending: 1 });
   });
 
-  it("C-07 a requested cancellation is confirmed by the lease's holder; only completing beats it", async () => {
+  it("a requested cancellation is confirmed by the lease's holder; only completing beats it", async () => {
     const { hf, ids, running } = await oneOfEach();
     await hf.cancel(ids["running"]!);
     expect(await running.extend()).toEqual({ cancelRequested: true });
@@ -97,7 +97,7 @@ describe("retry", () => {
     ["claimed", "not retryable"],
     ["running", "not retryable"],
     ["completed", "not retryable"],
-  ])("C-08 a %s job: %s", async (state, answer) => {
+  ])("a %s job: %s", async (state, answer) => {
     const { hf, ids } = await oneOfEach();
     const before = await jobOf(hf, ids[state]!);
     expect(await hf.retry(ids[state]!)).toBe(answer);

@@ -59,7 +59,7 @@ describe("when a job runs", () => {
     expect(await jobOf(hf, id)).toMatchObject({ state: "dead", attempt: 0, error: { code: "EXPIRED" } });
   });
 
-  it("A-34 a job claimed a moment before it expires still runs to its end", async () => {
+  it("a job claimed a moment before it expires still runs to its end", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { expiresAt: START + 1_000 });
     await clock.advance(999);
@@ -95,7 +95,7 @@ describe("where a job goes and whose it is", () => {
 describe("a job's own id", () => {
   const id = "018F4D2E-7B3A-7C11-8A55-0123456789AB";
 
-  it("C-04 an enqueue repeated with its own id is the same job, waiting, running or finished", async () => {
+  it("an enqueue repeated with its own id is the same job, waiting, running or finished", async () => {
     const { hf } = await open();
     const own = id.toLowerCase();
     const again = { id: own, duplicate: true, replaced: false };
@@ -109,7 +109,7 @@ describe("a job's own id", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("C-04 twenty at once with one id make one job", async () => {
+  it("twenty at once with one id make one job", async () => {
     const { hf } = await open();
     const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => hf.enqueue(double, { n }, { id })));
     expect(answers.filter((answer) => !answer.duplicate)).toHaveLength(1);

@@ -171,7 +171,7 @@ describe("a lease", () => {
 });
 
 describe("fail", () => {
-  it("A-12 A-30 with attempts left the job waits 30 s × 2ⁿ, at most 15 min; then it is dead with its completion time", async () => {
+  it("A-30 with attempts left the job waits 30 s × 2ⁿ, at most 15 min; then it is dead with its completion time", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { maxAttempts: 8 });
     for (const seconds of [30, 60, 120, 240, 480, 900, 900]) {
@@ -195,9 +195,9 @@ describe("fail", () => {
   });
 
   it.each([
-    ["C-06 5 s × 2^(n−1) plus 0–1 s", { base: "5s", max: "5m", jitter: "1s" }, [5_500, 10_500, 20_500, 40_500]],
-    ["D-06 60 s × 2^(attempts−1)", { base: "60s", max: "1d", jitter: 0 }, [60_000, 120_000, 240_000, 480_000]],
-    ["E-03 30, 60, 120 s", {}, [30_000, 60_000, 120_000]],
+    ["5 s × 2^(n−1) plus 0–1 s", { base: "5s", max: "5m", jitter: "1s" }, [5_500, 10_500, 20_500, 40_500]],
+    ["60 s × 2^(attempts−1)", { base: "60s", max: "1d", jitter: 0 }, [60_000, 120_000, 240_000, 480_000]],
+    ["30, 60, 120 s", {}, [30_000, 60_000, 120_000]],
   ])("%s, with the client's own source of chance; then dead", async (_name, backoff, delays) => {
     const type = job({ type: "flaky", retry: { maxAttempts: delays.length + 1, backoff }, run: () => {} });
     const { hf, clock } = await open({ jobs: [type] });
@@ -224,7 +224,7 @@ describe("fail", () => {
     [{ why: "an object" }, '{"why":"an object"}', null],
     [undefined, "undefined", null],
     [10n, "10", null],
-  ])("A-17 whatever was thrown (%s) is kept as a message", async (thrown, message, code) => {
+  ])("whatever was thrown (%s) is kept as a message", async (thrown, message, code) => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     await (await claimOne(hf)).fail(thrown);

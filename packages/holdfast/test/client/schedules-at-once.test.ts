@@ -14,7 +14,7 @@ async function several(): Promise<{ clients: Holdfast[] } & Awaited<ReturnType<t
 }
 
 describe("clients that change schedules on one file at the same time", () => {
-  it("C-11 define one schedule, if it is the same they define", async () => {
+  it("define one schedule, if it is the same they define", async () => {
     const { hf, clients } = await several();
     const defined = await Promise.all(clients.map((client) => client.schedule("s", hourly)));
     expect((await hf.schedules.list()).schedules).toHaveLength(1);
@@ -34,7 +34,7 @@ describe("clients that change schedules on one file at the same time", () => {
     }
   });
 
-  it("C-15 keep each other's changes, if they change different things", async () => {
+  it("keep each other's changes, if they change different things", async () => {
     const { hf, clients } = await several();
     await hf.schedule("s", hourly);
     const changes: ScheduleChanges[] = [

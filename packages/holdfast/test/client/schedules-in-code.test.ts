@@ -55,7 +55,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     ]);
   });
 
-  it("C-15 goes back to what code says when it is reset", async () => {
+  it("goes back to what code says when it is reset", async () => {
     const { hf, clock } = await openOn(place);
     const before = await hf.schedule("hourly", hourly);
     const changed = await hf.schedules.update("hourly", {
@@ -104,7 +104,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect((await hf.schedule("hourly", { ...hourly, priority: 7 })).priority).toBe(7);
   });
 
-  it("C-15 over one made at run time keeps what its maker chose, and says so", async () => {
+  it("over one made at run time keeps what its maker chose, and says so", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("s", { job: double, input: { n: 1 }, cron: "0 6 * * *", priority: 3, queue: "q" });
     const defined = await hf.schedule("s", { job: double, input: { n: 2 }, every: "1h", queue: "q", tags: ["new"] });

@@ -176,7 +176,7 @@ describe("keys", () => {
     expect(warnings).toEqual([{ periodMs: 8 * 86_400_000, keptMs: 7 * 86_400_000 }]);
   });
 
-  it("C-04 a key for ever outlives the retention of its job", async () => {
+  it("a key for ever outlives the retention of its job", async () => {
     const { hf, clock, id, second } = await first({ key: "k", scope: "ever" }, "completed");
     await clock.advance("8d");
     expect(await hf.purge()).toBe(1);
@@ -214,7 +214,7 @@ describe("keys", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("A-06 with a user the key is that user's own, and is read back as it was given", async () => {
+  it("with a user the key is that user's own, and is read back as it was given", async () => {
     const { hf } = await open();
     const answers = [
       await hf.enqueue(double, { n: 1 }, { unique: "k" }),

@@ -169,7 +169,7 @@ const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, sa
   ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
 ];
 
-describe("C-20 what would stop a command later is refused with the key's name, the value and its source:", () => {
+describe("what would stop a command later is refused with the key's name, the value and its source:", () => {
   const inFile = (name: KeyName, value: string): string =>
     name.includes(".") ? inSection(name, value) : `\n${name} = ${value}\n`;
   it.each(REFUSED)("%s, %j", (name, text, says) => {

@@ -5,7 +5,7 @@ import { countClaim, isFinished, isLeased, isState, isWaiting, TRANSITIONS } fro
 const of = (kind: string): State[] => STATE_NAMES.filter((state) => STATES[state].kind === kind);
 
 describe("the state table", () => {
-  it("C-01 D-03 has the seven states, each waiting, leased or finished, each with its meaning", () => {
+  it("C-01 has the seven states, each waiting, leased or finished, each with its meaning", () => {
     expect(of("waiting")).toEqual(["pending", "failed"]);
     expect(of("leased")).toEqual(["claimed", "running"]);
     expect(of("finished")).toEqual(["completed", "dead", "cancelled"]);
@@ -64,7 +64,7 @@ describe("what a claim makes of the counters", () => {
   const claim = (state: State, attempt: number, losses = 0, maxAttempts = 3) =>
     countClaim({ state, attempt, maxAttempts, losses });
 
-  it("C-03 the first claim is attempt 1", () => {
+  it("the first claim is attempt 1", () => {
     expect(claim("pending", 0)).toEqual({ attempt: 1, losses: 0, lost: false, exhausted: false });
   });
   it("a retry counts on", () => {
@@ -77,7 +77,7 @@ describe("what a claim makes of the counters", () => {
     expect(claim("claimed", 1)).toEqual({ attempt: 1, losses: 1, lost: true, exhausted: false });
     expect(claim("claimed", 1, 1)).toEqual({ attempt: 2, losses: 2, lost: true, exhausted: false });
   });
-  it("A-31 with all attempts used the count stays at the maximum, and the job must be laid down", () => {
+  it("with all attempts used the count stays at the maximum, and the job must be laid down", () => {
     expect(claim("running", 3)).toEqual({ attempt: 3, losses: 1, lost: true, exhausted: true });
     expect(claim("claimed", 3, 1)).toEqual({ attempt: 3, losses: 2, lost: true, exhausted: true });
     expect(claim("claimed", 3)).toEqual({ attempt: 3, losses: 1, lost: true, exhausted: false });

@@ -43,7 +43,7 @@ async function open(): Promise<Opened> {
 const first = { limit: 10, cursor: null } as const;
 
 describe("the audit log in DynamoDB", () => {
-  it("B-18 an entry and the item under its id go when DynamoDB clears away, and are not seen before it has", async () => {
+  it("an entry and the item under its id go when DynamoDB clears away, and are not seen before it has", async () => {
     const { store, clock, items } = await open();
     const [entry, endless] = [newEntry({ keepMs: 90 * DAY }), newEntry()];
     await store.audit([entry, endless]);
@@ -58,7 +58,7 @@ describe("the audit log in DynamoDB", () => {
     expect((await store.audited({}, first)).entries.map(({ id }) => id)).toEqual([endless.id]);
   });
 
-  it("B-18 a list asks only for months that have entries, however long ago they are", async () => {
+  it("a list asks only for months that have entries, however long ago they are", async () => {
     const { store, clock, recorder } = await open();
     await store.audit([newEntry()]);
     await clock.advance(3_650 * DAY);
@@ -71,7 +71,7 @@ describe("the audit log in DynamoDB", () => {
     expect(recorder.requests).toHaveLength(2);
   });
 
-  it("B-18 a page reads so many entries and no more, fit or not, and says where to go on", async () => {
+  it("a page reads so many entries and no more, fit or not, and says where to go on", async () => {
     const { store, recorder } = await open();
     const rare = newEntry({ actor: "rare" });
     await store.audit([rare]);
@@ -86,7 +86,7 @@ describe("the audit log in DynamoDB", () => {
     expect([rest.entries.map(({ id }) => id), rest.cursor]).toEqual([[rare.id], null]);
   }, 120_000);
 
-  it("B-18 a purge leaves nothing behind: neither ids nor months", async () => {
+  it("a purge leaves nothing behind: neither ids nor months", async () => {
     const { store, clock, items } = await open();
     const entry = newEntry();
     await store.audit([entry]);
@@ -103,7 +103,7 @@ describe("where an answer of DynamoDB is lost", () => {
   const transaction = (part: string) => (asked: { operation: string; text: string }) =>
     asked.operation === "TransactWriteItems" && asked.text.includes(part);
 
-  it("B-18 an entry is added once", async () => {
+  it("an entry is added once", async () => {
     const { store, proxy } = await openScene(server);
     const entries = [newEntry(), newEntry()];
     const lost = proxy.loseAnswerTo(transaction("audit-id#"));

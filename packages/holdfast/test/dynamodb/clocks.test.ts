@@ -21,7 +21,7 @@ function offBy(at: number | null): number {
 describe.each([
   ["5 min ahead", 5 * MINUTE],
   ["5 min behind", -5 * MINUTE],
-])("D-04 a machine whose clock is %s", (_what, offMs) => {
+])("a machine whose clock is %s", (_what, offMs) => {
   it("goes by DynamoDB's time, from its very first call on", async () => {
     onTestFinished(() => void vi.restoreAllMocks());
     const { store, again } = await openScene(server);

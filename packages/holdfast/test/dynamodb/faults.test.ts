@@ -46,7 +46,7 @@ const FAULTS: [what: string, begin: (proxy: Proxy) => { count: number } | null][
   ["10 % of the writes failing inside DynamoDB", (proxy) => proxy.refuse("InternalServerError", 0.1)],
 ];
 
-describe.each(FAULTS)("D-04 %s", (_what, begin) => {
+describe.each(FAULTS)("%s", (_what, begin) => {
   it("the work finishes: nothing is lost, nothing leased twice, nothing done twice", { timeout: 60_000 }, async () => {
     const { proxy, again, direct } = await openScene(server, { shards: 4, requests: 16 });
     const fault = begin(proxy);

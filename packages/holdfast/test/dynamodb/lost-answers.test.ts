@@ -146,7 +146,7 @@ describe("an insert whose answer is lost", () => {
   });
 });
 
-describe("D-04 a claim whose answer is lost", () => {
+describe("a claim whose answer is lost", () => {
   it("hands the job out once, with its fence and attempt", async () => {
     const { store, proxy } = await openScene(server);
     const id = await add(store, { input: LARGE });

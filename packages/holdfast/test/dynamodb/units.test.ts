@@ -102,7 +102,7 @@ const KEPT = { keepMs: 7 * 86_400_000 };
 const inputs = Array.from({ length: JOBS }, (_, n) => ({ to: `user-${n}@example.com` }));
 
 describe("write units of a job, with eight workers that lose conditions to each other", () => {
-  it("D-01 one of up to 1 KB costs at most 7 from enqueue to completion", { timeout: 180_000 }, async () => {
+  it("one of up to 1 KB costs at most 7 from enqueue to completion", { timeout: 180_000 }, async () => {
     const costs = await contend((hf, type) => hf.enqueueMany(type, inputs));
     expect(costs.units).toBeGreaterThanOrEqual(6);
     expect(costs.units).toBeLessThanOrEqual(7);
@@ -112,7 +112,7 @@ describe("write units of a job, with eight workers that lose conditions to each 
     expect(costs.reads).toBeLessThan(3);
   });
 
-  it("D-01 with a unique key at most 11, and 1 to let go of the key", { timeout: 180_000 }, async () => {
+  it("with a unique key at most 11, and 1 to let go of the key", { timeout: 180_000 }, async () => {
     const costs = await contend((hf, type) =>
       Promise.all(inputs.map((input) => hf.enqueue(type, input, { unique: input.to }))),
     );

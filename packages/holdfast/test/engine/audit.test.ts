@@ -61,7 +61,7 @@ describe("the audit log", () => {
     expect([second.entries.map(({ actor }) => actor), second.cursor]).toEqual([["ada"], null]);
   });
 
-  it("B-18 an entry that is written again under its own id is there once", async () => {
+  it("an entry that is written again under its own id is there once", async () => {
     const { hf, clock } = await scene();
     const deed = { ...retry, id: newId(clock.now()) };
     await hf.audit.record(deed);
@@ -70,7 +70,7 @@ describe("the audit log", () => {
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 
-  it("B-18 more entries than one call of the store takes are all written", async () => {
+  it("more entries than one call of the store takes are all written", async () => {
     const { hf, store } = await scene();
     await hf.audit.record(...Array.from({ length: LIMITS.auditEntries + 1 }, () => retry));
     expect(store.count("audit")).toBe(2);
@@ -110,7 +110,7 @@ describe("the audit log", () => {
       { detail: { n: 1n } },
       { detail: { omitted: "a BigInt cannot be carried by JSON; send it as a string" } },
     ],
-  ])("B-18 what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
+  ])("what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
     const { hf } = await scene();
     await hf.audit.record({ ...retry, ...odd });
     expect(await theEntry(hf)).toMatchObject({ ...retry, ...expected });
@@ -144,7 +144,7 @@ describe("the audit log", () => {
 describe("retention of the audit log", () => {
   const kept = async (hf: Holdfast): Promise<number> => (await entriesOf(hf)).length;
 
-  it("B-18 entries are kept for 90 days", async () => {
+  it("entries are kept for 90 days", async () => {
     const { hf, clock, store } = await scene();
     await hf.audit.record(retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: 90 * DAY }]);
@@ -160,7 +160,7 @@ describe("retention of the audit log", () => {
     ["milliseconds", 7 * DAY],
     ["text", "7d"],
     ["an age", { age: "7d" }],
-  ])("B-18 another age can be set, in %s", async (_name, audit) => {
+  ])("another age can be set, in %s", async (_name, audit) => {
     const { hf, clock } = await scene({ retention: { audit } });
     await hf.audit.record(retry);
     await clock.advance(7 * DAY);
@@ -171,7 +171,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(0);
   });
 
-  it("B-18 false keeps them for good", async () => {
+  it("false keeps them for good", async () => {
     const { hf, clock, store } = await scene({ retention: { audit: false } });
     await hf.audit.record(retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: null }]);
@@ -181,7 +181,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(1);
   });
 
-  it("B-18 a worker's client clears them away by itself, in small steps, one process of several at a time", async () => {
+  it("a worker's client clears them away by itself, in small steps, one process of several at a time", async () => {
     const { hf, clock, store, another } = await scene({ retention: { audit: "1d" } });
     for (let n = 0; n < 12; n++) await hf.audit.record(...Array.from({ length: LIMITS.auditEntries }, () => retry));
     const options = { poll: "1h", lease: "1h" } as const;

@@ -6,7 +6,7 @@ import { onFile, scene, watch } from "./scene.js";
 const type = job({ type: "t", run: () => {} });
 
 describe("natural batching", () => {
-  it("B-13 fifty enqueues at once are one write", async () => {
+  it("fifty enqueues at once are one write", async () => {
     const { hf, store } = await scene();
     const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([50]);
@@ -14,7 +14,7 @@ describe("natural batching", () => {
     expect((await hf.stats()).states.pending).toBe(50);
   });
 
-  it("B-13 an enqueue of an idle client is written at once, with no timer", async () => {
+  it("an enqueue of an idle client is written at once, with no timer", async () => {
     const { hf, store } = await scene();
     // The clock never moves: an answer means that nothing waited for time.
     await hf.enqueue(type);
@@ -22,7 +22,7 @@ describe("natural batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 1]);
   });
 
-  it("B-13 what gathers while a write is under way goes in the next one", async () => {
+  it("what gathers while a write is under way goes in the next one", async () => {
     const { hf, clock, store } = await scene();
     const letGo = store.hold("insert");
     const first = hf.enqueue(type);
@@ -35,7 +35,7 @@ describe("natural batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 30]);
   });
 
-  it("B-13 a batch has at most 500 jobs and 1 MB", async () => {
+  it("a batch has at most 500 jobs and 1 MB", async () => {
     const { hf, store } = await scene();
     await Promise.all(Array.from({ length: 1_200 }, () => hf.enqueue(type)));
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([500, 500, 200]);
@@ -46,7 +46,7 @@ describe("natural batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([5, 5, 2]);
   });
 
-  it("B-13 a batch that the store refuses fails each of its callers, and the next one is tried afresh", async () => {
+  it("a batch that the store refuses fails each of its callers, and the next one is tried afresh", async () => {
     const { hf, store } = await scene();
     const back = store.fail(new Error("disk gone"), "insert");
     const answers = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
@@ -56,7 +56,7 @@ describe("natural batching", () => {
     expect((await hf.stats()).states.pending).toBe(1);
   });
 
-  it("B-13 outcomes are settled in batches: a hundred quick jobs cost a handful of writes", async () => {
+  it("outcomes are settled in batches: a hundred quick jobs cost a handful of writes", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 100 }));
     hf.work({ concurrency: 100 });
@@ -66,7 +66,7 @@ describe("natural batching", () => {
     expect(store.count("start")).toBe(0);
   });
 
-  it("B-13 a client that only enqueues starts no timer and no listener", async () => {
+  it("a client that only enqueues starts no timer and no listener", async () => {
     const { clock, store, another } = await scene();
     const line = watch(store.store);
     let timers = 0;
@@ -94,7 +94,7 @@ describe("natural batching", () => {
     expect(store.count("listen")).toBe(2);
   });
 
-  it("B-13 on a file fifty enqueues at once are durable and all run", async () => {
+  it("on a file fifty enqueues at once are durable and all run", async () => {
     const { hf } = await onFile({ jobs: [type] });
     const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     hf.work();

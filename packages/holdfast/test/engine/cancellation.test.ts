@@ -114,7 +114,7 @@ describe("cancellation", () => {
     await worker.close();
   });
 
-  it("C-07 a job claimed ahead and not begun is cancelled without running and without counting an attempt", async () => {
+  it("a job claimed ahead and not begun is cancelled without running and without counting an attempt", async () => {
     const gate = deferred();
     const ran: string[] = [];
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
@@ -141,7 +141,7 @@ describe("cancellation", () => {
     expect(ran).toEqual([]);
   });
 
-  it("C-07 a job whose cancellation was asked for while its worker was gone is laid down unrun", async () => {
+  it("a job whose cancellation was asked for while its worker was gone is laid down unrun", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -154,7 +154,7 @@ describe("cancellation", () => {
     expect((await read(id)).state).toBe("cancelled");
   });
 
-  it("C-07 finished and unknown jobs say so", async () => {
+  it("finished and unknown jobs say so", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -163,7 +163,7 @@ describe("cancellation", () => {
     expect(await hf.cancel("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 
-  it("C-07 all jobs that match a filter are cancelled in one call, and counted", async () => {
+  it("all jobs that match a filter are cancelled in one call, and counted", async () => {
     const a = job({ type: "a", run: () => {} });
     const b = job({ type: "b", run: () => {} });
     const { hf } = await scene({ jobs: [a, b] });
@@ -178,7 +178,7 @@ describe("cancellation", () => {
   });
 
   // Real time, real thread: the median of five, so that one busy moment of the machine does not decide.
-  it("C-07 the events of jobs that a filter found cost no reading; those of jobs by id are read, and missed if that fails", async () => {
+  it("the events of jobs that a filter found cost no reading; those of jobs by id are read, and missed if that fails", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, lines } = await scene({ jobs: [type] });
     const cancelled = hear(hf, "cancelled");
@@ -198,7 +198,7 @@ describe("cancellation", () => {
     expect(lines).toMatchObject([{ level: "warn", fields: { jobs: 1 } }]);
   });
 
-  it("C-07 on a file a running handler hears of it within 100 ms, from its own client and from another", async () => {
+  it("on a file a running handler hears of it within 100 ms, from its own client and from another", async () => {
     const begun: (() => void)[] = [];
     const aborted: ((at: number) => void)[] = [];
     const type = job({
@@ -252,7 +252,7 @@ describe("cancellation", () => {
     expect((await hf.get(id))?.state).toBe("cancelled");
   });
 
-  it("C-07 a cancellation that the start mark brings stops the handler before it begins", async () => {
+  it("a cancellation that the start mark brings stops the handler before it begins", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });

@@ -5,7 +5,7 @@ import { deferred, hear, scene } from "./scene.js";
 const HOUR = 3_600_000;
 
 describe("a wall clock that is set while jobs run", () => {
-  it("C-02 forward: the worker renews its own leases first, so nothing runs twice and nothing dies", async () => {
+  it("forward: the worker renews its own leases first, so nothing runs twice and nothing dies", async () => {
     const gate = deferred();
     let running = 0;
     let most = 0;
@@ -33,7 +33,7 @@ describe("a wall clock that is set while jobs run", () => {
     }
   });
 
-  it("C-02 forward: a job that comes back to the worker that runs it goes on under its new lease", async () => {
+  it("forward: a job that comes back to the worker that runs it goes on under its new lease", async () => {
     const gate = deferred();
     let ran = 0;
     const long = job({
@@ -60,7 +60,7 @@ describe("a wall clock that is set while jobs run", () => {
     expect([ran, lost.length]).toEqual([1, 0]);
   });
 
-  it("A-09 back: what was due stays due, and the leases of the dead still end", async () => {
+  it("back: what was due stays due, and the leases of the dead still end", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     await hf.maintain();

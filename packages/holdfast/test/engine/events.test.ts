@@ -43,7 +43,7 @@ describe("events", () => {
     ]);
   });
 
-  it("B-18 tell how long a job was due before its handler began, and how long that ran", async () => {
+  it("tell how long a job was due before its handler began, and how long that ran", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
@@ -90,7 +90,7 @@ describe("events", () => {
     ]);
   });
 
-  it("B-19 a listener that throws hurts nobody: it is logged, the others hear, the job completes", async () => {
+  it("a listener that throws hurts nobody: it is logged, the others hear, the job completes", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const broken = new Error("in a listener");
@@ -113,7 +113,7 @@ describe("events", () => {
     });
   });
 
-  it("B-18 a listener that was taken away hears nothing more, even from within an event", async () => {
+  it("a listener that was taken away hears nothing more, even from within an event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const heard: string[] = [];
@@ -128,7 +128,7 @@ describe("events", () => {
     expect(heard).toEqual([first.id]);
   });
 
-  it("B-18 a duplicate enqueue tells nothing; one that replaced tells so", async () => {
+  it("a duplicate enqueue tells nothing; one that replaced tells so", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const enqueued = hear(hf, "enqueued");

@@ -93,7 +93,7 @@ describe("handlers", () => {
     }
   });
 
-  it("A-11 null, false and 0 are outputs like any other", async () => {
+  it("null, false and 0 are outputs like any other", async () => {
     const types = [null, false, 0, ""].map((output, n) => job({ type: `t${n}`, run: () => output }));
     const { hf } = await scene({ jobs: types });
     const outputs: unknown[] = [];
@@ -105,7 +105,7 @@ describe("handlers", () => {
     expect(outputs).toEqual([null, false, 0, ""]);
   });
 
-  it("A-11 an output that JSON cannot carry makes the job dead, since running it again would repeat its effects", async () => {
+  it("an output that JSON cannot carry makes the job dead, since running it again would repeat its effects", async () => {
     const types = [
       job({ type: "bigint", run: () => ({ n: 1n }) }),
       job({ type: "map", run: () => ({ found: new Map() }) }),
@@ -141,7 +141,7 @@ describe("handlers", () => {
     expect(dead.error?.message).toContain("to: ");
   });
 
-  it("D-07 a schema that parses gives the handler what it made of the input; an asynchronous one too", async () => {
+  it("a schema that parses gives the handler what it made of the input; an asynchronous one too", async () => {
     const seen: unknown[] = [];
     const type = job({
       type: "parse",
@@ -257,7 +257,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("B-18 of the log the last 100 lines are kept, each at most 1,000 characters; progress stays between 0 and 1", async () => {
+  it("of the log the last 100 lines are kept, each at most 1,000 characters; progress stays between 0 and 1", async () => {
     const errors: unknown[] = [];
     const type = job({
       type: "chatty",

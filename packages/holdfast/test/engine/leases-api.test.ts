@@ -55,7 +55,7 @@ describe("the lease API", () => {
     await expect(hf.claim({ limit: 501 })).rejects.toThrow(/^limit:/);
   });
 
-  it("A-26 A-12 fail waits for the retry with the type's own backoff, and says so", async () => {
+  it("A-26 fail waits for the retry with the type's own backoff, and says so", async () => {
     const slow = job({ type: "slow", retry: { backoff: { base: "7s", jitter: 0 } }, run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [slow] });
     const failed = hear(hf, "failed");
@@ -97,7 +97,7 @@ describe("the lease API", () => {
     expect(await hf.claim()).toMatchObject([{ id, attempt: 1, fence: 2 }]);
   });
 
-  it("C-02 once the lease is lost every call throws LeaseLost and changes nothing", async () => {
+  it("once the lease is lost every call throws LeaseLost and changes nothing", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [old] = await hf.claim();
@@ -130,7 +130,7 @@ describe("the lease API", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("C-07 start and extend tell of a cancellation; cancel confirms it, complete beats it", async () => {
+  it("start and extend tell of a cancellation; cancel confirms it, complete beats it", async () => {
     const { hf, job: read } = await scene({ jobs: [type] });
     const first = await hf.enqueue(type, { n: 1 });
     const second = await hf.enqueue(type, { n: 2 });

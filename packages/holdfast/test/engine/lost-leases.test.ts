@@ -37,7 +37,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, dueAt: null });
   });
 
-  it("C-02 all leases of a worker are extended in one call", async () => {
+  it("all leases of a worker are extended in one call", async () => {
     const gate = deferred();
     const long = job({ type: "long", run: () => gate.promise });
     const { hf, clock, store } = await scene({ jobs: [long] });
@@ -48,7 +48,7 @@ describe("leases", () => {
     gate.resolve();
   });
 
-  it("C-02 a lease lost to another worker aborts the signal with LeaseLost; the outcome is not recorded", async () => {
+  it("a lease lost to another worker aborts the signal with LeaseLost; the outcome is not recorded", async () => {
     const reasons: unknown[] = [];
     const gate = deferred<{ from: string }>();
     const long = job({
@@ -82,7 +82,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { from: "second" } });
   });
 
-  it("C-02 a lease that others took is noticed at the next extension, and a handler that then throws leaves no trace", async () => {
+  it("a lease that others took is noticed at the next extension, and a handler that then throws leaves no trace", async () => {
     const codes: unknown[] = [];
     const long = job({
       type: "long",
@@ -127,7 +127,7 @@ describe("leases", () => {
     await expect(crashed?.complete()).rejects.toThrow(LeaseLost);
   });
 
-  it("C-02 a job whose attempts were used up by crashes is laid down dead, unrun", async () => {
+  it("a job whose attempts were used up by crashes is laid down dead, unrun", async () => {
     let ran = 0;
     const type = job({ type: "t", retry: { maxAttempts: 1 }, run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -142,7 +142,7 @@ describe("leases", () => {
     expect(died).toMatchObject([{ id, error: { message: STALE } }]);
   });
 
-  it("C-02 a lease lost before the handler began gives its attempt back, once", async () => {
+  it("a lease lost before the handler began gives its attempt back, once", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
@@ -155,7 +155,7 @@ describe("leases", () => {
     expect(attempts).toEqual([1, 1, 2]);
   });
 
-  it("C-02 after a loss the start mark is written before the handler runs", async () => {
+  it("after a loss the start mark is written before the handler runs", async () => {
     const seen: unknown[] = [];
     const type = job({ type: "t", run: async ({ job: own }) => void seen.push((await hf.get(own.id))?.state) });
     const { hf, clock, store } = await scene({ jobs: [type] });
@@ -170,7 +170,7 @@ describe("leases", () => {
     expect(started).toHaveLength(1);
   });
 
-  it("C-02 a store that cannot take that mark costs the job no attempt: it goes back unrun", async () => {
+  it("a store that cannot take that mark costs the job no attempt: it goes back unrun", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
@@ -189,7 +189,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 2 });
   });
 
-  it("C-02 after a loss progress is kept while the handler runs, too", async () => {
+  it("after a loss progress is kept while the handler runs, too", async () => {
     const gate = deferred();
     const type = job({
       type: "t",

@@ -43,7 +43,7 @@ describe("stale leases", () => {
     );
   });
 
-  it("A-13 more stale leases than one step takes are all laid down", async () => {
+  it("more stale leases than one step takes are all laid down", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 1_100 }));
     for (let n = 0; n < 3; n++) await hf.claim({ limit: 500 });
@@ -69,7 +69,7 @@ describe("stale leases", () => {
     expect((await read(id)).state).toBe("pending");
   });
 
-  it("A-16 of several processes only one does each turn", async () => {
+  it("of several processes only one does each turn", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [type] });
     const options = { poll: "1m", lease: "1m" } as const;
     hf.work(options);
@@ -80,7 +80,7 @@ describe("stale leases", () => {
     expect(store.count("expireWaiting")).toBe(20);
   });
 
-  it("A-16 a turn that fails is told as an outage, and the next is taken all the same", async () => {
+  it("a turn that fails is told as an outage, and the next is taken all the same", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const outages = hear(hf, "outage");
     hf.work({ poll: "1m", lease: "1m" });
@@ -189,7 +189,7 @@ describe("retention", () => {
     gate.resolve();
   });
 
-  it("B-16 retention goes by age, by count, by both, or is off, for each state by itself", async () => {
+  it("retention goes by age, by count, by both, or is off, for each state by itself", async () => {
     const { hf, clock } = await scene({
       jobs: [type],
       retention: { completed: { age: "1h", count: 3 }, cancelled: { count: 1 }, dead: false },
@@ -223,7 +223,7 @@ describe("retention", () => {
   it.each([
     ["an age", { completed: 0, dead: "0s" }],
     ["a count", { completed: { count: 0 }, dead: { age: "1d", count: 0 } }],
-  ])("B-16 with %s of 0 a finished job is deleted by the write that ends it", async (_what, retention) => {
+  ])("with %s of 0 a finished job is deleted by the write that ends it", async (_what, retention) => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf } = await scene({ jobs: [type, bad], retention });
     const [completed, dead] = [hear(hf, "completed"), hear(hf, "dead")];
@@ -237,7 +237,7 @@ describe("retention", () => {
     expect((await hf.stats()).lastMinute).toMatchObject({ completed: 1, dead: 1 });
   });
 
-  it("B-16 one state can be purged by hand, older than a time", async () => {
+  it("one state can be purged by hand, older than a time", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
     await hf.tick();
@@ -249,7 +249,7 @@ describe("retention", () => {
     expect((await hf.stats()).states.completed).toBe(1);
   });
 
-  it("B-16 a retention that makes no sense is refused with its name", async () => {
+  it("a retention that makes no sense is refused with its name", async () => {
     for (const [retention, field] of [
       [{ completed: "never" }, "retention.completed"],
       [{ dead: {} }, "retention.dead"],

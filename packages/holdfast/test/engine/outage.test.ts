@@ -10,7 +10,7 @@ import { deferred, hear, scene, type Deferred } from "./scene.js";
 const gone = new StoreUnavailable("the database is restarting");
 
 describe("an outage of the store", () => {
-  it("B-19 outcomes are kept and settled when the store is back; nothing runs twice", async () => {
+  it("outcomes are kept and settled when the store is back; nothing runs twice", async () => {
     const gates: Deferred<void>[] = [];
     let runs = 0;
     const type = job({
@@ -44,7 +44,7 @@ describe("an outage of the store", () => {
     expect(runs).toBe(4);
   });
 
-  it("B-19 claims stop while outcomes cannot be settled, and go on afterwards", async () => {
+  it("claims stop while outcomes cannot be settled, and go on afterwards", async () => {
     const ran: number[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
     const { hf, clock, store } = await scene({ jobs: [type] });
@@ -64,7 +64,7 @@ describe("an outage of the store", () => {
     expect((await hf.stats()).states.completed).toBe(2);
   });
 
-  it("B-19 a store that fails claims is asked again with growing pauses, at least at every poll; one event tells of it", async () => {
+  it("a store that fails claims is asked again with growing pauses, at least at every poll; one event tells of it", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
@@ -107,7 +107,7 @@ describe("an outage of the store", () => {
     ]);
   });
 
-  it("B-19 a full disk is an outage too", async () => {
+  it("a full disk is an outage too", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });
     hf.work();
@@ -119,7 +119,7 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
-  it("C-02 an outcome that cannot be settled within its lease is given up for lost; the job runs again", async () => {
+  it("an outcome that cannot be settled within its lease is given up for lost; the job runs again", async () => {
     let runs = 0;
     const type = job({ type: "t", run: () => void runs++ });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
@@ -138,7 +138,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("B-19 at most 10,000 outcomes are kept; what comes after is lost at once", async () => {
+  it("at most 10,000 outcomes are kept; what comes after is lost at once", async () => {
     const clock = fakeClock();
     const settled: string[] = [];
     let up = false;
@@ -165,7 +165,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(Array.from({ length: 10_000 }, (_, n) => String(n)));
   });
 
-  it("C-10 when batches under way fail one after the other, a flush still waits for all of them, in their order", async () => {
+  it("when batches under way fail one after the other, a flush still waits for all of them, in their order", async () => {
     const clock = fakeClock();
     const failures: (() => void)[] = [];
     const settled: string[] = [];
@@ -196,7 +196,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(["first", "second", "third"]);
   });
 
-  it("A-17 one outcome the store refuses does not hurt its batch: that job alone is dead", async () => {
+  it("one outcome the store refuses does not hurt its batch: that job alone is dead", async () => {
     const gate = deferred();
     const type = job({
       type: "t",
@@ -251,7 +251,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("A-10 a start mark that the store refused is written once it answers again", async () => {
+  it("a start mark that the store refused is written once it answers again", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });

@@ -23,7 +23,7 @@ async function ends(child: ChildProcess): Promise<{ code: number | null; signal:
 }
 
 describe("processes", () => {
-  it("B-13 a process that only enqueues ends by itself, without closing, and its job is there", async () => {
+  it("a process that only enqueues ends by itself, without closing, and its job is there", async () => {
     const { hf, file } = await onFile();
     const child = start("enqueue-only", file);
     const id = await says(child);
@@ -47,7 +47,7 @@ describe("processes", () => {
     expect(await hf.get(second.id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("C-10 a SIGTERM that comes twice within a second is one: the running job ends", async () => {
+  it("a SIGTERM that comes twice within a second is one: the running job ends", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
@@ -63,7 +63,7 @@ describe("processes", () => {
     expect(await hf.get(id)).toMatchObject({ state: "completed", output: { finished: true } });
   });
 
-  it("C-10 a second SIGTERM, a second later, ends the process at once; its job is for others when the lease is over", async () => {
+  it("a second SIGTERM, a second later, ends the process at once; its job is for others when the lease is over", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);

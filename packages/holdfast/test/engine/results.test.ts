@@ -5,7 +5,7 @@ import { deferred, onFile, scene, type LogLine } from "./scene.js";
 const type = job({ type: "t", run: () => ({ answer: 42 }) });
 
 describe("results", () => {
-  it("A-26 a finished job's output is given at once", async () => {
+  it("a finished job's output is given at once", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.tick();
@@ -14,7 +14,7 @@ describe("results", () => {
     expect(await hf.result(id)).toEqual({ answer: 42 });
   });
 
-  it("A-26 a wait ends when the job does, without a poll in between", async () => {
+  it("a wait ends when the job does, without a poll in between", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = hf.result(type, id);
@@ -23,7 +23,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ answer: 42 });
   });
 
-  it("A-26 where no hint arrives the poll finds it", async () => {
+  it("where no hint arrives the poll finds it", async () => {
     const { clock, store } = await scene();
     const deaf = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -43,7 +43,7 @@ describe("results", () => {
     await client.close();
   });
 
-  it("A-31 C-07 a job that ends dead or cancelled throws JobNotCompleted with the state and the reason", async () => {
+  it("a job that ends dead or cancelled throws JobNotCompleted with the state and the reason", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
@@ -61,7 +61,7 @@ describe("results", () => {
     await expect(cancelled).rejects.toMatchObject({ state: "cancelled" });
   });
 
-  it("A-26 a failed attempt does not end the wait: the retry's output counts", async () => {
+  it("a failed attempt does not end the wait: the retry's output counts", async () => {
     let attempt = 0;
     const flaky = job({
       type: "flaky",
@@ -75,7 +75,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ attempt: 2 });
   });
 
-  it("A-26 a wait gives up after its timeout, at a signal, for a job that does not exist, and when the client closes", async () => {
+  it("a wait gives up after its timeout, at a signal, for a job that does not exist, and when the client closes", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const caught = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -100,7 +100,7 @@ describe("results", () => {
     expect(await closed).toBeInstanceOf(Closed);
   });
 
-  it("B-13 the store is listened to and asked only while someone waits", async () => {
+  it("the store is listened to and asked only while someone waits", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = [hf.result(id), hf.result(id), hf.result(id)];
@@ -114,7 +114,7 @@ describe("results", () => {
     expect(store.total()).toBe(0);
   });
 
-  it("A-26 on a file another process's result arrives too", async () => {
+  it("on a file another process's result arrives too", async () => {
     const { hf, file } = await onFile({ jobs: [type] });
     const other = (await onFile({}, file)).hf;
     const { id } = await other.enqueue(type);

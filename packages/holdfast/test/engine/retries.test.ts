@@ -30,7 +30,7 @@ async function delaysOf({ hf, clock, job: read }: Scene, id: string): Promise<nu
 }
 
 describe("retries", () => {
-  it("A-12 A-30 a failed job waits min(30 s × 2^n, 15 min) and its count grows", async () => {
+  it("A-30 a failed job waits min(30 s × 2^n, 15 min) and its count grows", async () => {
     const mail = failing(undefined, { maxAttempts: 9 });
     const on = await scene({ jobs: [mail] });
     const { id } = await on.hf.enqueue(mail);
@@ -68,7 +68,7 @@ describe("retries", () => {
     expect(dead.error).toMatchObject({ message: "no such address", code: "NOT_RETRYABLE" });
   });
 
-  it("A-12 the default jitter spreads the delay by a tenth both ways, from the injected source of chance", async () => {
+  it("the default jitter spreads the delay by a tenth both ways, from the injected source of chance", async () => {
     const mail = failing();
     for (const [chance, delay] of [
       [0, 27_000],
@@ -95,7 +95,7 @@ describe("retries", () => {
     expect(await run()).toEqual(first);
   });
 
-  it("E-03 waits 30, 60 and 120 s, then is dead and logged as an error", async () => {
+  it("waits 30, 60 and 120 s, then is dead and logged as an error", async () => {
     const mail = failing();
     const on = await scene({ jobs: [mail] });
     const died = hear(on.hf, "dead");
@@ -157,7 +157,7 @@ describe("retries", () => {
     expect(order).toEqual(["first", "first", "second"]);
   });
 
-  it("C-08 what waits, runs or has completed is not retried, and says so", async () => {
+  it("what waits, runs or has completed is not retried, and says so", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(fine);
@@ -167,7 +167,7 @@ describe("retries", () => {
     expect(await hf.retry("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 
-  it("A-12 RetryAfter sets the delay instead of the curve, and the attempt counts all the same", async () => {
+  it("RetryAfter sets the delay instead of the curve, and the attempt counts all the same", async () => {
     const mail = failing(new RetryAfter("17s", "rate limited"));
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
@@ -179,7 +179,7 @@ describe("retries", () => {
     expect(waiting.runAt.getTime() - clock.now()).toBe(17_000);
   });
 
-  it("A-12 a backoff function that gives nonsense does not cost the job its retry", async () => {
+  it("a backoff function that gives nonsense does not cost the job its retry", async () => {
     for (const mail of [
       failing(undefined, { backoff: () => Number.NaN }),
       failing(undefined, {
@@ -197,7 +197,7 @@ describe("retries", () => {
     }
   });
 
-  it("D-06 a backoff function gets the number of the attempt that failed and its error", async () => {
+  it("a backoff function gets the number of the attempt that failed and its error", async () => {
     const seen: unknown[] = [];
     const down = new Error("down");
     const mail = failing(down, {
@@ -216,7 +216,7 @@ describe("retries", () => {
     ]);
   });
 
-  it("C-03 the history keeps each failed attempt with error, stack, worker and times, and the last 20 of them", async () => {
+  it("the history keeps each failed attempt with error, stack, worker and times, and the last 20 of them", async () => {
     const mail = failing(undefined, { maxAttempts: 25, backoff: () => "1s" });
     const on = await scene({ jobs: [mail] });
     const { id } = await on.hf.enqueue(mail);
@@ -233,7 +233,7 @@ describe("retries", () => {
     expect(attempts.at(-1)?.error.stack).toContain("retries.test");
   });
 
-  it("A-12 an input refused by an enqueue inside a handler is a failure like any other, and is retried", async () => {
+  it("an input refused by an enqueue inside a handler is a failure like any other, and is retried", async () => {
     const inner = job({ type: "inner", input: z.object({ n: z.number() }), run: () => {} });
     const outer = job({
       type: "outer",
@@ -250,7 +250,7 @@ describe("retries", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("A-12 a schema that fails, rather than finds fault, costs an attempt and not the job", async () => {
+  it("a schema that fails, rather than finds fault, costs an attempt and not the job", async () => {
     let asked = 0;
     // Asked once at the enqueue, and again at every attempt.
     const validate = (value: unknown): { value: { n: number } } => {

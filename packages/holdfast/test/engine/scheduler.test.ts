@@ -240,7 +240,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("C-12 looks again at what came up while it was at it", async () => {
+  it("looks again at what came up while it was at it", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing] });
     // The look is over in the store; its answer is still on the way.
     let answer = Promise.resolve();

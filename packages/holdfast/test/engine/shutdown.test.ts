@@ -75,7 +75,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "pending", output: null });
   });
 
-  it("C-10 the log tells for how many jobs a stop waits, which are aborted, and how many handlers ignored their signals", async () => {
+  it("the log tells for how many jobs a stop waits, which are aborted, and how many handlers ignored their signals", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, lines } = await scene({ jobs: [type] });
@@ -112,7 +112,7 @@ describe("shutdown", () => {
     gate.resolve();
   });
 
-  it("C-10 a stop with nothing to wait for says nothing", async () => {
+  it("a stop with nothing to wait for says nothing", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "t", run() {} })] });
     const worker = hf.work();
     await clock.settle();
@@ -120,7 +120,7 @@ describe("shutdown", () => {
     expect(lines).toEqual([]);
   });
 
-  it("C-10 a handler that completes after the abort is completed", async () => {
+  it("a handler that completes after the abort is completed", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).catch(() => ({ saved: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const worker = hf.work({ grace: 0 });
@@ -130,7 +130,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { saved: true } });
   });
 
-  it("C-10 a release gives the attempt back at most three times", async () => {
+  it("a release gives the attempt back at most three times", async () => {
     const type = job({ type: "t", retry: { maxAttempts: 2 }, run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -176,7 +176,7 @@ describe("shutdown", () => {
     for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("C-10 B-14 a double stop is one stop, and a stop before the start is fine", async () => {
+  it("a double stop is one stop, and a stop before the start is fine", async () => {
     const { hf, clock } = await scene();
     const stopped = hear(hf, "workerStopped");
     const worker = hf.work();
@@ -238,7 +238,7 @@ describe("shutdown", () => {
     expect((await reader.list({ type: follow, state: "pending" })).jobs).toHaveLength(1);
   });
 
-  it("C-10 the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
+  it("the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
     const { clock } = await scene();
     const answers: (() => void)[] = [];
     const settle = (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> =>
@@ -260,7 +260,7 @@ describe("shutdown", () => {
     await flushing;
   });
 
-  it("C-10 closing in the middle of a drain ends it: the rest stays for others", async () => {
+  it("closing in the middle of a drain ends it: the rest stays for others", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, another } = await scene({ jobs: [type] });

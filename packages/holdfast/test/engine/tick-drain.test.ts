@@ -22,7 +22,7 @@ describe("tick and drain", () => {
     expect((await hf.stats()).states.completed).toBe(3);
   });
 
-  it("E-02 a job that fails was run all the same, and what must not run does not count", async () => {
+  it("a job that fails was run all the same, and what must not run does not count", async () => {
     const bad = job({ type: "bad", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, job: read } = await scene({ jobs: [bad] });
     const { id } = await hf.enqueue(bad);
@@ -57,7 +57,7 @@ describe("tick and drain", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("E-02 drain runs everything due and what that enqueues, and answers how many ran", async () => {
+  it("drain runs everything due and what that enqueues, and answers how many ran", async () => {
     const step = job({
       type: "step",
       input: z.object({ left: z.number() }),
@@ -73,7 +73,7 @@ describe("tick and drain", () => {
     expect((await hf.stats()).states).toMatchObject({ completed: 10, pending: 1 });
   });
 
-  it("E-02 drain keeps to its concurrency, its queues and its types", async () => {
+  it("drain keeps to its concurrency, its queues and its types", async () => {
     let now = 0;
     let most = 0;
     const a = job({
@@ -95,7 +95,7 @@ describe("tick and drain", () => {
     expect(await hf.drain()).toBe(1);
   });
 
-  it("E-02 a long tick keeps its lease as a worker would", async () => {
+  it("a long tick keeps its lease as a worker would", async () => {
     const type = job({ type: "t", run: () => new Promise<void>((resolve) => void clock.after(120_000, resolve)) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -105,7 +105,7 @@ describe("tick and drain", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
   });
 
-  it("E-02 tick leaves nothing behind: no timer, no listener, and no worker in the list", async () => {
+  it("tick leaves nothing behind: no timer, no listener, and no worker in the list", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueue(type);
@@ -117,7 +117,7 @@ describe("tick and drain", () => {
     expect(store.total()).toBe(0);
   });
 
-  it("E-02 a store that does not answer is the caller's to hear of", async () => {
+  it("a store that does not answer is the caller's to hear of", async () => {
     const { hf, store } = await scene();
     const gone = new StoreUnavailable("gone");
     store.fail(gone, "claim");
@@ -125,7 +125,7 @@ describe("tick and drain", () => {
     await expect(hf.drain()).rejects.toBe(gone);
   });
 
-  it("E-02 a signal ends drain after the jobs at hand; what was claimed with them goes back uncounted", async () => {
+  it("a signal ends drain after the jobs at hand; what was claimed with them goes back uncounted", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -150,7 +150,7 @@ describe("tick and drain", () => {
     expect(await hf.drain()).toBe(2);
   });
 
-  it("E-02 a signal during the very claim gives all of it back", async () => {
+  it("a signal during the very claim gives all of it back", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -165,7 +165,7 @@ describe("tick and drain", () => {
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("C-10 a handler that goes on past the grace time after the signal is aborted, and its job goes back", async () => {
+  it("a handler that goes on past the grace time after the signal is aborted, and its job goes back", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);

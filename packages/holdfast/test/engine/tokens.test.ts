@@ -25,7 +25,7 @@ describe("a token", () => {
     }
   });
 
-  it("A-06 of the role user names the user whose jobs it is for", async () => {
+  it("of the role user names the user whose jobs it is for", async () => {
     const { hf } = await scene();
     const name = `naïve 漢字 \u{1f680}`;
     const { id, token } = await hf.tokens.create({ name, role: "user", user: "ada" });

@@ -23,7 +23,7 @@ describe("types without a handler", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("A-15 C-09 by default it is laid aside with a delay and no attempt counted, and the worker goes on", async () => {
+  it("by default it is laid aside with a delay and no attempt counted, and the worker goes on", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [fine] });
     hf.work({ concurrency: 1 });
@@ -37,7 +37,7 @@ describe("types without a handler", () => {
     expect(aside.runAt.getTime() - clock.now()).toBe(15_000);
   });
 
-  it("A-15 it runs once a worker that knows the type comes, with all its attempts", async () => {
+  it("it runs once a worker that knows the type comes, with all its attempts", async () => {
     const { hf, clock, another, job: read } = await scene();
     const old = hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -48,7 +48,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { ran: true } });
   });
 
-  it("A-15 it is dead when no worker has listed the type for 10 minutes, and not a moment before", async () => {
+  it("it is dead when no worker has listed the type for 10 minutes, and not a moment before", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -58,7 +58,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { message: MESSAGE } });
   });
 
-  it("A-15 it stays while another live worker lists the type, and for 10 minutes after that one is gone", async () => {
+  it("it stays while another live worker lists the type, and for 10 minutes after that one is gone", async () => {
     const { hf, clock, another, job: read } = await scene();
     // The one that knows the type works on another queue only.
     const knowing = (await another({ jobs: [ghost] })).work({ queues: ["elsewhere"] });
@@ -73,7 +73,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("A-15 a worker that asks for a type it has no handler for does not count as one that lists it", async () => {
+  it("a worker that asks for a type it has no handler for does not count as one that lists it", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work({ types: ["ghost"] });
     await clock.settle();
@@ -83,7 +83,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("A-15 a worker of some types lists these only", async () => {
+  it("a worker of some types lists these only", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, clock } = await scene({ jobs: [ghost, fine] });
     hf.work({ types: [fine] });
@@ -91,7 +91,7 @@ describe("types without a handler", () => {
     expect(await hf.workers()).toMatchObject([{ types: ["fine"] }]);
   });
 
-  it("A-15 when the workers cannot be asked for, no job dies of it", async () => {
+  it("when the workers cannot be asked for, no job dies of it", async () => {
     const { hf, clock, store, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -104,7 +104,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("A-15 tick and drain do not count it as run, and lay it aside before they answer", async () => {
+  it("tick and drain do not count it as run, and lay it aside before they answer", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, job: read } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(ghost);
@@ -118,7 +118,7 @@ describe("types without a handler", () => {
     expect((await read(dying.id)).state).toBe("dead");
   });
 
-  it("A-15 a worker that stops while it lays a job aside finishes that first", async () => {
+  it("a worker that stops while it lays a job aside finishes that first", async () => {
     const { hf, clock, store, job: read } = await scene();
     const letGo = store.hold("workers");
     const worker = hf.work();
@@ -133,7 +133,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("A-15 C-08 a job that died for want of a handler and is retried gets its ten minutes again", async () => {
+  it("a job that died for want of a handler and is retried gets its ten minutes again", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -147,7 +147,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("A-15 a forgotten registration is told, once for each type", async () => {
+  it("a forgotten registration is told, once for each type", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "known", run: () => {} })] });
     hf.work();
     for (let n = 0; n < 3; n++) await hf.enqueue(ghost);

@@ -84,7 +84,7 @@ describe("worker", () => {
     expect(store.count("claim")).toBe(12);
   });
 
-  it("A-15 a job in the future begins when it falls due, not at the next poll", async () => {
+  it("a job in the future begins when it falls due, not at the next poll", async () => {
     const at: number[] = [];
     const later = job({ type: "later", run: () => void at.push(clock.now()) });
     const { hf, clock } = await scene({ jobs: [later] });
@@ -210,7 +210,7 @@ describe("worker", () => {
     expect((await read(other.id)).state).toBe("completed");
   });
 
-  it("B-14 C-03 the worker is listed while it works, stamps its jobs, and leaves when it stops", async () => {
+  it("the worker is listed while it works, stamps its jobs, and leaves when it stops", async () => {
     const { type } = gated();
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const started = next(hf, "workerStarted");
@@ -246,7 +246,7 @@ describe("worker", () => {
     expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);
   });
 
-  it("C-09 queues and types limit what a worker takes", async () => {
+  it("queues and types limit what a worker takes", async () => {
     const a = gated("a");
     const b = gated("b");
     const { hf, clock } = await scene({ jobs: [a.type, b.type] });
@@ -261,7 +261,7 @@ describe("worker", () => {
     expect([a.begun.length, b.begun.length]).toEqual([0, 2]);
   });
 
-  it("C-09 a paused queue is not claimed from until it is resumed, in every client", async () => {
+  it("a paused queue is not claimed from until it is resumed, in every client", async () => {
     const { type, begun } = gated();
     const { hf, clock, another } = await scene({ jobs: [type] });
     await hf.pause("default");
@@ -293,7 +293,7 @@ describe("worker", () => {
     }
   });
 
-  it("B-14 a worker that runs is not started twice, one that was stopped not again", async () => {
+  it("a worker that runs is not started twice, one that was stopped not again", async () => {
     const { hf, clock } = await scene();
     const started = hear(hf, "workerStarted");
     const worker = hf.work();

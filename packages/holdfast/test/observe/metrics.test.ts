@@ -66,7 +66,7 @@ describe("metrics", () => {
     expect([...read.values()].every(({ help, kind }) => help !== "" && kind !== "")).toBe(true);
   });
 
-  it("B-18 tell of lost leases, of recovered ones, and of workers in every process", async () => {
+  it("tell of lost leases, of recovered ones, and of workers in every process", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [ok] });
     const metrics = new Metrics(hf);
     const other = await another();

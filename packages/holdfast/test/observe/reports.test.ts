@@ -148,7 +148,7 @@ function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
 }
 
-describe("D-09 what a report says of the input", () => {
+describe("what a report says of the input", () => {
   it("leaves out what `redact` names, and the stored job keeps it", async () => {
     const told = reporter();
     const bad = job({
@@ -170,7 +170,7 @@ describe("D-09 what a report says of the input", () => {
   });
 });
 
-describe("D-09 an error reporter that is itself at fault", () => {
+describe("an error reporter that is itself at fault", () => {
   const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
 
   for (const [how, report] of [

@@ -64,7 +64,7 @@ async function plans(): Promise<string[]> {
   return [await explain("COSTS OFF", values), await explain("GENERIC_PLAN, COSTS OFF", [])];
 }
 
-describe("B-18 with a hundred thousand entries, an index of its own serves", () => {
+describe("with a hundred thousand entries, an index of its own serves", () => {
   it.each<[string, AuditFilter, string]>([
     ["the list of all", {}, "audit_at"],
     ["the list of a common actor", { actor: "common" }, "audit_actor"],

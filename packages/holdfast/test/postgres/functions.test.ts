@@ -290,7 +290,7 @@ describe("A-03 expire_stale_jobs, called in SQL", () => {
     ]);
   });
 
-  it("A-03 lays down at most as many as it is told", async () => {
+  it("lays down at most as many as it is told", async () => {
     const { store, sql } = await openScene(server);
     for (const type of ["a", "b", "c"]) await add(store, { type });
     await claim(store);
@@ -299,7 +299,7 @@ describe("A-03 expire_stale_jobs, called in SQL", () => {
     expect(await sql("SELECT $s.expire_stale_jobs(2) AS n")).toEqual([{ n: 1 }]);
   });
 
-  it("A-03 wakes a worker for what is to be retried", async () => {
+  it("wakes a worker for what is to be retried", async () => {
     const { store, address, sql } = await openScene(server);
     const id = await add(store, { type: "welcome", input: '{"to":"ada"}' });
     await claim(store, { leaseMs: 3_600_000 });

@@ -75,7 +75,7 @@ describe("A-05: a status", () => {
   });
 });
 
-describe("A-05: an id that is no UUID", () => {
+describe("an id that is no UUID", () => {
   it("becomes one that is always the same, and a tag to find the job by", async () => {
     const here = await oldRow({ id: "42" });
     const { samples } = await importOf(here, {}, { tags: ["from the old days"] });
@@ -122,7 +122,7 @@ describe("A-05: a time", () => {
   });
 });
 
-describe("A-05: attempts", () => {
+describe("attempts", () => {
   it.each<[string, Record<string, string>, Partial<LegacyMap>, { attempt: number; maxAttempts: number }]>([
     ["retries of a waiting job", { r: "2", m: "3" }, { retries: "r", maxRetries: "m" }, { attempt: 2, maxAttempts: 4 }],
     [
@@ -171,7 +171,7 @@ describe("A-05: the input", () => {
   });
 });
 
-describe("A-05: queue and priority", () => {
+describe("queue and priority", () => {
   it("come from columns, or from the options where those tell nothing", async () => {
     const here = await oldRow({ q: "NULL::text", p: "7" });
     const { samples } = await importOf(here, { queue: "q", priority: "p" }, { queue: "mail", priority: 1 });
@@ -187,7 +187,7 @@ describe("A-05: queue and priority", () => {
   });
 });
 
-describe("A-05: an import that cannot be right is refused by what is wrong, and changes nothing", () => {
+describe("an import that cannot be right is refused by what is wrong, and changes nothing", () => {
   it.each<[string, string, RegExp, Record<string, string>, Partial<LegacyMap>, Partial<LegacyImportOptions>]>([
     ["a table that is not there", "table", /no table/, {}, {}, { table: "nowhere.jobs" }],
     ["a table with SQL in its name", "table", /no table/, {}, {}, { table: `jobs"; DROP TABLE x; --` }],

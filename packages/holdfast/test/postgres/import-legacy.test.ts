@@ -271,7 +271,7 @@ describe("A-05: all or nothing", () => {
   });
 });
 
-describe("A-05: a dry run", () => {
+describe("a dry run", () => {
   it("tells what would be, and changes nothing", async () => {
     const here = await seeded();
     const before = await everything(here);
@@ -298,7 +298,7 @@ describe("A-05: a dry run", () => {
   });
 });
 
-describe("A-05: imported again", () => {
+describe("imported again", () => {
   it("rows are skipped, whatever became of their jobs, and new ones come in", async () => {
     const here = await seeded();
     await here.store.importLegacy(seedImport(here));

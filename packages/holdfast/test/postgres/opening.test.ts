@@ -19,7 +19,7 @@ it("without its driver the store says what to install", ({ skip }) => {
   });
 });
 
-it("B-13 a process that only enqueues ends by itself, without closing, and its job is there", async () => {
+it("a process that only enqueues ends by itself, without closing, and its job is there", async () => {
   const { store, address } = await openStore(server);
   const child = startChild("enqueue-at.mjs", [address]);
   const { id } = await child.next("enqueued");

@@ -171,14 +171,14 @@ describe("A-02 with a million finished jobs and a hundred thousand live ones, an
     }
   });
 
-  it("A-02 the list of jobs of a state, or of a type, alone", async () => {
+  it("the list of jobs of a state, or of a type, alone", async () => {
     expect(await listing({ states: ["dead"] })).toEqual(both(["archive_type"]));
     expect(await listing({ types: ["rare"], states: ["completed", "dead", "cancelled"] })).toEqual(
       both(["archive_type"]),
     );
   });
 
-  it("A-02 the list of all jobs", async () => {
+  it("the list of all jobs", async () => {
     expect(await listing({})).toEqual(both(["archive_seq", "live_seq"]));
   });
 });

@@ -114,7 +114,7 @@ describe("the audit log and the tokens", () => {
   const entry = { actor: "token:deploy", action: "jobs.retry", keepMs: 60_000 };
   const over = { ...entry, keepMs: 0 };
 
-  it("B-18 are there for the role admin, who rewrites neither", async () => {
+  it("are there for the role admin, who rewrites neither", async () => {
     const scene = await sceneWithRoles();
     const admin = await memberOf(server, scene, "admin");
     const hf = await clientOf(admin, scene.schema);
@@ -131,7 +131,7 @@ describe("the audit log and the tokens", () => {
     await hf.maintain();
   });
 
-  it("B-18 can be neither read nor written with the roles enqueue and work", async () => {
+  it("can be neither read nor written with the roles enqueue and work", async () => {
     const scene = await sceneWithRoles();
     await scene.store.audit([newEntry(entry)]);
     await scene.store.putToken(newTokenRecord());
@@ -148,7 +148,7 @@ describe("the audit log and the tokens", () => {
     await expect(web.sql("DELETE FROM $s.audit")).rejects.toMatchObject({ code: "42501" });
   });
 
-  it("B-18 a worker clears away entries whose time is over, and sees or deletes no others", async () => {
+  it("a worker clears away entries whose time is over, and sees or deletes no others", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const [kept, endless, gone] = [newEntry(entry), newEntry({ ...entry, keepMs: null }), newEntry(over)];
@@ -181,7 +181,7 @@ describe("a login with the role enqueue", () => {
     expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
   });
 
-  it("A-01 adds jobs in every way there is, for any user", async () => {
+  it("adds jobs in every way there is, for any user", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     const hf = await clientOf(web, scene.schema);
@@ -209,7 +209,7 @@ describe("a login with the role enqueue", () => {
     expect((await scene.store.stats()).counts.reduce((sum, { count }) => sum + count, 0)).toBe(6);
   });
 
-  it("A-01 neither claims, ends nor deletes jobs, nor reads what is in them", async () => {
+  it("neither claims, ends nor deletes jobs, nor reads what is in them", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     const hf = await clientOf(web, scene.schema);
@@ -259,7 +259,7 @@ describe("a login with the role enqueue", () => {
 });
 
 describe("a login with the role admin", () => {
-  it("A-01 pauses, cancels, retries and removes, and alters nothing", async () => {
+  it("pauses, cancels, retries and removes, and alters nothing", async () => {
     const scene = await sceneWithRoles();
     const admin = await memberOf(server, scene, "admin");
     const hf = await clientOf(admin, scene.schema);

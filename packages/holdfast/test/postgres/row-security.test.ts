@@ -87,7 +87,7 @@ describe("A-01 row-level security", () => {
     await expect(sql("SELECT 1 FROM $s.jobs WHERE pg_temp.peek(user_id, type)")).rejects.toThrow("saw mail of ada");
   });
 
-  it("A-01 lets users change nothing, call nothing and read nothing else", async () => {
+  it("lets users change nothing, call nothing and read nothing else", async () => {
     const scene = await userScene();
     await fill(scene, ["ada"]);
     const { sql } = scene.user;
@@ -124,7 +124,7 @@ describe("A-01 row-level security", () => {
     expect(await scene.sql("SELECT * FROM $s.jobs ORDER BY id")).toEqual(before);
   });
 
-  it("A-01 shows attempts and log of own jobs where somebody grants them", async () => {
+  it("shows attempts and log of own jobs where somebody grants them", async () => {
     const scene = await userScene();
     await fill(scene, ["ada", "bob"]);
     await scene.sql(`GRANT SELECT ON $s.log, $s.attempts TO ${scene.user.role}`);
@@ -133,7 +133,7 @@ describe("A-01 row-level security", () => {
     expect(await scene.user.sql("SELECT 1 FROM $s.attempts")).toHaveLength(1);
   });
 
-  it("A-01 knows the user by Supabase's claims", async () => {
+  it("knows the user by Supabase's claims", async () => {
     await server.query(`CREATE SCHEMA IF NOT EXISTS auth; GRANT USAGE ON SCHEMA auth TO PUBLIC;
       CREATE OR REPLACE FUNCTION auth.uid() RETURNS uuid LANGUAGE sql STABLE AS
       $$ SELECT nullif(current_setting('request.jwt.claims', true)::json ->> 'sub', '')::uuid $$`);
@@ -153,7 +153,7 @@ describe("A-01 row-level security", () => {
   it.each([
     ["bigint", "1", "2"],
     ["uuid", newId(1), newId(2)],
-  ] as const)("A-01 knows users of type %s", async (userType, one, other) => {
+  ] as const)("knows users of type %s", async (userType, one, other) => {
     const scene = await userScene({ userType });
     await fill(scene, [one, other]);
     await scene.user.sql(become(one));

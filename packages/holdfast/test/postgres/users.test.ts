@@ -98,7 +98,7 @@ describe("A-01 the user as a foreign key", () => {
     });
   });
 
-  it("A-01 lets a job whose user's row is locked hold up nobody else: it is to be asked again", async () => {
+  it("lets a job whose user's row is locked hold up nobody else: it is to be asked again", async () => {
     const scene = await sceneWithUsers();
     const { store, users } = scene;
     const { client } = await scene.session();
@@ -117,7 +117,7 @@ describe("A-01 the user as a foreign key", () => {
     expect(await hf.enqueue(type, undefined, { user: "ada" })).toMatchObject({ duplicate: false });
   });
 
-  it("A-01 takes a job from the worker that runs it: a lost lease, nothing worse", async () => {
+  it("takes a job from the worker that runs it: a lost lease, nothing worse", async () => {
     const { address, sql, users } = await sceneWithUsers();
     const reasons: unknown[] = [];
     const type = job({
@@ -143,7 +143,7 @@ describe("A-01 the user as a foreign key", () => {
     await hf.close();
   });
 
-  it("A-01 leaves alone what the store moves and deletes itself, also inside of a trigger", async () => {
+  it("leaves alone what the store moves and deletes itself, also inside of a trigger", async () => {
     const scene = await sceneWithUsers();
     const { store, sql } = scene;
     await livedThrough(scene, "ada");
@@ -174,7 +174,7 @@ describe("A-01 the user as a foreign key", () => {
     ]);
   });
 
-  it("A-01 lets somebody delete users who has no rights on jobs", async () => {
+  it("lets somebody delete users who has no rights on jobs", async () => {
     const scene = await sceneWithUsers();
     await livedThrough(scene, "ada");
     const role = `clerk_${scene.schema}`;

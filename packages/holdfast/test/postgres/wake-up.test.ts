@@ -120,7 +120,7 @@ describe("other processes hear of work", () => {
   });
 });
 
-it("C-07 a notification alone stops no job, whoever sent it: the store must say so too", async () => {
+it("a notification alone stops no job, whoever sent it: the store must say so too", async () => {
   const { address } = await scene();
   const ends = deferred<void>();
   const begun = [deferred<void>(), deferred<void>()];

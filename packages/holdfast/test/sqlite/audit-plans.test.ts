@@ -9,7 +9,7 @@ const NOW = 1_000_000;
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans of the audit log %s", (when) => {
   const { statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
 
-  it("B-18 a purge finds the oldest off the index of times, and no statement walks the whole log", () => {
+  it("a purge finds the oldest off the index of times, and no statement walks the whole log", () => {
     const touching = [...prepared].filter((sql) => /holdfast_audit/.test(sql));
     expect(touching.filter((sql) => sql.startsWith("DELETE"))).toHaveLength(1);
     for (const sql of touching) expect(planOf(sql)).not.toMatch(/SCAN holdfast_audit|TEMP B-TREE/);
@@ -22,7 +22,7 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of the audit log
     ["an actor's", { actor: "common" }, "holdfast_audit_actor"],
     ["an action's", { action: "common" }, "holdfast_audit_action"],
     ["both", { actor: "rare", action: "common" }, "holdfast_audit_both"],
-  ] as const)("B-18 a list of %s entries walks its own index, in its order, without a sort", (_name, filter, index) => {
+  ] as const)("a list of %s entries walks its own index, in its order, without a sort", (_name, filter, index) => {
     for (const times of [{}, { after: 5, before: 500 }]) {
       prepared.clear();
       room().operations.audited(NOW, { ...filter, ...times }, { limit: 5, cursor: null });

@@ -15,7 +15,7 @@ export function auditCases(test: DefineCase): void {
 }
 
 function entryCases(test: DefineCase): void {
-  test("B-18 a log without entries is an empty page", async ({ store }) => {
+  test("a log without entries is an empty page", async ({ store }) => {
     await store.audit([]);
     for (const filter of [{}, { actor: "a" }, { action: "a" }, { actor: "a", action: "a", after: 0, before: 1 }]) {
       assert.deepEqual(await store.audited(filter, { limit: 10, cursor: null }), { entries: [], cursor: null });
@@ -45,7 +45,7 @@ function entryCases(test: DefineCase): void {
     assert.deepEqual(await ids(store), idsOf(entries).toReversed());
   });
 
-  test("B-18 an entry whose id is there is the same entry, in one call or in many", async ({ store, clock }) => {
+  test("an entry whose id is there is the same entry, in one call or in many", async ({ store, clock }) => {
     const entry = newEntry({ target: "first" });
     const at = clock.now();
     await store.audit([entry, entry]);
@@ -57,14 +57,14 @@ function entryCases(test: DefineCase): void {
     assert.deepEqual(await ids(store, { actor: "somebody else" }), []);
   });
 
-  test("B-18 as many entries as one call may have are added together, however much they tell", async ({ store }) => {
+  test("as many entries as one call may have are added together, however much they tell", async ({ store }) => {
     const detail = JSON.stringify("x".repeat(LIMITS.auditDetailBytes - 2));
     const entries = Array.from({ length: LIMITS.auditEntries }, () => newEntry({ detail }));
     await store.audit(entries);
     assert.deepEqual(await ids(store), idsOf(entries).toReversed());
   });
 
-  test("B-18 an entry is there as long as it is to be kept, at least", async ({ store, clock }) => {
+  test("an entry is there as long as it is to be kept, at least", async ({ store, clock }) => {
     const entry = newEntry({ keepMs: 10 * DAY });
     const kept = newEntry({ keepMs: null });
     await store.audit([entry, kept]);
@@ -74,7 +74,7 @@ function entryCases(test: DefineCase): void {
     assert.ok((await ids(store)).includes(kept.id), "what has no such time stays");
   });
 
-  test.live([], "B-18 of entries that many add at once, some of them twice, each is there once", async (scene) => {
+  test.live([], "of entries that many add at once, some of them twice, each is there once", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const own = handles.map(() => Array.from({ length: 10 }, () => newEntry()));
     const shared = Array.from({ length: 5 }, () => newEntry());
@@ -137,7 +137,7 @@ function filterCases(test: DefineCase): void {
 }
 
 function pageCases(test: DefineCase): void {
-  test("B-18 pages go on where the page before ended, over months, whatever is added meanwhile", async (scene) => {
+  test("pages go on where the page before ended, over months, whatever is added meanwhile", async (scene) => {
     const { store, clock } = scene;
     const entries: AuditEntry[] = [];
     for (let nth = 0; nth < 12; nth++) {
@@ -159,7 +159,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual(found, idsOf(entries).toReversed());
   });
 
-  test("B-18 a cursor goes with another filter too: both must hold", async ({ store, clock }) => {
+  test("a cursor goes with another filter too: both must hold", async ({ store, clock }) => {
     const entries = Array.from({ length: 6 }, (_, nth) => newEntry({ actor: nth % 2 === 0 ? "even" : "odd" }));
     const times: number[] = [];
     for (const entry of entries) {
@@ -179,7 +179,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual(await found({ actor: "odd" }), some(3, 1));
   });
 
-  test("B-18 the last page has no cursor, full as it may be", async ({ store }) => {
+  test("the last page has no cursor, full as it may be", async ({ store }) => {
     await store.audit([newEntry(), newEntry(), newEntry()]);
     assert.equal((await store.audited({}, { limit: 3, cursor: null })).cursor, null);
     const { cursor } = await store.audited({}, { limit: 2, cursor: null });
@@ -187,7 +187,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual([rest.entries.length, rest.cursor], [1, null]);
   });
 
-  test("B-18 what is rare is found behind a thousand other entries, page by page", async ({ store, clock }) => {
+  test("what is rare is found behind a thousand other entries, page by page", async ({ store, clock }) => {
     const rare = [newEntry({ actor: "rare", action: "rare" }), newEntry({ actor: "rare", action: "other" })];
     await store.audit(rare);
     for (let nth = 0; nth < 21; nth++) {
@@ -201,7 +201,7 @@ function pageCases(test: DefineCase): void {
     assert.equal((await ids(store, {}, LIMITS.listPage)).length, 21 * LIMITS.auditEntries + 2);
   });
 
-  test("B-18 a cursor that no page had is refused by name", async ({ store }) => {
+  test("a cursor that no page had is refused by name", async ({ store }) => {
     for (const cursor of [
       "",
       "1",
@@ -217,7 +217,7 @@ function pageCases(test: DefineCase): void {
 }
 
 function purgeCases(test: DefineCase): void {
-  test("B-18 purge deletes what was written before a time, and nothing else", async ({ store, clock }) => {
+  test("purge deletes what was written before a time, and nothing else", async ({ store, clock }) => {
     const old = newEntry();
     await store.audit([old]);
     await clock.advance(DAY);
@@ -231,7 +231,7 @@ function purgeCases(test: DefineCase): void {
     assert.deepEqual(await all(store), [stored(young, clock.now()), stored(old, clock.now())].toSorted(newestFirst));
   });
 
-  test("B-18 purge goes oldest first, over months, and no further than its limit", async ({ store, clock }) => {
+  test("purge goes oldest first, over months, and no further than its limit", async ({ store, clock }) => {
     const entries: AuditEntry[] = [];
     for (let nth = 0; nth < 9; nth++) {
       entries.push(newEntry());
@@ -253,7 +253,7 @@ function purgeCases(test: DefineCase): void {
     assert.deepEqual(await ids(store), [last.id]);
   });
 
-  test("B-18 a page after a purge goes on with what is left", async ({ store, clock }) => {
+  test("a page after a purge goes on with what is left", async ({ store, clock }) => {
     const entries = Array.from({ length: 6 }, () => newEntry());
     for (const entry of entries) {
       await store.audit([entry]);

@@ -47,7 +47,7 @@ export function changeCases(test: DefineCase): void {
   });
 
   for (const to of ["failed", "pending", "dead"] as const) {
-    test(`C-07 a requested cancellation wins over ${to}`, async ({ store, clock }) => {
+    test(`a requested cancellation wins over ${to}`, async ({ store, clock }) => {
       const id = await add(store);
       const job = await claimOne(store);
       await store.cancel([id]);
@@ -69,7 +69,7 @@ export function changeCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.output], ["completed", `"done"`]);
   });
 
-  test("C-07 a requested cancellation outlives its worker: the next claim tells of it", async ({ store, clock }) => {
+  test("a requested cancellation outlives its worker: the next claim tells of it", async ({ store, clock }) => {
     const id = await add(store);
     await claimOne(store);
     await store.cancel([id]);
@@ -80,7 +80,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal(await stateOf(store, id), "cancelled");
   });
 
-  test("C-07 completed is lost, not cancelled, once the stale lease was laid down as cancelled", async (scene) => {
+  test("completed is lost, not cancelled, once the stale lease was laid down as cancelled", async (scene) => {
     const { store, clock } = scene;
     const id = await add(store);
     const job = await claimOne(store);
@@ -108,7 +108,7 @@ export function changeCases(test: DefineCase): void {
     }
   });
 
-  test("C-08 a cancelled job that is retried is not cancelled again by the old request", async ({ store }) => {
+  test("a cancelled job that is retried is not cancelled again by the old request", async ({ store }) => {
     const id = await add(store);
     const first = await claimOne(store);
     await store.cancel([id]);
@@ -130,7 +130,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal((await claimOne(store)).attempt, 2);
   });
 
-  test("C-08 a job that expired and is retried may run: its old expiry is over", async ({ store, clock }) => {
+  test("a job that expired and is retried may run: its old expiry is over", async ({ store, clock }) => {
     const id = await add(store, { expiresAt: clock.now() + SECOND });
     await clock.advance(SECOND);
     await store.expireWaiting(10);
@@ -140,7 +140,7 @@ export function changeCases(test: DefineCase): void {
     assert.ok(job.expiresAt === null || job.expiresAt > clock.now());
   });
 
-  test("C-08 retry leaves alone what waits, runs or has completed", async ({ store }) => {
+  test("retry leaves alone what waits, runs or has completed", async ({ store }) => {
     for (const state of ["pending", "claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state);
       const before = await recordOf(store, id);

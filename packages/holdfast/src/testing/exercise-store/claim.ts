@@ -71,7 +71,7 @@ export function claimCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("A-09 takes no more than the limit, and the rest later", async ({ store }) => {
+  test("takes no more than the limit, and the rest later", async ({ store }) => {
     const ids = await addAll(store, newJobs(5));
     const first = await claimIds(store, { limit: 2 });
     const second = await claimIds(store, { limit: 2 });
@@ -94,7 +94,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), expected.slice(2));
   });
 
-  test.needing(["strict order"], "A-09 a retry takes its place by its new time", async ({ store, clock }) => {
+  test.needing(["strict order"], "a retry takes its place by its new time", async ({ store, clock }) => {
     const retried = await add(store, { runAt: clock.now() - MINUTE });
     await finish(store, await claimOne(store), "failed", { delayMs: 5 * SECOND });
     const before = await add(store, { delayMs: 4 * SECOND });
@@ -187,7 +187,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store, { types: ["wanted"], limit: 1 }), [wanted]);
   });
 
-  test("A-09 a paused queue gives nothing until it is resumed", async ({ store }) => {
+  test("a paused queue gives nothing until it is resumed", async ({ store }) => {
     const paused = await add(store, { queue: "paused" });
     const open = await add(store, { queue: "open" });
     await store.pause("paused");
@@ -198,7 +198,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [paused]);
   });
 
-  test("A-09 a pause holds for priorities that come later, and for a queue not seen before", async ({ store }) => {
+  test("a pause holds for priorities that come later, and for a queue not seen before", async ({ store }) => {
     await add(store, { queue: "q", priority: 0 });
     await store.pause("q");
     await store.pause("unseen");

@@ -29,7 +29,7 @@ export function concurrencyCases(test: DefineCase): void {
     }
   });
 
-  test.live([], "C-04 the same enqueue sent many times at once is one job", async (scene) => {
+  test.live([], "the same enqueue sent many times at once is one job", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const batch = newJobs(25);
     const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => insertAll(pick(handles, index), batch)));

@@ -93,7 +93,7 @@ export function firingRaceCases(test: DefineCase): void {
     }
   });
 
-  test.live([], "C-12 of all that ask for a key at once, by firing or enqueue, one gets it and all name it", keyRace);
+  test.live([], "of all that ask for a key at once, by firing or enqueue, one gets it and all name it", keyRace);
 
   test.live([], `C-12 ${HANDLES} schedulers over many schedules make each slot one job, and miss none`, stampede);
 }

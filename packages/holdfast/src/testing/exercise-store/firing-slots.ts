@@ -29,7 +29,7 @@ function overlapCases(test: DefineCase): void {
   const skipping: Partial<ScheduleRecord> = { overlap: "skip" };
   const held = (id: string): object => ({ status: "fired", slots: [{ job: null, heldBy: id }] });
 
-  test("C-12 a slot whose key is held makes no job, and says who holds it", async ({ store, clock }) => {
+  test("a slot whose key is held makes no job, and says who holds it", async ({ store, clock }) => {
     const unique = key("schedule digest");
     const first = firingFor(await addSchedule(store, skipping), [1], { unique });
     let schedule = await fireAll(store, first);
@@ -59,7 +59,7 @@ function overlapCases(test: DefineCase): void {
   });
 
   for (const end of ["completed", "dead", "cancelled", "removed"] as const) {
-    test(`C-12 the next slot makes a job again once the run before is ${end}`, async ({ store }) => {
+    test(`the next slot makes a job again once the run before is ${end}`, async ({ store }) => {
       const unique = key("schedule digest");
       const before = await fireAll(store, firingFor(await addSchedule(store, skipping), [1], { unique }));
       const job = await claimOne(store);
@@ -71,7 +71,7 @@ function overlapCases(test: DefineCase): void {
     });
   }
 
-  test("C-12 of two slots with one key the first makes a job, the second meets it", async ({ store }) => {
+  test("of two slots with one key the first makes a job, the second meets it", async ({ store }) => {
     const firing = firingFor(await addSchedule(store, skipping), [1, 2], { unique: key("schedule digest") });
     const first = jobOf(firing, 0);
     assert.deepEqual(await fireOne(store, firing), {
@@ -91,7 +91,7 @@ function overlapCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [first]);
   });
 
-  test("C-12 a key is held against schedules and enqueues alike, whoever came first", async ({ store }) => {
+  test("a key is held against schedules and enqueues alike, whoever came first", async ({ store }) => {
     const enqueued = await add(store, { unique: key("k") });
     await addSchedule(store, skipping);
     for (const onConflict of ["keep", "reject"] as const) {

@@ -147,7 +147,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("C-12 the last slot never moves back, but may stay", async ({ store, clock }) => {
+  test("the last slot never moves back, but may stay", async ({ store, clock }) => {
     const slot = clock.now();
     const before = await fireAll(store, firingFor(await addSchedule(store), [slot]));
     assert.equal(before.lastSlot, slot);
@@ -167,14 +167,14 @@ function togetherCases(test: DefineCase): void {
     assert.deepEqual(kept, [slot + 1, slot + 5, slot], "what was dealt with last comes first");
   });
 
-  test("C-12 a slot may lie before 1970, and the first one sets the last slot", async ({ store }) => {
+  test("a slot may lie before 1970, and the first one sets the last slot", async ({ store }) => {
     const before = await fireAll(store, firingFor(await addSchedule(store), [-2 * MINUTE]));
     assert.deepEqual([before.lastSlot, before.slots[0]?.slot], [-2 * MINUTE, -2 * MINUTE]);
     assert.deepEqual(await fireOne(store, firingFor(before, [-3 * MINUTE])), CHANGED);
     assert.equal((await fireAll(store, firingFor(before, [0]))).lastSlot, 0);
   });
 
-  test("C-12 a firing without slots moves the next run and makes nothing", async ({ store, clock }) => {
+  test("a firing without slots moves the next run and makes nothing", async ({ store, clock }) => {
     const before = await addSchedule(store, { nextRunAt: null });
     const after = await fireAll(store, firingOf(before, { nextRunAt: clock.now() + MINUTE }));
     const { version, updatedAt } = after;
@@ -185,7 +185,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal(unknown.nextRunAt, null);
   });
 
-  test("C-13 a schedule that rests is fired by hand, and goes on resting", async ({ store, clock }) => {
+  test("a schedule that rests is fired by hand, and goes on resting", async ({ store, clock }) => {
     const resting = await addSchedule(store, { enabled: false });
     const after = await fireAll(store, firingOf(resting, { slots: [jobSlot("digest", clock.now())] }));
     assert.deepEqual([after.enabled, after.nextRunAt, after.slots.length], [false, null, 1]);
@@ -193,7 +193,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("C-12 a firing that comes too late does not hurt those beside it", async ({ store, clock }) => {
+  test("a firing that comes too late does not hurt those beside it", async ({ store, clock }) => {
     const [a, b, c, d] = await addSchedules(store, ["a", "b", "c", "d"], { nextRunAt: clock.now() });
     assert.ok(a !== undefined && b !== undefined && c !== undefined && d !== undefined);
     await changeSchedule(store, b, { enabled: false });
@@ -220,7 +220,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await scheduleOf(store)).version, winner.newVersion);
   });
 
-  test(`C-12 a firing of ${MOST_SLOTS} jobs is made as one`, async ({ store, clock }) => {
+  test(`a firing of ${MOST_SLOTS} jobs is made as one`, async ({ store, clock }) => {
     const read = await addSchedule(store);
     const slots = [
       skippedSlot(0, "missed", 9),
@@ -235,7 +235,7 @@ function togetherCases(test: DefineCase): void {
     assert.deepEqual((await jobIds(store, {})).toSorted(), made.toSorted());
   });
 
-  test(`C-12 a batch of ${BATCH} firings is answered one by one, in order`, async ({ store, clock }) => {
+  test(`a batch of ${BATCH} firings is answered one by one, in order`, async ({ store, clock }) => {
     const names = Array.from({ length: BATCH }, (_, n) => `s${n}`);
     await addSchedules(store, names, { nextRunAt: clock.now() });
     const { schedules } = await store.dueSchedules(BATCH);
@@ -263,7 +263,7 @@ function togetherCases(test: DefineCase): void {
 
 /** What a firing makes are jobs like any other. */
 function jobCases(test: DefineCase): void {
-  test("C-12 the jobs made are jobs like any other, all fields as given", async ({ store, clock }) => {
+  test("the jobs made are jobs like any other, all fields as given", async ({ store, clock }) => {
     const now = clock.now();
     const firing = firingFor(await addSchedule(store), [now], {
       type: "report",
@@ -379,10 +379,7 @@ function jobCases(test: DefineCase): void {
     }
   });
 
-  test("C-12 a job that cannot be stored leaves its slot without one, and the rest goes on", async ({
-    store,
-    clock,
-  }) => {
+  test("a job that cannot be stored leaves its slot without one, and the rest goes on", async ({ store, clock }) => {
     const [read, other] = await addSchedules(store, ["digest", "other"]);
     assert.ok(read !== undefined && other !== undefined);
     const bad = jobSlot("digest", 2, { maxAttempts: 0, unique: key("k") }, "late");

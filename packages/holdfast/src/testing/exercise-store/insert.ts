@@ -45,7 +45,7 @@ export function insertCases(test: DefineCase): void {
     else assert.match(answer?.status === "refused" && answer.reason === "not stored" ? answer.error : "", /u0000/);
   });
 
-  test("A-01 C-03 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
+  test("A-01 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
     const now = clock.now();
     const job = newJob({
       type: "report.build",
@@ -97,14 +97,14 @@ export function insertCases(test: DefineCase): void {
     });
   });
 
-  test("A-08 a job without a time is due at once, a delay is counted from now", async ({ store, clock }) => {
+  test("a job without a time is due at once, a delay is counted from now", async ({ store, clock }) => {
     const atOnce = await recordOf(store, await add(store));
     const delayed = await recordOf(store, await add(store, { delayMs: 700 }));
     assert.equal(atOnce.dueAt, clock.now());
     assert.deepEqual([delayed.dueAt, delayed.runAt], [clock.now() + 700, clock.now() + 700]);
   });
 
-  test("A-08 a delay is added to a given time, and a time in the past is kept as it is", async ({ store, clock }) => {
+  test("a delay is added to a given time, and a time in the past is kept as it is", async ({ store, clock }) => {
     const now = clock.now();
     const both = await recordOf(store, await add(store, { runAt: now + SECOND, delayMs: 500 }));
     const past = await recordOf(store, await add(store, { runAt: now - 9 * SECOND }));
@@ -164,7 +164,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await insertOne(store, { ...bad, maxAttempts: 1 }), { status: "inserted" });
   });
 
-  test("C-04 an enqueue repeated with its own id is the same job and changes nothing", async ({ store, clock }) => {
+  test("an enqueue repeated with its own id is the same job and changes nothing", async ({ store, clock }) => {
     const job = newJob({ input: `"first"` });
     await addAll(store, [job]);
     const before = await recordOf(store, job.id);
@@ -177,7 +177,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await recordOf(store, job.id), before);
   });
 
-  test("C-04 the same id twice in one batch is one job", async ({ store }) => {
+  test("the same id twice in one batch is one job", async ({ store }) => {
     const job = newJob();
     assert.deepEqual(await store.insert([job, job]), [
       { status: "inserted" },
@@ -186,7 +186,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [job.id]);
   });
 
-  test("C-04 an id is remembered while its job is leased and after it has finished", async ({ store }) => {
+  test("an id is remembered while its job is leased and after it has finished", async ({ store }) => {
     const job = newJob();
     await addAll(store, [job]);
     const again = { status: "duplicate", of: job.id, replaced: false };
@@ -198,7 +198,7 @@ export function insertCases(test: DefineCase): void {
     assert.equal((await recordOf(store, job.id)).output, `"kept"`);
   });
 
-  test("C-04 an enqueue repeated with its own id and key is no conflict with itself", async ({ store }) => {
+  test("an enqueue repeated with its own id and key is no conflict with itself", async ({ store }) => {
     for (const onConflict of ["keep", "reject"] as const) {
       const job = newJob({ unique: key(`k ${onConflict}`, { onConflict }) });
       await addAll(store, [job]);

@@ -44,7 +44,7 @@ export function keyCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("C-04 different keys, and no keys, do not disturb each other", async ({ store }) => {
+  test("different keys, and no keys, do not disturb each other", async ({ store }) => {
     await addAll(store, [newJob({ unique: key("a") }), newJob({ unique: key("b") }), newJob(), newJob()]);
     assert.equal((await claim(store)).length, 4);
   });
@@ -61,7 +61,7 @@ export function keyCases(test: DefineCase): void {
   });
 
   for (const state of ["completed", "dead", "cancelled"] as const) {
-    test(`C-04 scope live: free once the job is ${state}`, async ({ store }) => {
+    test(`scope live: free once the job is ${state}`, async ({ store }) => {
       await jobIn(store, state, { unique: key("k") });
       const next = newJob({ unique: key("k") });
       assert.deepEqual(await insertOne(store, next), INSERTED);
@@ -69,20 +69,20 @@ export function keyCases(test: DefineCase): void {
     });
   }
 
-  test("C-04 scope live: free once a waiting holder is cancelled", async ({ store }) => {
+  test("scope live: free once a waiting holder is cancelled", async ({ store }) => {
     const id = await add(store, { unique: key("k") });
     await store.cancel([id]);
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("C-04 scope waiting: free at the first claim", async ({ store }) => {
+  test("scope waiting: free at the first claim", async ({ store }) => {
     const id = await add(store, { unique: key("k", { scope: "waiting" }) });
     assert.deepEqual(await offer(store), duplicateOf(id));
     await claimOne(store);
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("C-04 scope waiting: never retaken, not by release, retry or a lost lease", async ({ store, clock }) => {
+  test("scope waiting: never retaken, not by release, retry or a lost lease", async ({ store, clock }) => {
     const released = await add(store, { unique: key("released", { scope: "waiting" }) });
     await finish(store, await claimOne(store), "pending");
     const retried = await jobIn(store, "dead", { unique: key("retried", { scope: "waiting" }) });
@@ -96,7 +96,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("C-04 scope period: held for its time, however the job ends", async ({ store, clock }) => {
+  test("scope period: held for its time, however the job ends", async ({ store, clock }) => {
     const id = await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: MINUTE }) });
     await clock.advance(MINUTE - 1);
     assert.deepEqual(await offer(store), duplicateOf(id));
@@ -150,13 +150,13 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), duplicateOf(dead));
   });
 
-  test("C-04 scope period: over even while the job still waits", async ({ store, clock }) => {
+  test("scope period: over even while the job still waits", async ({ store, clock }) => {
     await add(store, { delayMs: 10 * MINUTE, unique: key("k", { scope: "period", periodMs: MINUTE }) });
     await clock.advance(MINUTE);
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("C-04 scope ever: held for good, even past the job's retention", async ({ store, clock }) => {
+  test("scope ever: held for good, even past the job's retention", async ({ store, clock }) => {
     const id = await jobIn(store, "completed", { unique: key("k", { scope: "ever" }) });
     assert.deepEqual(await offer(store), duplicateOf(id));
     await clock.advance(MINUTE);
@@ -166,7 +166,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store, { onConflict: "replace" }), duplicateOf(id));
   });
 
-  test("C-04 removing a job frees its key, whatever the scope", async ({ store }) => {
+  test("removing a job frees its key, whatever the scope", async ({ store }) => {
     for (const scope of ["waiting", "live", "period", "ever"] as const) {
       const id = await add(store, { unique: key(scope, { scope, periodMs: MINUTE }) });
       assert.deepEqual(await store.remove([id]), ["removed"]);
@@ -174,7 +174,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("C-04 the scope of the holder decides, not that of the newcomer", async ({ store }) => {
+  test("the scope of the holder decides, not that of the newcomer", async ({ store }) => {
     const live = await add(store, { unique: key("live"), queue: "a" });
     await claimOne(store, { queues: ["a"] });
     const waiting = key("live", { scope: "waiting" });
@@ -184,7 +184,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await insertOne(store, newJob({ unique: key("waiting", { scope: "ever" }) })), INSERTED);
   });
 
-  test("C-04 a former holder of a key does not free it for its successor", async ({ store }) => {
+  test("a former holder of a key does not free it for its successor", async ({ store }) => {
     await add(store, { unique: key("k", { scope: "waiting" }) });
     const first = await claimOne(store);
     const successor = await add(store, { unique: key("k"), delayMs: MINUTE });
@@ -194,7 +194,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), duplicateOf(successor));
   });
 
-  test("C-04 replace rewrites a waiting holder under its own id", async ({ store, clock }) => {
+  test("replace rewrites a waiting holder under its own id", async ({ store, clock }) => {
     const old = { input: `"old"`, tags: ["old"], schedule: { name: "old", slot: 1 } };
     const id = await add(store, { unique: key("k"), delayMs: MINUTE, ...old });
     const newcomer = newJob({
@@ -234,7 +234,7 @@ export function keyCases(test: DefineCase): void {
     assert.equal((await claimOne(store, { queues: ["reports"], types: ["report"] })).input, input);
   });
 
-  test("C-04 replace rewrites a large input by a small one, and a failed holder starts afresh", async ({ store }) => {
+  test("replace rewrites a large input by a small one, and a failed holder starts afresh", async ({ store }) => {
     const id = await jobIn(store, "failed", { unique: key("k"), input: `"${"old".repeat(400)}"`, queue: "q" });
     assert.deepEqual(await offer(store, { onConflict: "replace" }, { input: `"new"`, queue: "q" }), {
       ...duplicateOf(id),
@@ -244,7 +244,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual([job.input, job.attempt, job.fence], [`"new"`, 1, 2]);
   });
 
-  test("C-04 replace puts the newcomer's scope in force, from the start", async ({ store, clock }) => {
+  test("replace puts the newcomer's scope in force, from the start", async ({ store, clock }) => {
     const waiting = await jobIn(store, "failed", { unique: key("k"), queue: "q" });
     const fresh = { ...duplicateOf(waiting), replaced: true };
     assert.deepEqual(await offer(store, { onConflict: "replace", scope: "waiting" }, { queue: "q" }), fresh);
@@ -263,7 +263,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("C-04 replace keeps a leased or finished holder as it is", async ({ store }) => {
+  test("replace keeps a leased or finished holder as it is", async ({ store }) => {
     for (const state of ["claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state, { unique: key(state, { scope: "ever" }), input: `"old"` });
       const before = await recordOf(store, id);
@@ -273,7 +273,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("C-04 a retry takes a live key again, and is refused while another job holds it", async ({ store }) => {
+  test("a retry takes a live key again, and is refused while another job holds it", async ({ store }) => {
     const first = await jobIn(store, "dead", { unique: key("k") });
     const second = await add(store, { unique: key("k") });
     assert.deepEqual(await store.retry([first]), ["key held"]);

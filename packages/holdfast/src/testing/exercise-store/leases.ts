@@ -30,7 +30,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal(record.dueAt, clock.now() - SECOND + LEASE_MS, "a start does not move the end of the lease");
   });
 
-  test("A-10 a start repeated is kept and keeps the first time", async ({ store }) => {
+  test("a start repeated is kept and keeps the first time", async ({ store }) => {
     const id = await add(store);
     const mark = { id, fence: (await claimOne(store)).fence, startedAt: 5 };
     assert.deepEqual(await store.start([mark]), ["kept"]);
@@ -187,7 +187,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal((await recordOf(store, id)).attempts.length, 2);
   });
 
-  test("A-31 a lost lease with no attempt left is handed out as exhausted, the count at its maximum", async (scene) => {
+  test("a lost lease with no attempt left is handed out as exhausted, the count at its maximum", async (scene) => {
     const { store, clock } = scene;
     const id = await jobIn(store, "running", { queue: "q", maxAttempts: 1 });
     await clock.advance(LEASE_MS);

@@ -38,14 +38,14 @@ export function lifecycleCases(test: DefineCase): void {
     assert.deepEqual(await recordOf(store, id), before);
   });
 
-  test("C-05 pendingMigrations, where there is one, has nothing left once it is migrated", async ({ store }) => {
+  test("pendingMigrations, where there is one, has nothing left once it is migrated", async ({ store }) => {
     await store.migrate();
     assert.deepEqual((await store.pendingMigrations?.()) ?? [], []);
   });
 
   test.needing(
     ["a new database"],
-    "C-05 pendingMigrations, where there is one, tells what a new database lacks, and makes none of it",
+    "pendingMigrations, where there is one, tells what a new database lacks, and makes none of it",
     async ({ store }) => {
       if (store.pendingMigrations === undefined) return;
       const pending = await store.pendingMigrations();
@@ -112,7 +112,7 @@ export function lifecycleCases(test: DefineCase): void {
     for (const hint of hints.all) if (hint.kind === "work") assert.ok(hint.inMs >= 0 && hint.inMs <= 60_000);
   });
 
-  test.live([], "C-07 a listener hears which jobs are asked to stop", async ({ store }) => {
+  test.live([], "a listener hears which jobs are asked to stop", async ({ store }) => {
     const [first, second] = await addAll(store, newJobs(2));
     await claimOne(store, { limit: 2 });
     const hints = hintsOf(store);

@@ -121,7 +121,7 @@ export function queryCases(test: DefineCase): void {
     }
   });
 
-  test("A-28 a job in any state is read and listed as such", async ({ store }) => {
+  test("a job in any state is read and listed as such", async ({ store }) => {
     for (const state of STATE_NAMES) {
       const id = await jobIn(store, state);
       assert.equal((await recordOf(store, id)).state, state);
@@ -277,7 +277,7 @@ export function queryCases(test: DefineCase): void {
     assert.equal((await store.stats()).oldestDueMs, null);
   });
 
-  test("E-01 stats tell what ended in the last minute", async ({ store, clock }) => {
+  test("stats tell what ended in the last minute", async ({ store, clock }) => {
     for (const state of ["completed", "completed", "dead", "cancelled"] as const) await jobIn(store, state);
     await clock.advance(30 * SECOND);
     await store.cancel([await add(store)]);

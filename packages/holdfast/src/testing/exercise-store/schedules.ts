@@ -81,13 +81,13 @@ function putCases(test: DefineCase): void {
     }
   });
 
-  test("C-11 every way to catch up comes back as it was written", async ({ store }) => {
+  test("every way to catch up comes back as it was written", async ({ store }) => {
     for (const [index, catchUp] of (["skip", "latest", { all: 1 }, { all: 1_000 }] as const).entries()) {
       assert.deepEqual((await addSchedule(store, { name: `s${index}`, catchUp })).catchUp, catchUp);
     }
   });
 
-  test("C-11 text of any script comes back as it was written", async ({ store }) => {
+  test("text of any script comes back as it was written", async ({ store }) => {
     const odd = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ --`;
     const texts = { user: odd, tags: [odd], input: JSON.stringify({ [odd]: `\u0001 ${odd} \ud800` }) };
     const record = newSchedule({ name: odd, type: odd, queue: odd, defined: `"${odd}"`, ...texts });
@@ -100,7 +100,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(found.jobs[0]?.schedule, { name: odd, slot: 1 });
   });
 
-  test("C-11 names that only look alike are different schedules", async ({ store }) => {
+  test("names that only look alike are different schedules", async ({ store }) => {
     const names = ["digest", "Digest", "digest ", "dígest", "dígest".normalize("NFD"), "digest2", "digest%", "diges_"];
     for (const name of names) await addSchedule(store, { name, user: name });
     for (const name of names) assert.equal((await scheduleOf(store, name)).user, name);
@@ -109,7 +109,7 @@ function putCases(test: DefineCase): void {
     assert.equal(await store.getSchedule("DIGEST"), null);
   });
 
-  test("C-11 an input of 200 KB is kept, beside a definition and changes that hold it as well", async ({ store }) => {
+  test("an input of 200 KB is kept, beside a definition and changes that hold it as well", async ({ store }) => {
     const input = JSON.stringify("x".repeat(LARGE));
     const record = newSchedule({ input, defined: JSON.stringify({ input }), changes: JSON.stringify({ input }) });
     assert.equal(await store.putSchedule(record, null), "put");
@@ -153,7 +153,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(await namesOf(store), [FULL.name]);
   });
 
-  test("C-11 a change of a version that is no longer there changes nothing", async ({ store, clock }) => {
+  test("a change of a version that is no longer there changes nothing", async ({ store, clock }) => {
     const first = await addSchedule(store);
     const second = await changeSchedule(store, first, { priority: 1 });
     const third = await fireAll(store, firingFor(second, [clock.now()]));
@@ -165,7 +165,7 @@ function putCases(test: DefineCase): void {
     assert.equal((await changeSchedule(store, third, { priority: 3 })).priority, 3);
   });
 
-  test("C-11 a change of a schedule that is gone, or never was, does not make it", async ({ store }) => {
+  test("a change of a schedule that is gone, or never was, does not make it", async ({ store }) => {
     const gone = await addSchedule(store);
     await store.removeSchedule(gone.name);
     assert.equal(await store.putSchedule(changed(gone, {}), gone.version), "changed");
@@ -226,7 +226,7 @@ function putCases(test: DefineCase): void {
 }
 
 function listCases(test: DefineCase): void {
-  test("C-11 schedules are listed by name, whole but for their slots", async ({ store, clock }) => {
+  test("schedules are listed by name, whole but for their slots", async ({ store, clock }) => {
     assert.deepEqual(await store.listSchedules({}, { limit: 10, cursor: null }), { schedules: [], cursor: null });
     const made: StoredSchedule[] = [];
     for (const name of ["d", "b", "a", "c", "bb"]) {
@@ -241,7 +241,7 @@ function listCases(test: DefineCase): void {
     assert.deepEqual(await store.listSchedules({}, { limit: 5, cursor: null }), page);
   });
 
-  test("C-11 list filters by origin, type, user and whether it is enabled, alone and together", async ({ store }) => {
+  test("list filters by origin, type, user and whether it is enabled, alone and together", async ({ store }) => {
     const make = (name: string, overrides: Partial<ScheduleRecord>): Promise<StoredSchedule> =>
       addSchedule(store, { name, ...overrides });
     await make("a", { origin: "code", type: "mail", user: "u1" });
@@ -360,7 +360,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual([dueNames(due), due.nextRunAt], [["long due", "just due"], clock.now() + MINUTE]);
   });
 
-  test("C-13 a schedule that is disabled is never due, and nobody waits for it", async ({ store, clock }) => {
+  test("a schedule that is disabled is never due, and nobody waits for it", async ({ store, clock }) => {
     const now = clock.now();
     for (const [name, nextRunAt] of Object.entries({ past: now - 1, unknown: null, future: now + 1 })) {
       await addSchedule(store, { name, nextRunAt, enabled: false });
@@ -372,7 +372,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual(dueNames(await store.dueSchedules(10)), []);
   });
 
-  test("C-13 a schedule that runs never more is not due, and nobody waits for it", async ({ store, clock }) => {
+  test("a schedule that runs never more is not due, and nobody waits for it", async ({ store, clock }) => {
     const ended = await addSchedule(store, { name: "ended", nextRunAt: NEVER });
     assert.equal(ended.nextRunAt, NEVER);
     const last = await addSchedule(store, { name: "last", nextRunAt: clock.now() });

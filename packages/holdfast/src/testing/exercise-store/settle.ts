@@ -78,7 +78,7 @@ export function settleCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("C-07 cancelled by its worker is final", async ({ store, clock }) => {
+  test("cancelled by its worker is final", async ({ store, clock }) => {
     const id = await add(store);
     await finish(store, await claimOne(store), "cancelled");
     const record = await recordOf(store, id);

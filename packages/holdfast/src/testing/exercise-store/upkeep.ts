@@ -51,7 +51,7 @@ export function upkeepCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("A-32 expiry and re-claim follow one rule: a lease lost while claimed gives its attempt back, once", async (scene) => {
+  test("expiry and re-claim follow one rule: a lease lost while claimed gives its attempt back, once", async (scene) => {
     const { store, clock } = scene;
     const id = await add(store, { maxAttempts: 1 });
     await claimOne(store);
@@ -66,7 +66,7 @@ export function upkeepCases(test: DefineCase): void {
     );
   });
 
-  test("C-07 a stale lease with a cancellation requested is cancelled", async ({ store, clock }) => {
+  test("a stale lease with a cancellation requested is cancelled", async ({ store, clock }) => {
     const id = await jobIn(store, "running");
     await store.cancel([id]);
     await clock.advance(LEASE_MS);
@@ -78,7 +78,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.dueAt, record.finishedAt], ["cancelled", null, clock.now()]);
   });
 
-  test("A-13 leases that are held, and waiting jobs long overdue, are not stale", async ({ store, clock }) => {
+  test("leases that are held, and waiting jobs long overdue, are not stale", async ({ store, clock }) => {
     await add(store, { queue: "waiting" });
     await clock.advance(10 * LEASE_MS);
     await jobIn(store, "claimed");
@@ -87,7 +87,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.deepEqual(await store.expireStale(10), []);
   });
 
-  test("A-13 expires no more than the limit at a time", async ({ store, clock }) => {
+  test("expires no more than the limit at a time", async ({ store, clock }) => {
     await addAll(store, newJobs(5));
     await claim(store);
     await clock.advance(LEASE_MS);
@@ -99,7 +99,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal(new Set(rounds.flat().map((job) => job.id)).size, 5);
   });
 
-  test("A-13 stale leases of a paused queue are laid down as well", async ({ store, clock }) => {
+  test("stale leases of a paused queue are laid down as well", async ({ store, clock }) => {
     await jobIn(store, "running", { queue: "paused" });
     await store.pause("paused");
     await clock.advance(LEASE_MS);
@@ -135,7 +135,7 @@ export function upkeepCases(test: DefineCase): void {
     for (const id of leased) assert.ok(["claimed", "running"].includes(await stateOf(store, id)));
   });
 
-  test("A-34 expires no more waiting jobs than the limit at a time", async ({ store, clock }) => {
+  test("expires no more waiting jobs than the limit at a time", async ({ store, clock }) => {
     await addAll(store, newJobs(5, { expiresAt: clock.now() + SECOND }));
     await clock.advance(SECOND);
     const counts = [await store.expireWaiting(3), await store.expireWaiting(3)].map((round) => round.length);
@@ -166,7 +166,7 @@ export function upkeepCases(test: DefineCase): void {
     for (const id of live) assert.ok((await store.get(id)) !== null);
   });
 
-  test("B-16 purge by number keeps the newest", async ({ store, clock }) => {
+  test("purge by number keeps the newest", async ({ store, clock }) => {
     const ids: string[] = [];
     for (let count = 0; count < 5; count++) {
       ids.push(await jobIn(store, "cancelled"));
@@ -177,7 +177,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal(await store.purge({ state: "cancelled", before: null, keep: 2, limit: 100 }), 0);
   });
 
-  test("B-16 purge goes oldest first and no further than its limit", async ({ store, clock }) => {
+  test("purge goes oldest first and no further than its limit", async ({ store, clock }) => {
     const ids: string[] = [];
     for (let count = 0; count < 5; count++) {
       ids.push(await jobIn(store, "completed", { input: `"${"x".repeat(2_000)}"`, tags: ["t"] }));
