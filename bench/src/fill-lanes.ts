@@ -10,8 +10,8 @@ export async function fillEmptyLanes(url: string, count: number): Promise<void> 
     const size = Math.min(BATCH, count - first);
     await store.insert(Array.from({ length: size }, (_, nth) => newJob(`tenant-${first + nth}`)));
     const { jobs } = await store.claim(claimOf(size));
-    const answers = await store.settle(jobs.map(completed));
-    const done = answers.filter((answer) => answer === "applied").length;
+    const results = await store.settle(jobs.map(completed));
+    const done = results.filter((result) => result === "applied").length;
     if (done !== size) throw new Error(`${done} of ${size} jobs of empty lanes were completed`);
   }
   await store.close();

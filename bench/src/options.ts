@@ -33,8 +33,8 @@ const JOBS = { usual: 100_000, least: 1_000, most: 1_000_000 };
 // The emulator takes a few hundred writes a second.
 const JOBS_ON_DYNAMODB = { usual: 2_000, least: 100, most: 1_000_000 };
 const ROUNDS = { usual: 3, least: 1, most: 20 };
-// Fewer would not give ten pairs of drains and a hundred pairs of calls.
-const COMPARED_ROUNDS = { usual: 20, least: 10, most: 200 };
+// Fewer would give neither ten pairs of drains nor an interval to rely on.
+export const COMPARED_ROUNDS: typeof ROUNDS = { usual: 20, least: 10, most: 200 };
 const AT_LEAST = 0.98;
 
 export const HELP: string = `Measures Holdfast on a store, against the same writes by hand.

@@ -6,9 +6,10 @@ import { describe, expect, it } from "vitest";
 import { alternate } from "#src/against/alternate.js";
 import { comparisonTable } from "#src/against/comparison-table.js";
 import { compare, reaches, type Comparison } from "#src/against/comparison.js";
+import { PLANS } from "#src/against/run.js";
 import { ratioOf, tail } from "#src/against/statistics.js";
 import { sqliteBed } from "#src/bed-sqlite.js";
-import { readOptions } from "#src/options.js";
+import { COMPARED_ROUNDS, readOptions } from "#src/options.js";
 
 /** Numbers from 0 to 1 that are the same in every run. */
 function fixedRandom(seed: number): () => number {
@@ -131,6 +132,11 @@ describe("--against", () => {
     [["sqlite", "--against", "x", "--rounds", "3"], "--rounds takes a whole number from 10 to 200, not 3."],
   ])("refuses %j", (args, sentence) => {
     expect(() => readOptions(args)).toThrow(sentence);
+  });
+
+  it.each(Object.entries(PLANS))("measures 100 pairs of calls and 10 of drains on %s", (_, { times, drains }) => {
+    expect(times * COMPARED_ROUNDS.least).toBeGreaterThanOrEqual(100);
+    expect(drains * COMPARED_ROUNDS.least).toBeGreaterThanOrEqual(10);
   });
 
   it("refuses a build that loads the other one", async () => {

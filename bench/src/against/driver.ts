@@ -34,17 +34,12 @@ class Driver {
     const type = noop(() => driver?.ran());
     const hf = await holdfast({ store, jobs: [type], logger: false });
     driver = new Driver(store, hf, order);
-    await driver.refill();
+    await driver.#fill();
     return driver;
   }
 
   ran(): void {
     if (++this.#ran === this.#backlog) this.#allRan();
-  }
-
-  async refill(): Promise<null> {
-    for (let left = this.#backlog; left > 0; left -= FILL_BATCH) await this.#insert(Math.min(left, FILL_BATCH));
-    return null;
   }
 
   async calls({ sizes }: Orders["calls"]): Promise<CallTimes[]> {
@@ -64,6 +59,7 @@ class Driver {
     await worker.stop();
     const seconds = (performance.now() - begun) / 1_000;
     this.#completed += this.#backlog;
+    await this.#fill();
     return seconds;
   }
 
@@ -75,6 +71,10 @@ class Driver {
     return null;
   }
 
+  async #fill(): Promise<void> {
+    for (let left = this.#backlog; left > 0; left -= FILL_BATCH) await this.#insert(Math.min(left, FILL_BATCH));
+  }
+
   async #cycle(count: number): Promise<CallTimes> {
     const insert = await this.#insert(count);
     const request = claimOf(count);
@@ -84,9 +84,9 @@ class Driver {
     expectAll("claim", count, claim.jobs.length);
     const outcomes = claim.jobs.map(completed);
     const settleBegun = performance.now();
-    const answers = await this.#store.settle(outcomes);
+    const results = await this.#store.settle(outcomes);
     const settleMs = performance.now() - settleBegun;
-    expectAll("settle", count, answers.filter((answer) => answer === "applied").length);
+    expectAll("settle", count, results.filter((result) => result === "applied").length);
     this.#completed += count;
     return { insert, claim: claimMs, settle: settleMs };
   }
@@ -95,9 +95,9 @@ class Driver {
   async #insert(count: number): Promise<number> {
     const jobs = Array.from({ length: count }, () => newJob());
     const begun = performance.now();
-    const answers = await this.#store.insert(jobs);
+    const results = await this.#store.insert(jobs);
     const ms = performance.now() - begun;
-    expectAll("insert", count, answers.filter((each) => each !== "busy" && each.status === "inserted").length);
+    expectAll("insert", count, results.filter((each) => each !== "busy" && each.status === "inserted").length);
     return ms;
   }
 }

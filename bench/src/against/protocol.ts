@@ -14,10 +14,8 @@ export interface Orders {
   open: { url: string; backlog: number; concurrency: number };
   /** For each of the sizes in turn: inserts, claims and settles so many jobs in one call each. The backlog stays as large. */
   calls: { sizes: readonly number[] };
-  /** Has a worker run the whole backlog. */
+  /** Has a worker run the whole backlog, and then inserts it again. */
   drain: null;
-  /** Inserts the backlog again after a drain. */
-  refill: null;
   close: null;
 }
 export type Kind = keyof Orders;
@@ -33,7 +31,6 @@ export interface Results {
   calls: CallTimes[];
   /** Seconds from the start of the worker until it has stopped and every outcome is durable. */
   drain: number;
-  refill: null;
   close: null;
 }
 

@@ -14,7 +14,8 @@ const SILENCE_MS = 120_000;
 export function startSide(driver: string): Side {
   const child = fork(driver, {
     serialization: "advanced",
-    execArgv: ["--expose-gc"],
+    // The AWS SDK would warn once a process.
+    execArgv: ["--expose-gc", "--no-warnings"],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   const kill = (): void => void child.kill("SIGKILL");
@@ -26,7 +27,7 @@ export function startSide(driver: string): Side {
 
   async function ask<K extends Kind>(kind: K, order: Orders[K]): Promise<Results[K]> {
     let silence: NodeJS.Timeout | undefined;
-    const response = new Promise<Response>((resolve, reject) => {
+    const received = new Promise<Response>((resolve, reject) => {
       child.once("message", resolve);
       const fail = (reason: string): void => reject(new Error(`${kind}, asked of ${driver}: the process ${reason}`));
       void exited.then(fail);
@@ -34,9 +35,9 @@ export function startSide(driver: string): Side {
       // A process that is gone hears nothing; `exited` reports it.
       child.send({ kind, order }, () => {});
     });
-    const answer = await response.finally(() => clearTimeout(silence));
-    if (answer.kind === "error") throw new Error(`${kind}, asked of ${driver}, failed: ${answer.error}`);
-    return answer.result as Results[K];
+    const response = await received.finally(() => clearTimeout(silence));
+    if (response.kind === "error") throw new Error(`${kind}, asked of ${driver}, failed: ${response.error}`);
+    return response.result as Results[K];
   }
 
   return {

@@ -23,7 +23,7 @@ describe("types without a handler", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("by default it is laid aside with a delay and no attempt counted, and the worker goes on", async () => {
+  it("by default is laid aside with a delay and no attempt counted, and the worker goes on", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [fine] });
     hf.work({ concurrency: 1 });
@@ -37,7 +37,7 @@ describe("types without a handler", () => {
     expect(aside.runAt.getTime() - clock.now()).toBe(15_000);
   });
 
-  it("it runs once a worker that knows the type comes, with all its attempts", async () => {
+  it("runs once a worker that knows the type comes, with all its attempts", async () => {
     const { hf, clock, another, job: read } = await scene();
     const old = hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -48,7 +48,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { ran: true } });
   });
 
-  it("it is dead when no worker has listed the type for 10 minutes, and not a moment before", async () => {
+  it("is dead when no worker has listed the type for 10 minutes, and not a moment before", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -58,7 +58,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { message: MESSAGE } });
   });
 
-  it("it stays while another live worker lists the type, and for 10 minutes after that one is gone", async () => {
+  it("stays while another live worker lists the type, and for 10 minutes after that one is gone", async () => {
     const { hf, clock, another, job: read } = await scene();
     // The one that knows the type works on another queue only.
     const knowing = (await another({ jobs: [ghost] })).work({ queues: ["elsewhere"] });
