@@ -6,6 +6,8 @@ export interface Clock {
   monotonic(): number;
   /** Calls `callback` once after `ms`. A timer with `background` set does not keep the process alive. */
   after(ms: number, callback: () => void, options?: { background?: boolean }): Timer;
+  /** Stores hand over work that takes real time: a clock that is moved by hand waits for it before time goes on. */
+  waitFor?(work: Promise<unknown>): void;
 }
 
 export interface Timer {

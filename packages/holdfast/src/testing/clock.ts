@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../clock.js";
 import { durationMs, type Duration } from "../duration.js";
+import { WaitTimeout } from "../errors.js";
 
 interface Waiting {
   at: number;
@@ -18,11 +19,14 @@ interface Waiting {
  * ```
  */
 export interface FakeClock extends Clock {
-  /** Moves time forward, firing what falls due on the way, in order, and lets everything it starts settle. */
+  /**
+   * Moves time forward, firing what falls due on the way, in order, and lets everything it starts settle. Time stands still while a
+   * store of Holdfast's is at work, on a file or over the network; other I/O, such as a handler's `fetch`, is not known to the clock.
+   */
   advance(by: Duration): Promise<void>;
   /** Sets the wall clock without firing anything, as an operator or NTP would; monotonic time goes on untouched. */
   setWall(ms: number): void;
-  /** Lets work that needs no time (promises, in-memory stores) run until it rests. */
+  /** Lets work that needs no time of this clock's (promises, calls of stores) run until it rests. */
   settle(): Promise<void>;
 }
 
@@ -31,6 +35,7 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   let wallOffset = Number(start);
   let order = 0;
   const timers = new Set<Waiting>();
+  const working = new Set<Promise<unknown>>();
 
   function nextDue(until: number): Waiting | undefined {
     let next: Waiting | undefined;
@@ -39,6 +44,15 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
       if (next === undefined || timer.at < next.at || (timer.at === next.at && timer.order < next.order)) next = timer;
     }
     return next;
+  }
+
+  async function settle(): Promise<void> {
+    const began = performance.now();
+    for (;;) {
+      for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
+      if (working.size === 0) return;
+      await settledWithin([...working], began + LONGEST_MS - performance.now());
+    }
   }
 
   return {
@@ -66,12 +80,27 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
       await settle();
     },
     settle,
+    waitFor(work) {
+      working.add(work);
+      const done = (): void => void working.delete(work);
+      work.then(done, done);
+    },
   };
 }
 
 // An answer of an in-memory store takes a few turns of the event loop: batch, write, answer, and what the answer starts.
 const TURNS = 12;
+// What keeps a store at work for so long is not going to end while the clock stands still.
+const LONGEST_MS = 10_000;
 
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
+/** Waits for all of them, for so long in real time. */
+async function settledWithin(work: readonly Promise<unknown>[], ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"late">((resolve) => (timer = setTimeout(resolve, Math.max(0, ms), "late")));
+  const outcome = await Promise.race([Promise.allSettled(work), late]);
+  clearTimeout(timer);
+  if (outcome !== "late") return;
+  throw new WaitTimeout(
+    `the fake clock has waited ${LONGEST_MS / 1_000} s of real time for the store, and goes no further. Is a lock held, or does a job enqueue another without end?`,
+  );
 }

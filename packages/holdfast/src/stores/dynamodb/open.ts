@@ -66,6 +66,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     if (closing !== null) throw new Closed("the store is closed", "open a new one");
     const call = timed && isLive && table.time.isUnsure ? config.read().then(work) : work();
     pending.add(call);
+    clock.waitFor?.(call);
     try {
       return await call;
     } catch (error) {

@@ -192,6 +192,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     if (closed) throw new Closed("the store is closed", "open a new one");
     const call = work();
     pending.add(call);
+    clock.waitFor?.(call);
     try {
       return await call;
     } finally {

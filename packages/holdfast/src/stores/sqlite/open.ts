@@ -77,7 +77,9 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   async function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
     if (closed) throw new Closed("the store is closed", "open a new one");
     farthestAhead = Math.max(farthestAhead, clock.now() - clock.monotonic());
-    return link.call(op, args, time());
+    const answer = link.call(op, args, time());
+    if (!memory) clock.waitFor?.(answer);
+    return answer;
   }
   function ask<Name extends OperationName>(
     op: Name,
