@@ -13,7 +13,7 @@ import {
 import { cutText, fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { readName, readPriority, readTags, refuseUnknown } from "./options.js";
+import { readName, readPriority, readQueue, readTags, refuseUnknown } from "./options.js";
 
 /** What a handler gets. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -168,7 +168,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
   const { backoff } = definition.retry ?? {};
   return Object.freeze({
     type,
-    queue: readName(definition.queue ?? DEFAULTS.queue, "queue", LIMITS.queueLength),
+    queue: readQueue(definition.queue ?? DEFAULTS.queue),
     priority: readPriority(definition.priority ?? DEFAULTS.priority),
     maxAttempts: retry.maxAttempts,
     timeoutMs,

@@ -20,6 +20,16 @@ export function readName(value: unknown, field: string, longest: number): string
   return value;
 }
 
+/** The name of a queue. `*` is none: whoever writes it means all of them, and would get a queue that nobody uses. */
+export function readQueue(value: unknown, field = "queue"): string {
+  const queue = readName(value, field, LIMITS.queueLength);
+  if (queue !== "*") return queue;
+  throw new InvalidOption(
+    field,
+    '"*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them), or leave the option out',
+  );
+}
+
 export function readPriority(value: unknown): number {
   if (!Number.isInteger(value) || Math.abs(value as number) > LIMITS.priority) {
     throw new InvalidOption(

@@ -3,7 +3,7 @@ import { BASE_PATH, readBasePath } from "../base-path.js";
 import { LIMITS } from "../defaults.js";
 import { InvalidOption, UnknownStore } from "../errors.js";
 import { isHost } from "../host.js";
-import { readName, show } from "../options.js";
+import { readQueue, show } from "../options.js";
 import { redactor } from "../redact.js";
 import { storeKindOf } from "../store-address.js";
 import { readDynamoOptions, readDynamoUrl } from "../stores/dynamodb/options.js";
@@ -39,7 +39,7 @@ export const FORMS: Readonly<Record<FormName, Form>> = {
   queue: {
     is: `a name of at most ${LIMITS.queueLength} characters`,
     are: `names of at most ${LIMITS.queueLength} characters each`,
-    against: (text) => refusal(text, (name) => readName(name, "queue", LIMITS.queueLength)),
+    against: (text) => refusal(text, (name) => readQueue(name)),
   },
   module: {
     is: MODULE,

@@ -2,7 +2,7 @@ import { LIMITS } from "../defaults.js";
 import { instantMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
-import { readCount, readName, refuseUnknown, show } from "../options.js";
+import { readCount, readName, readQueue, refuseUnknown, show } from "../options.js";
 import { isState, STATE_NAMES, type State } from "../state.js";
 import type { JobFilter, PageRequest } from "../store.js";
 
@@ -73,8 +73,7 @@ function readConditions(filter: Filter): JobFilter {
       : [filter.type as string | JobType];
     read.types = types.map((type) => readName(typeof type === "object" ? type?.type : type, "type", LIMITS.typeLength));
   }
-  if (filter.queue !== undefined)
-    read.queues = list(filter.queue).map((queue) => readName(queue, "queue", LIMITS.queueLength));
+  if (filter.queue !== undefined) read.queues = list(filter.queue).map((queue) => readQueue(queue));
   if (filter.user !== undefined) read.user = readName(filter.user, "user", LIMITS.userLength);
   if (filter.tag !== undefined) read.tag = readName(filter.tag, "tag", LIMITS.tagLength);
   if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);

@@ -4,7 +4,7 @@ import { durationMs, type Duration } from "../duration.js";
 import { Closed, InvalidOption, JobNotFound } from "../errors.js";
 import { newId, readId } from "../id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../job.js";
-import { readCount, readName, refuseUnknown, show } from "../options.js";
+import { readCount, readName, readQueue, refuseUnknown, show } from "../options.js";
 import { redactor } from "../redact.js";
 import { restorer } from "../restore.js";
 import type { RetryOptions } from "../retry.js";
@@ -358,15 +358,15 @@ export class Holdfast {
     return readStats(await this.#open().store.stats());
   }
 
-  /** Stops the claiming from a queue, in every process; jobs under way go on. */
+  /** Stops the claiming from a queue, in every process; jobs under way go on. The queue need not have jobs yet. */
   async pause(queue: string): Promise<void> {
     const { store, events } = this.#open();
-    await store.pause(readName(queue, "queue", LIMITS.queueLength));
+    await store.pause(readQueue(queue));
     events.emit("paused", { queue });
   }
   async resume(queue: string): Promise<void> {
     const { store, events } = this.#open();
-    await store.resume(readName(queue, "queue", LIMITS.queueLength));
+    await store.resume(readQueue(queue));
     events.emit("resumed", { queue });
   }
   /** Queues that have jobs, be they finished, and those that were paused. */

@@ -2,7 +2,7 @@ import { LIMITS } from "../defaults.js";
 import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readId } from "../id.js";
-import { readName, readPriority, readTags, refuseUnknown } from "../options.js";
+import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
 import { readMaxAttempts } from "../retry.js";
 import type { NewJob } from "../store.js";
 import { readUnique, type UniqueOptions } from "./unique.js";
@@ -74,7 +74,7 @@ export function readNewJob(
   return {
     id: options.id === undefined ? newId(now) : readId(options.id),
     type: defaults.type,
-    queue: options.queue === undefined ? defaults.queue : readName(options.queue, "queue", LIMITS.queueLength),
+    queue: options.queue === undefined ? defaults.queue : readQueue(options.queue),
     priority: options.priority === undefined ? defaults.priority : readPriority(options.priority),
     user: options.user === undefined ? null : readName(options.user, "user", LIMITS.userLength),
     input,

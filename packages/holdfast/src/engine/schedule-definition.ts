@@ -3,7 +3,7 @@ import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { encodeInput, type JobType } from "../job.js";
 import { fromJson } from "../json.js";
-import { readCount, readName, readPriority, readTags, refuseUnknown, show } from "../options.js";
+import { readCount, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../options.js";
 import { readMaxAttempts } from "../retry.js";
 import { readCron } from "../schedule/cron.js";
 import { nextSlot, type CatchUp, type Timing } from "../schedule/slots.js";
@@ -247,7 +247,7 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
     set.jitterMs = durationMs(given.jitter, "jitter");
     if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOption("jitter", "is longer than a day");
   }
-  if (given.queue !== undefined) set.queue = readName(given.queue, "queue", LIMITS.queueLength);
+  if (given.queue !== undefined) set.queue = readQueue(given.queue);
   if (given.priority !== undefined) set.priority = readPriority(given.priority);
   if (given.maxAttempts !== undefined) set.maxAttempts = readMaxAttempts(given.maxAttempts);
   if (user !== undefined) set.user = user === null ? null : readName(user, "user", LIMITS.userLength);

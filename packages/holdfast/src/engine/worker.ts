@@ -18,7 +18,7 @@ import {
 } from "../errors.js";
 import { newId } from "../id.js";
 import { decodeInput, encodeOutput, type JobType, type RunContext } from "../job.js";
-import { readCount, readName, refuseUnknown } from "../options.js";
+import { readCount, readName, readQueue, refuseUnknown } from "../options.js";
 import type { Hint, LeaseAnswer, Outcome, SettleAnswer } from "../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
@@ -86,18 +86,22 @@ export function readWorkOptions(options: WorkOptions): WorkerSettings {
   if (options.unknownType !== undefined && !["wait", "dead"].includes(options.unknownType)) {
     throw new InvalidOption("unknownType", `${JSON.stringify(options.unknownType)} is none of "wait", "dead"`);
   }
-  const names = (list: readonly string[] | undefined, field: string, longest: number): readonly string[] | null => {
+  const names = (
+    list: readonly string[] | undefined,
+    field: string,
+    read: (name: unknown, field: string) => string,
+  ): readonly string[] | null => {
     if (list === undefined) return null;
     if (!Array.isArray(list) || list.length === 0) throw new InvalidOption(field, "must be a list that is not empty");
-    return list.map((name, index) => readName(name, `${field}.${index}`, longest));
+    return list.map((name, index) => read(name, `${field}.${index}`));
   };
   return {
     concurrency: readCount(options.concurrency ?? DEFAULTS.concurrency, "concurrency", 1, LIMITS.concurrency),
-    queues: names(options.queues, "queues", LIMITS.queueLength),
+    queues: names(options.queues, "queues", readQueue),
     types: names(
       Array.isArray(options.types) ? options.types.map(typeName) : (options.types as undefined),
       "types",
-      LIMITS.typeLength,
+      (name, field) => readName(name, field, LIMITS.typeLength),
     ),
     leaseMs,
     pollMs,

@@ -1,6 +1,6 @@
 import { DEFAULTS, LIMITS } from "../../../defaults.js";
 import { InvalidOption } from "../../../errors.js";
-import { readCount, readName, readPriority, readTags, refuseUnknown, show } from "../../../options.js";
+import { readCount, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../../../options.js";
 import { isState, STATE_NAMES, type State } from "../../../state.js";
 import type { StoredJob } from "../../../store.js";
 import { readTableName, type TableName } from "./table.js";
@@ -173,7 +173,7 @@ export function readImportOptions(options: LegacyImportOptions): ImportPlan {
     type: readName(type, "type", LIMITS.typeLength),
     map,
     words: readWords(options.statuses ?? {}),
-    queue: readName(options.queue ?? DEFAULTS.queue, "queue", LIMITS.queueLength),
+    queue: readQueue(options.queue ?? DEFAULTS.queue),
     priority: readPriority(options.priority ?? DEFAULTS.priority),
     maxAttempts: readCount(options.maxAttempts ?? DEFAULTS.maxAttempts, "maxAttempts", 1, LIMITS.maxAttempts),
     tags: readTags(options.tags ?? []),
