@@ -212,10 +212,10 @@ describe("what is given as tx is looked at first", () => {
     const readOnly = connect(file, { readonly: true });
     readOnly.exec("BEGIN");
     const refused = (): unknown => hf.enqueue(mail, { to: "ada" }, { tx: readOnly });
-    expect(refused).toThrow(expect.objectContaining({ code: "STORE_UNAVAILABLE" }) as Error);
+    expect(refused).toThrow(expect.objectContaining({ code: "STORE_READ_ONLY" }) as Error);
     // Not an answer among others: the caller's transaction must not commit without its jobs.
     const manyRefused = (): unknown => hf.enqueueMany(mail, [{ to: "ada" }], { tx: readOnly });
-    expect(manyRefused).toThrow(expect.objectContaining({ code: "STORE_UNAVAILABLE" }) as Error);
+    expect(manyRefused).toThrow(expect.objectContaining({ code: "STORE_READ_ONLY" }) as Error);
     readOnly.exec("ROLLBACK");
     expect((await hf.list()).jobs).toEqual([]);
   });
