@@ -22,7 +22,7 @@ export function pathText(parts: readonly PropertyKey[]): string {
   return cutText(text, LONGEST_PATH);
 }
 
-/** A text of at most this length, with a mark where it was cut. */
+/** A string of at most this length, with a mark where it was cut. */
 export function cutText(text: string, longest: number): string {
   return text.length <= longest ? text : `${text.slice(0, longest - 1).toWellFormed()}…`;
 }

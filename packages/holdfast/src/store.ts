@@ -147,8 +147,8 @@ export interface Store {
   removeToken(id: string): Promise<boolean>;
 
   /**
-   * A random text of at least 32 characters that clients seal cursors with: the same for every process on this database, and
-   * after every restart. Nobody who only sees cursors may learn it.
+   * A random string of at least 32 characters that clients encrypt cursors with: the same for every process on this database, and
+   * after every restart. Callers who only see cursors must not learn it.
    */
   cursorKey(): Promise<string>;
 

@@ -29,7 +29,7 @@ export class EventBuffer {
   push(message: Uint8Array): void {
     this.#messages.push(message);
     this.#bytes += message.byteLength;
-    // The newest is kept whatever its length, or nobody would ever read it.
+    // The newest is kept whatever its length, or no viewer would ever read it.
     while (this.#bytes > MAX_BYTES && this.#messages.length > 1) this.#dropOldest();
   }
 

@@ -51,7 +51,7 @@ const ENCODER = new TextEncoder();
 
 /**
  * What happens, as server-sent events: one feed for all viewers. They cost the store no more than one does, and an event is
- * written once for all of them. It rests while nobody reads.
+ * written once for all of them. It rests while no viewer reads.
  */
 export class Feed {
   readonly #hf: Holdfast;
@@ -129,7 +129,7 @@ export class Feed {
 
   async #tick(): Promise<void> {
     this.#sent = 0;
-    // All viewers have stopped reading: as good as none, until one of them goes on.
+    // All viewers have stopped reading: nothing is done until one of them goes on.
     if (!this.#isRead && this.#waiting.size === 0) return this.#rest();
     this.#isRead = false;
     // A store that is slow is not asked again before it has answered.

@@ -84,8 +84,9 @@ function readQuery(name: RouteName, query: URLSearchParams): Record<string, unkn
       if (read.has(key)) throw refused([{ path: key, message: "is given more than once" }]);
       read.set(key, fromText(text, schema));
     } else {
-      const items = hasChoices(schema) ? text.split(",") : [text];
-      read.set(key, [...((read.get(key) as string[] | undefined) ?? []), ...items].slice(0, MAX_VALUES));
+      const items = (read.get(key) as string[] | undefined) ?? [];
+      items.push(...(hasChoices(schema) ? text.split(",", MAX_VALUES) : [text]));
+      read.set(key, items);
     }
     // What is not known is refused by the first of them.
     if (schema === undefined) break;
@@ -144,7 +145,12 @@ function parse(text: string): unknown {
   }
 }
 
-const [QUOTE, BACKSLASH, OPENINGS, CLOSINGS] = [0x22, 0x5c, [0x5b, 0x7b], [0x5d, 0x7d]];
+const QUOTE = '"'.charCodeAt(0);
+const BACKSLASH = "\\".charCodeAt(0);
+const OPENING = "{".charCodeAt(0);
+const CLOSING = "}".charCodeAt(0);
+// Square brackets and curly ones differ in this bit alone.
+const CURLY = 0x20;
 
 /** Looks at nothing but brackets outside of strings: what is no JSON is found out by who parses it. */
 function isNestedDeeper(text: string, most: number): boolean {
@@ -154,8 +160,8 @@ function isNestedDeeper(text: string, most: number): boolean {
     const code = text.charCodeAt(at);
     if (code === QUOTE) inString = !inString;
     else if (code === BACKSLASH) at++;
-    else if (!inString && OPENINGS.includes(code) && ++depth > most) return true;
-    else if (!inString && CLOSINGS.includes(code)) depth--;
+    else if (!inString && (code | CURLY) === OPENING && ++depth > most) return true;
+    else if (!inString && (code | CURLY) === CLOSING) depth--;
   }
   return false;
 }

@@ -55,7 +55,7 @@ export function openApi(version: string, basePath: string): Record<string, unkno
     operationId: "events",
     tags: ["events"],
     summary:
-      "What happens, as server-sent events: `stats` each second, `job` for a change seen in the store, and this process's own events.",
+      "What happens, as server-sent events: `stats` each second, `job` for a change seen in the store, this process's own events, and `missed` where a slow reader missed some.",
     description: "For the role viewer and above.",
     responses: {
       200: { description: "A stream.", content: { "text/event-stream": { schema: { type: "string" } } } },

@@ -38,13 +38,13 @@ Every refusal is \`{ "error": { "code", "message", "issues"? } }\`; \`issues\` n
 
 | Status | When |
 | --- | --- |
-| 400 | The request is not as described; a type's schema does not take the input. |
+| 400 | The request is not as described, or malformed; a type's schema does not take the input. |
 | 401 | No token, or one that is not known, was revoked or has expired. |
 | 403 | The role may not do this, the job is another user's, or the request comes from another site. |
 | 404 | There is no such job, schedule, token, operation or route. |
 | 405 | The route is there for other methods; the header \`allow\` names them. |
-| 409 | It is not in a state for this: a job that runs cannot be deleted, a name is taken, a unique key is held. |
-| 413 | The body is longer than 2 MB, or a payload than 256 KB. |
+| 409 | It is not in a state for this: a job that runs cannot be deleted, a name is taken, a unique key is held, as many queues exist as callers may make. |
+| 413 | The body is longer than 1 MB, or 128 KB where there is no input in it, or a payload than 256 KB. |
 | 415 | The body is not \`application/json\`. |
 | 429 | Too many operations, viewers or failed logins; the header \`retry-after\` says when to try again. |
 | 503 | The store does not answer, or the server is closing. |

@@ -58,7 +58,7 @@ export async function reach<Answer>(
       const api = admin(hf, {
         auth: () => ({ name: operator(), role: "admin", user: null }),
         metrics: false,
-        // Whoever has the store itself may make as many as code may.
+        // An operator with access to the store itself may make as many as code may.
         maxLanes: 1_000_000_000,
       });
       try {

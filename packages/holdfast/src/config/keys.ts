@@ -107,7 +107,7 @@ export const KEYS = {
     default: null,
     says: "The path that a proxy serves it below, such as /ops, for cookies.",
   },
-  "server.viewers_per_caller": {
+  "server.caller_viewers": {
     kind: "count",
     least: 1,
     most: 200,

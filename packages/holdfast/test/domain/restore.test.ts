@@ -71,7 +71,7 @@ describe("putting back what was redacted", () => {
     );
     const long = { list: [{ secret: MARK, text: "x".repeat(300_000) }] };
     expect(() => restore(long, {})).toThrow(expect.objectContaining({ code: "PAYLOAD_TOO_LARGE" }));
-    // Without marks its depth is looked at by whoever stores it.
+    // Without marks its depth is checked when it is stored.
     const nested = JSON.parse(`${"[".repeat(500)}1${"]".repeat(500)}`) as unknown;
     const unmarked = { list: [{ secret: "new", deep: nested }] };
     expect(restore(unmarked, {})).toBe(unmarked);

@@ -50,7 +50,7 @@ export class Tokens {
   }
 }
 
-/** Made by whoever needs it first. */
+/** Created by the process that needs it first. */
 export async function cursorKey(table: Table): Promise<string> {
   const known = await table.get(CURSOR_KEY);
   if (known !== null) return textOf(known, "value") ?? "";
