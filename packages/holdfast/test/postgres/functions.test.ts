@@ -321,9 +321,12 @@ describe("functions for SQL", () => {
       FROM pg_proc WHERE pronamespace = '$s'::regnamespace ORDER BY 1`);
     const safe = { definer: false, config: ["search_path=pg_catalog, pg_temp"], open: false };
     expect(rows).toEqual([
-      { name: "enqueue", ...safe },
+      { name: "add_jobs", ...safe, definer: true },
+      { name: "add_keyed_jobs", ...safe, definer: true },
+      { name: "enqueue", ...safe, definer: true },
       { name: "expire_stale_jobs", ...safe },
       { name: "refuse_finished", ...safe },
+      { name: "replace_job", ...safe, definer: true },
     ]);
   });
 });

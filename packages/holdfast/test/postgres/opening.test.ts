@@ -38,6 +38,15 @@ it("a store whose tables nobody has made says what makes them", async () => {
   await expect(store.stats()).rejects.toMatchObject(refusal);
 });
 
+it.each(["information_schema", "pg_catalog", "pg_toast", "pg_temp", "pg_mine"])(
+  "PostgreSQL's own schema %s is refused",
+  (schema) => {
+    const refusal = expect.objectContaining({ code: "INVALID_OPTION", field: "schema" }) as Error;
+    expect(() => postgres("postgres://localhost/x", { schema })).toThrow(refusal);
+    expect(() => postgres(`postgres://localhost/x?schema=${schema}`)).toThrow(refusal);
+  },
+);
+
 describe("a server that Holdfast cannot work on is refused in one sentence", () => {
   const answering = (version: number, encoding: string) => ({ run: async () => [[version, encoding]] });
   it.each([

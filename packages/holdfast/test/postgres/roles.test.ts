@@ -1,8 +1,22 @@
 import { holdfast, job, type Holdfast } from "holdfast";
-import { postgres } from "holdfast/postgres";
+import { postgres, type PostgresStore } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { add, claim, newEntry, newTokenRecord } from "#src/testing/exercise-store/builders.js";
+import { LIMITS } from "#src/defaults.js";
+import type { InsertAnswer } from "#src/store.js";
+import {
+  add,
+  claim,
+  claimOne,
+  finish,
+  insertAll,
+  insertOne,
+  key,
+  newEntry,
+  newJob,
+  newTokenRecord,
+  recordOf,
+} from "#src/testing/exercise-store/builders.js";
 import { forgetRolesOf, memberOf, newRole, login, type Login } from "./roles.js";
 import { openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -164,12 +178,12 @@ describe("the audit log and the tokens", () => {
   });
 });
 
-describe("a login with the role enqueue", () => {
+describe("a login with the role work", () => {
   it("can have nobody who lists or maintains go through numbers that no job has", async () => {
     const scene = await sceneWithRoles();
-    const web = await memberOf(server, scene, "enqueue");
+    const worker = await memberOf(server, scene, "work");
     const id = await add(scene.store, { type: "here" });
-    await web.sql(
+    await worker.sql(
       `INSERT INTO $s.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
        VALUES (0, 'q', 't', 'pending', 0, false, 0, 9000000000000000000)`,
     );
@@ -180,7 +194,9 @@ describe("a login with the role enqueue", () => {
     expect((rows[0] as { n: number }).n).toBeLessThanOrEqual(2);
     expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
   });
+});
 
+describe("a login with the role enqueue", () => {
   it("adds jobs in every way there is, for any user", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
@@ -235,6 +251,11 @@ describe("a login with the role enqueue", () => {
       "DELETE FROM $s.live",
       "UPDATE $s.live SET fence = fence + 1, worker = 'me'",
       "UPDATE $s.live SET state = 'running'",
+      "SELECT key FROM $s.keys",
+      "UPDATE $s.keys SET job = gen_random_uuid()",
+      "DELETE FROM $s.keys",
+      "SELECT tags FROM $s.live",
+      "INSERT INTO $s.deltas (at, queue, type, state, n, ended) VALUES (0, 'q', 't', 'pending', 9, false)",
     ];
     for (const text of refused) await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
   });
@@ -247,14 +268,156 @@ describe("a login with the role enqueue", () => {
     await claim(scene.store);
     const replace = { unique: { key: "k", onConflict: "replace" } } as const;
     expect(await hf.enqueue(copy, { text: "b" }, replace)).toMatchObject({ id, duplicate: true, replaced: false });
-    await web.sql("UPDATE $s.live SET state = 'pending'");
-    await web.sql("DELETE FROM $s.inputs");
-    await web.sql("DELETE FROM $s.tags");
+    for (const text of ["UPDATE $s.live SET state = 'pending'", "DELETE FROM $s.inputs", "DELETE FROM $s.tags"]) {
+      await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
+    }
     expect(await scene.store.get(id)).toMatchObject({
       state: "claimed",
       input: expect.stringContaining("xxx") as string,
     });
     expect(await scene.sql("SELECT tag FROM $s.tags")).toEqual([{ tag: "t" }]);
+  });
+});
+
+describe("what is granted to enqueue", () => {
+  it("is nothing on tables with jobs, their keys and tags", async () => {
+    const scene = await sceneWithRoles();
+    const rights = "SELECT, INSERT, UPDATE, REFERENCES";
+    const granted = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace AND (
+        relkind IN ('r', 'v') AND (has_any_column_privilege('$s_enqueue', oid, '${rights}') OR has_table_privilege('$s_enqueue', oid, 'DELETE, TRUNCATE'))
+        OR relkind = 'S' AND has_sequence_privilege('$s_enqueue', oid, 'USAGE, SELECT, UPDATE')) ORDER BY 1`);
+    expect(granted).toEqual(["lanes", "migrations", "settings"].map((relname) => ({ relname })));
+  });
+
+  it("is taken back where an earlier version granted more", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    await scene.sql(`GRANT SELECT, INSERT, UPDATE ON $s.keys TO $s_enqueue; GRANT SELECT (id, tags) ON $s.live TO $s_enqueue;
+      CREATE POLICY holdfast_enqueue_reads ON $s.keys FOR SELECT TO $s_enqueue USING (true);
+      UPDATE $s.settings SET value = 'earlier' WHERE name = 'access'`);
+    await web.sql("SELECT key FROM $s.keys");
+    await scene.store.migrate();
+    for (const text of ["SELECT key FROM $s.keys", "SELECT tags FROM $s.live"]) {
+      await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
+    }
+    expect(
+      await scene.sql("SELECT 1 FROM pg_policies WHERE schemaname = '$s' AND policyname LIKE '%enqueue%'"),
+    ).toEqual([]);
+  });
+
+  it("needs no table where roles were granted them by hand", async () => {
+    const scene = await openScene(server);
+    const own = await login(server, scene, await newRole(server, "own"));
+    // As a version before this one left it.
+    await scene.sql(`GRANT USAGE ON SCHEMA $s TO ${own.role}; GRANT ALL ON ALL TABLES IN SCHEMA $s TO ${own.role};
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA $s TO ${own.role}; DELETE FROM $s.migrations WHERE version >= 3`);
+    await scene.store.migrate();
+    const store = postgres(own.address);
+    onTestFinished(() => store.close());
+    await add(store);
+    const stranger = await login(server, scene, await newRole(server, "stranger"));
+    await scene.sql(`GRANT USAGE ON SCHEMA $s TO ${stranger.role}`);
+    await expect(stranger.sql("SELECT $s.refuse_finished('{}')")).rejects.toMatchObject({ code: "42501" });
+  });
+
+  it.each(["enqueue", "work"] as const)("and to work pauses no queue, and resumes none: %s", async (kind) => {
+    const scene = await sceneWithRoles();
+    const other = await memberOf(server, scene, kind);
+    await add(scene.store);
+    await expect(
+      other.sql("INSERT INTO $s.lanes (queue, priority, paused, used_at) VALUES ('default', 5, true, 0)"),
+    ).rejects.toMatchObject({ code: "42501" });
+    await expect(other.sql("UPDATE $s.lanes SET paused = true")).rejects.toMatchObject({ code: "42501" });
+    await scene.store.pause("default");
+    if (kind === "work") await other.sql("DELETE FROM $s.lanes");
+    else await expect(other.sql("DELETE FROM $s.lanes")).rejects.toMatchObject({ code: "42501" });
+    expect(await scene.store.queues()).toMatchObject([{ queue: "default", paused: true }]);
+  });
+});
+
+describe("jobs of a login that may only enqueue", () => {
+  /** Stores of the same tables: of a login with the role enqueue, and of the owner. */
+  async function stores(): Promise<{ web: PostgresStore; owner: PostgresStore; role: Login }> {
+    const scene = await sceneWithRoles();
+    const role = await memberOf(server, scene, "enqueue");
+    const web = postgres(role.address, { access: {} });
+    onTestFinished(() => web.close());
+    return { web, owner: scene.store, role };
+  }
+
+  it("are known by their ids, and told apart in a batch", async () => {
+    const { web, owner } = await stores();
+    const [first, second] = [newJob({ tags: ["t"] }), newJob()];
+    expect(await insertAll(web, [first])).toEqual([{ status: "inserted" }]);
+    const duplicate = { status: "duplicate", of: first.id, replaced: false };
+    expect(await insertAll(web, [first, second, first])).toEqual([duplicate, { status: "inserted" }, duplicate]);
+    await finish(owner, await claimOne(owner));
+    expect(await insertAll(web, [first])).toEqual([duplicate]);
+    expect(await insertAll(web, [newJob({ input: "no json" }), newJob()])).toMatchObject([
+      { status: "refused", reason: "not stored" },
+      { status: "inserted" },
+    ]);
+  });
+
+  it("hold their keys, and answer to those that are held as any others", async () => {
+    const { web, owner } = await stores();
+    const holder = await add(web, { unique: key("k"), delayMs: 60_000 });
+    const asked = (onConflict: "keep" | "reject" | "replace"): Promise<InsertAnswer> =>
+      insertOne(web, newJob({ unique: key("k", { onConflict }), tags: ["new"], input: `"${"x".repeat(5_000)}"` }));
+    expect(await asked("keep")).toEqual({ status: "duplicate", of: holder, replaced: false });
+    expect(await asked("reject")).toEqual({ status: "refused", reason: "key held", of: holder });
+    expect(await asked("replace")).toEqual({ status: "duplicate", of: holder, replaced: true });
+    expect(await recordOf(owner, holder)).toMatchObject({ tags: ["new"], input: `"${"x".repeat(5_000)}"` });
+    await claim(owner);
+    expect(await asked("replace")).toEqual({ status: "duplicate", of: holder, replaced: false });
+    const period = { unique: key("p", { scope: "period", periodMs: 60_000 }) };
+    const first = await add(web, period);
+    expect(await insertOne(web, newJob(period))).toMatchObject({ of: first });
+  });
+
+  it("of many at once with one key are one", async () => {
+    const { web, owner } = await stores();
+    const jobs = Array.from({ length: 20 }, () => newJob({ unique: key("k") }));
+    const answers = await Promise.all(jobs.map((each) => insertOne(web, each)));
+    expect(answers.filter(({ status }) => status === "inserted")).toHaveLength(1);
+    expect(await claim(owner)).toHaveLength(1);
+  });
+
+  it("go into a transaction, and out of it again", async () => {
+    const { web, owner, role } = await stores();
+    const tx = { query: txQuery(role) };
+    for (const end of ["ROLLBACK", "COMMIT"]) {
+      await role.sql("BEGIN");
+      // By a store of the same login, and by one that may write the tables itself.
+      for (const store of [web, owner]) {
+        expect(await store.insertIn(tx, [newJob({ unique: key(`${end} of ${store === web}`) })])).toMatchObject([
+          { status: "inserted" },
+        ]);
+        expect(await store.insertIn(tx, [newJob()])).toMatchObject([{ status: "inserted" }]);
+      }
+      await role.sql("SET LOCAL lock_timeout = '7s'");
+      await web.insertIn(tx, [newJob({ unique: key("again", { onConflict: "replace" }) })]);
+      expect(await role.sql("SHOW lock_timeout")).toEqual([{ lock_timeout: "7s" }]);
+      await role.sql(end);
+      expect(await claim(owner)).toHaveLength(end === "COMMIT" ? 5 : 0);
+    }
+  });
+
+  it("are as large as they are, whatever the login says", async () => {
+    const { web, owner, role } = await stores();
+    await add(web);
+    await claim(owner);
+    const large = `"${"x".repeat(5_000)}"`;
+    const call = (input: string): Promise<unknown[]> =>
+      role.sql(
+        `SELECT $s.add_jobs(ARRAY[gen_random_uuid()], '{t}', '{default}', '{0}', NULL, ARRAY[$1], '{1}', '{1}', NULL, '{0}', NULL, NULL,
+         NULL, NULL, NULL, NULL, '{0}', NULL, 10)`,
+        [input],
+      );
+    await call(large);
+    await expect(call(`"${"x".repeat(LIMITS.payloadBytes)}"`)).rejects.toMatchObject({ code: "22023" });
+    expect(await claim(owner, { bytes: 1 })).toMatchObject([{ input: large }]);
+    expect(await claim(owner)).toEqual([]);
   });
 });
 

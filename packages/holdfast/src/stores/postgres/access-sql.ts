@@ -1,6 +1,5 @@
 import { signatures } from "./functions.js";
 import { TABLE_NAMES, type Access, type SchemaSettings } from "./schema.js";
-import { WAITING } from "./sql.js";
 import { part, type Step } from "./steps.js";
 
 /** Tables with rows that belong to users. On the others nothing is granted to those. */
@@ -8,10 +7,6 @@ const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log",
 
 /** All that workers, the scheduler and maintenance change; lanes have their own line. */
 const WORKED_ON = [...GUARDED, "deltas", "counts", "ages", "workers", "turns"];
-
-/** What `replace` rewrites of a job that waits. Whoever may not write a fence or a worker cannot claim. */
-const REWRITTEN = `type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases, run_at,
-  due_at, expires_at, updated_at, key_scope, tags, schedule, slot, trace, error, error_code, error_at, progress, progress_note`;
 
 /** Of an entry of the audit log: its time is over. */
 const OVER = "keep_until <= (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)";
@@ -46,17 +41,12 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `REVOKE ALL ON FUNCTION ${Object.values(functions).join(", ")} FROM PUBLIC, ${everyone}`,
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
     `GRANT SELECT ON ${tables(["migrations", "settings", "lanes"])} TO ${programs}`,
-    `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${programs}`,
-    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.refuseFinished} TO ${programs}`,
+    // By these alone jobs come in from those who may do nothing but enqueue: they have no rights on the tables of jobs.
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts} TO ${programs}`,
     `GRANT INSERT, UPDATE (used_at) ON ${s}.lanes TO ${programs}`,
 
-    `GRANT INSERT, SELECT (id, seq, queue, type, state, tags, created_at), UPDATE (${REWRITTEN}) ON ${s}.live TO ${enqueue}`,
-    `GRANT SELECT (id) ON ${s}.archive TO ${enqueue}`,
-    `GRANT INSERT, SELECT (job), UPDATE (input), DELETE ON ${s}.inputs TO ${enqueue}`,
-    `GRANT INSERT, SELECT (job), DELETE ON ${s}.tags TO ${enqueue}`,
-    `GRANT INSERT, SELECT, UPDATE (job, scope, until) ON ${s}.keys TO ${enqueue}`,
-    `GRANT INSERT ON ${s}.deltas TO ${enqueue}`,
-
+    `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.refuseFinished} TO ${work}, ${admin}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORKED_ON)} TO ${work}, ${admin}`,
     `GRANT SELECT ON ${s}.jobs TO ${work}, ${admin}`,
     `GRANT DELETE ON ${s}.lanes TO ${work}, ${admin}`,
@@ -72,7 +62,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
 }
 
 function security({ schema: s }: SchemaSettings): string {
-  const lines = [...GUARDED, "audit"].map(
+  const lines = [...GUARDED, "lanes", "audit"].map(
     (table) => `IF NOT (SELECT relrowsecurity FROM pg_catalog.pg_class WHERE oid = '${s}.${table}'::regclass) THEN
   ALTER TABLE ${s}.${table} ENABLE ROW LEVEL SECURITY;
 END IF;`,
@@ -93,29 +83,20 @@ function policies(settings: SchemaSettings, access: Access): string {
       `EXISTS (SELECT FROM ${s}.live l WHERE l.id = ${table}.job) OR EXISTS (SELECT FROM ${s}.archive a WHERE a.id = ${table}.job)`,
     );
   const mine = own(`user_id = ${userNow(settings, access)}`);
-  const ofWaiting = (table: string): string =>
-    `TO ${enqueue} USING (EXISTS (SELECT FROM ${s}.live l WHERE l.id = ${table}.job AND l.state IN ${WAITING}))`;
-  const adds = (table: string, check = "true"): string[] => [
-    policy(table, "enqueue_reads", `FOR SELECT TO ${enqueue} USING (true)`),
-    policy(table, "enqueue_adds", `FOR INSERT TO ${enqueue} WITH CHECK (${check})`),
-  ];
+  // Those who may only enqueue had rights on the tables once.
+  const formerly = ["reads", "adds", "replaces", "removes"].flatMap((does) =>
+    ["live", "archive", "inputs", "tags", "keys"].map((table) => policy(table, `enqueue_${does}`, "")),
+  );
   return [
     ...GUARDED.map((table) => policy(table, "works", `TO ${work}, ${admin} USING (true) WITH CHECK (true)`)),
-    ...adds("live", "state = 'pending'"),
-    policy(
-      "live",
-      "enqueue_replaces",
-      `FOR UPDATE TO ${enqueue} USING (state IN ${WAITING}) WITH CHECK (state = 'pending')`,
-    ),
-    policy("archive", "enqueue_reads", `FOR SELECT TO ${enqueue} USING (true)`),
-    ...adds("inputs"),
-    policy("inputs", "enqueue_replaces", `FOR UPDATE ${ofWaiting("inputs")}`),
-    policy("inputs", "enqueue_removes", `FOR DELETE ${ofWaiting("inputs")}`),
-    ...adds("tags"),
-    policy("tags", "enqueue_removes", `FOR DELETE ${ofWaiting("tags")}`),
-    ...adds("keys"),
-    policy("keys", "enqueue_replaces", `FOR UPDATE TO ${enqueue} USING (true) WITH CHECK (true)`),
+    ...formerly,
     ...["live", "archive", "schedules"].map((table) => policy(table, "own", mine)),
+    // A queue is paused if any of its lanes is: so only admin adds one that is, or takes one away.
+    policy("lanes", "admin", `TO ${admin} USING (true) WITH CHECK (true)`),
+    policy("lanes", "reads", `FOR SELECT TO ${enqueue}, ${work} USING (true)`),
+    policy("lanes", "adds", `FOR INSERT TO ${enqueue}, ${work} WITH CHECK (NOT paused)`),
+    policy("lanes", "uses", `FOR UPDATE TO ${enqueue}, ${work} USING (true)`),
+    policy("lanes", "removes", `FOR DELETE TO ${work} USING (NOT paused)`),
     policy("audit", "admin", `TO ${admin} USING (true) WITH CHECK (true)`),
     policy("audit", "work_reads", `FOR SELECT TO ${work} USING (${OVER})`),
     policy("audit", "work_removes", `FOR DELETE TO ${work} USING (${OVER})`),

@@ -28,7 +28,10 @@ export interface AccessOptions {
 
 /** Roles without a login; each may do all that the one before it may. */
 export interface AccessRoles {
-  /** Adds jobs, for any user, and replaces those that wait. Default `<schema>_enqueue`. */
+  /**
+   * Adds jobs, for any user, and replaces those that wait, by their unique key. By functions: it has no rights on the tables
+   * of jobs. Default `<schema>_enqueue`.
+   */
   enqueue?: string;
   /** Runs workers, schedules and maintenance. Default `<schema>_work`. */
   work?: string;

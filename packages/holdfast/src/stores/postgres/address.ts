@@ -32,6 +32,12 @@ export function readSchemaName(name: string): string {
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(name)) {
     throw new InvalidOption("schema", `${show(name)} is not a plain name: small letters, digits and _, at most 50`);
   }
+  if (/^(?:pg_|information_schema$)/.test(name)) {
+    throw new InvalidOption(
+      "schema",
+      `${show(name)} belongs to PostgreSQL; give a schema of your own, such as "holdfast"`,
+    );
+  }
   return name;
 }
 

@@ -77,6 +77,16 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "55P03";
 }
 
+/** The login may not do this. */
+export function isNoRights(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "42501";
+}
+
+/** There is no such function: the database is of an older version. */
+export function isNoFunction(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "42883";
+}
+
 /** No class of PostgreSQL's begins with E or with P and a digit but 0: the system has an `EPIPE`, Prisma a `P2010`. */
 function isSqlState(code: string): boolean {
   return /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(code);

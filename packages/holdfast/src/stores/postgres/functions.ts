@@ -1,5 +1,6 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { OF_USER } from "../../unique-key.js";
+import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "./insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
@@ -7,8 +8,9 @@ import { staleParts } from "./stale.js";
 import { LANE_UNUSED_MS } from "./upkeep.js";
 
 /**
- * What programs in other languages, triggers and people at a prompt call. They run with the caller's rights, find
- * nothing by search path, and are nobody's to call unless granted.
+ * What programs in other languages, triggers and people at a prompt call, and what clients call whose login may do
+ * nothing but enqueue. They find nothing by search path, and are nobody's to call unless granted. Those that enqueue run with
+ * their owner's rights, so that whoever may enqueue needs none on the tables; the others run with the caller's.
  *
  * Their statements are the store's own. So a change to those needs a further migration that makes the functions again.
  */
@@ -16,10 +18,13 @@ export const FUNCTIONS: Migration = {
   version: 2,
   name: "functions for SQL",
   up: (settings) => functions(settings),
-  down: (settings) => `DROP FUNCTION ${Object.values(signatures(settings)).join(", ")};`,
+  down: (settings) => `DROP FUNCTION ${every(settings)};`,
 };
 
-/** For databases of before, where `refuse_finished` was everyone's to call. Roles that may add jobs keep it. */
+/**
+ * For databases of before, where `refuse_finished` was everyone's to call, and who enqueued needed rights on the tables.
+ * Roles that have those keep working.
+ */
 export const FUNCTIONS_AGAIN: Migration = {
   version: 3,
   name: "functions that only granted roles may call",
@@ -37,29 +42,38 @@ END;`,
 };
 
 function functions(settings: SchemaSettings): string {
-  const named = signatures(settings);
   // It is part of every insert, so those who may insert into every table need it too.
   return `${refuseFinished(settings.schema)}
 ${enqueue(settings)}
+${insertFunctions(settings)}
 ${expireStale(settings)}
-REVOKE ALL ON FUNCTION ${Object.values(named).join(", ")} FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ${named.refuseFinished} TO pg_write_all_data;`;
+REVOKE ALL ON FUNCTION ${every(settings)} FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO pg_write_all_data;`;
 }
 
-/** All of them, with the types of their parameters. */
-export function signatures({ schema: s, userType }: SchemaSettings): {
+/** With the types of their parameters. */
+export function signatures(settings: SchemaSettings): {
   enqueue: string;
+  /** What clients call whose login may do nothing but enqueue. */
+  inserts: string;
   expireStale: string;
   refuseFinished: string;
 } {
+  const { schema: s, userType } = settings;
   return {
+    inserts: insertSignatures(settings).join(", "),
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
     expireStale: `${s}.expire_stale_jobs(integer)`,
     refuseFinished: `${s}.refuse_finished(uuid[])`,
   };
 }
 
-const FIXED = "LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp";
+function every(settings: SchemaSettings): string {
+  return Object.values(signatures(settings)).join(", ");
+}
+
+const fixed = (as: "DEFINER" | "INVOKER"): string =>
+  `LANGUAGE plpgsql VOLATILE SECURITY ${as} SET search_path = pg_catalog, pg_temp`;
 const ms = (time: string): string => `pg_catalog.round(extract(epoch FROM ${time}) * 1000)::bigint`;
 
 /** A statement with SQL in the places of its values. */
@@ -98,7 +112,7 @@ function enqueue(settings: SchemaSettings): string {
   run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, user_id ${userType} DEFAULT NULL,
   max_attempts integer DEFAULT ${DEFAULTS.maxAttempts}, expires_at timestamptz DEFAULT NULL, tags text[] DEFAULT NULL, id uuid DEFAULT NULL,
   trace text DEFAULT NULL
-) RETURNS uuid ${FIXED} AS $function$
+) RETURNS uuid ${fixed("DEFINER")} AS $function$
 #variable_conflict use_column
 DECLARE
   the_now bigint := ${ms("clock_timestamp()")};
@@ -197,7 +211,7 @@ function lane({ schema: s }: SchemaSettings): string {
 function expireStale({ schema: s, channel, userType }: SchemaSettings): string {
   const position = ["the_queue", "the_priority", "the_due", "the_seq"];
   const step = bind(staleParts(sqlFor(s, userType)), ["NULL", "(expire_stale_jobs.at_most - laid)", ...position]);
-  return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${FIXED} AS $function$
+  return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${fixed("INVOKER")} AS $function$
 #variable_conflict use_column
 DECLARE
   laid integer := 0; retried integer := 0; the_laid integer; the_retried integer;

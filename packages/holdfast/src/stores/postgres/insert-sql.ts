@@ -1,12 +1,10 @@
 import { LIMITS } from "../../defaults.js";
 import { jsonBytes } from "../../json.js";
 import type { NewJob } from "../../store.js";
-import { NOW, rowsOf, type Sql } from "./sql.js";
+import { NOW, once, orNull, rowsOf, textArray, type Sql } from "./sql.js";
 
 /** The SQL of an insert, for the store and for the function that other programs call. */
 export interface InsertTexts {
-  /** The values of a batch as rows. */
-  given: string;
   /** Jobs without keys; answers which ids are new, with commas between, or null if all are. `impatient` as below. */
   plain(impatient: string | null): string;
   /** The same for jobs that are most likely all new: an id that is known fails the statement, which spares the looks. */
@@ -26,6 +24,11 @@ export interface InsertTexts {
    * All of them fail with {@link FINISHED_MEANWHILE} if the id of a new job turns out to be that of a finished one.
    */
   keyed(impatient: string | null): string;
+  /**
+   * Rewrites the waiting job `$20`, the values of which are those of a batch of one; `$21` to `$23` are its queue, type and
+   * state until now.
+   */
+  rewrite: string;
 }
 
 /** What the function `refuse_finished` raises. */
@@ -117,7 +120,24 @@ export function insertTexts(sql: Sql): InsertTexts {
      fresh AS (SELECT g.* FROM ${from}), ${written}
      SELECT CASE WHEN pg_catalog.count(*) < pg_catalog.cardinality($2::uuid[]) THEN coalesce(pg_catalog.string_agg(id::text, ','), '') END AS fresh, ${checked} FROM inserted`;
   return {
-    given,
+    rewrite: `WITH ${NOW}, ${given}, rewritten AS (
+       UPDATE ${s}.live SET type = g.type, queue = g.queue, priority = g.priority, state = 'pending', user_id = g.user_id::${user},
+         input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
+         attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
+         expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
+         tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
+         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags, live.created_at
+     ), retaken AS (
+       INSERT INTO ${s}.keys (key, job, scope, until)
+       SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
+       ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
+     ), counted AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
+       SELECT now, $21::text, $22::text, $23::text, -1, false, NULL, NULL, NULL, NULL FROM t
+       UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
+     )
+     SELECT 1 FROM rewritten`,
     plain: (impatient) =>
       plain(impatient, `${known},`, `given g ${impatient === null ? "" : ", impatient"} WHERE ${isNew}`, rows("fresh")),
     quick: (impatient) => plain(impatient, "", "given g, impatient", rows("fresh", { twice: "" })),
@@ -149,9 +169,34 @@ export function insertTexts(sql: Sql): InsertTexts {
      mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
      ${rows("mine")}
      SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted,
-       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, ${impatient === null ? lost : `before, 1 / CASE WHEN ${lost} THEN 0 ELSE 1 END`}, c.checked
+       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, ${impatient === null ? `${lost} AS lost` : `before, 1 / CASE WHEN ${lost} THEN 0 ELSE 1 END`}, c.checked
      FROM given g, (SELECT ${checked}) c ${impatient === null ? "" : ", impatient"}`,
   };
+}
+
+/** The values of a batch, column by column. */
+export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
+  return [
+    now,
+    `{${jobs.map((job) => job.id).join(",")}}`,
+    once(jobs, (job) => job.type),
+    once(jobs, (job) => job.queue),
+    once(jobs, (job) => job.priority),
+    orNull(jobs, (job) => job.user),
+    textArray(jobs.map((job) => job.input)),
+    once(jobs, (job) => jsonBytes(job.input)),
+    once(jobs, (job) => job.maxAttempts),
+    orNull(jobs, (job) => job.runAt),
+    once(jobs, (job) => job.delayMs),
+    orNull(jobs, (job) => job.expiresAt),
+    orNull(jobs, (job) => (job.tags.length === 0 ? null : JSON.stringify(job.tags))),
+    orNull(jobs, (job) => job.schedule?.name ?? null),
+    orNull(jobs, (job) => job.schedule?.slot ?? null),
+    orNull(jobs, (job) => job.unique?.key ?? null),
+    orNull(jobs, (job) => job.unique?.scope ?? null),
+    once(jobs, (job) => job.unique?.periodMs ?? 0),
+    orNull(jobs, (job) => job.trace),
+  ];
 }
 
 /** The values of a job that `single` can write; null: it cannot. */

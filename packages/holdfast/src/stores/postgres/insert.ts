@@ -1,14 +1,9 @@
-import { LIMITS } from "../../defaults.js";
 import { StoreUnavailable } from "../../errors.js";
-import { jsonBytes } from "../../json.js";
-import { isWaiting, type State } from "../../state.js";
-import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
-import type { Row, Runner, Statement } from "./db.js";
-import { isLockTimeout, isRace, isRowsFault, isTwice, rowsFault } from "./faults.js";
-import { insertTexts, singleOf } from "./insert-sql.js";
-import { NOW, once, orNull, textArray, type Sql } from "./sql.js";
-
-type Keyed = NewJob & { unique: UniqueKey };
+import type { InsertAnswer, NewJob } from "../../store.js";
+import { isLockTimeout, isNoFunction, isNoRights, isRace, isRowsFault, rowsFault } from "./faults.js";
+import { directWay, type InsertRunner, type InsertTerms, type InsertWay, type Keyed } from "./insert-direct.js";
+import { functionsWay } from "./insert-functions.js";
+import type { Sql } from "./sql.js";
 
 // How long a job waits for somebody's open transaction that is about to take its key or its id, or has locked its user's
 // row. On connections of our own, where the rest of the batch waits with it, for a moment: it is asked again. Inside a
@@ -20,23 +15,6 @@ const MOST_WAITS = 400;
 const PATIENT_WAITS = 5;
 const MOST_RACES = 5;
 
-/** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
-function impatient(place: number): string {
-  return `impatient AS MATERIALIZED (
-    SELECT before, pg_catalog.set_config('lock_timeout', CASE WHEN before::interval > '0' AND before::interval < $${place}::integer * interval '1 ms'
-      THEN before ELSE $${place}::text END, true) FROM pg_catalog.current_setting('lock_timeout') AS before)`;
-}
-
-/** How a batch is written: on connections of our own, or inside a transaction that somebody else began. */
-export interface InsertRunner extends Runner {
-  /** Inside a transaction that goes on afterwards. */
-  inside: boolean;
-  /** What fails in here must not spoil what is written beside it. */
-  apart<Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer>;
-  /** What is written in here is written whole or not at all. */
-  together<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer>;
-}
-
 /** What a batch shares with its parts. */
 interface Asked {
   readonly now: number | null;
@@ -44,6 +22,7 @@ interface Asked {
   waits: number;
   /** Times that it may still find an id inserted by others. */
   races: number;
+  way: InsertWay;
 }
 /** One try to write some jobs of a batch. */
 type Attempt<Job> = (runner: InsertRunner, jobs: readonly Job[], asked: Asked) => Promise<(InsertAnswer | "busy")[]>;
@@ -56,109 +35,28 @@ export interface InsertOperations {
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
 export function insertOperations(sql: Sql): InsertOperations {
-  const { s, user } = sql;
-  const texts = insertTexts(sql);
-  const { given } = texts;
-  const insertInside: Statement = sql.statement("insert_inside", texts.plain(null));
-  // Whoever has the id in an open transaction, or has locked the user's row, would hold up the whole batch.
-  const insertQuickly: Statement = sql.statement("insert_quickly", texts.quick(impatient(20)));
-  const insertSingle: Statement = sql.statement("insert_single", texts.single(impatient(14)));
-  const insertPlain: Statement = sql.statement("insert", texts.plain(impatient(20)));
-  const insertKeyed: Statement = sql.statement("insert_keyed", texts.keyed(impatient(20)));
-  const patientAgain = sql.statement(
-    "patient_again",
-    "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS patience",
-  );
-  const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
-  const exists = sql.statement(
-    "exists",
-    `SELECT 1 FROM ${s}.live WHERE id = $1::uuid UNION ALL SELECT 1 FROM ${s}.archive WHERE id = $1::uuid`,
-  );
-  const lockHolder = sql.statement(
-    "lock_holder",
-    `WITH ${impatient(2)}, locked AS (
-       SELECT live.id, state, queue, type FROM ${s}.live, impatient WHERE live.id = $1::uuid FOR UPDATE OF live
-     ) SELECT id::text AS id, state, queue, type, before FROM impatient LEFT JOIN locked ON true`,
-  );
-  const holdsKey = `SELECT 1 FROM ${s}.keys WHERE key = $1 AND job = $2::uuid`;
-  const lookAtKey = sql.statement("look_at_key", holdsKey);
-  const lockKey = sql.statement("lock_key", `${holdsKey} FOR UPDATE`);
-  const rewrite = sql.statement(
-    "rewrite",
-    `WITH ${NOW}, ${given}, rewritten AS (
-       UPDATE ${s}.live SET type = g.type, queue = g.queue, priority = g.priority, state = 'pending', user_id = g.user_id::${user},
-         input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
-         attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
-         expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
-         tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
-         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
-       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags, live.created_at
-     ), retaken AS (
-       INSERT INTO ${s}.keys (key, job, scope, until)
-       SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
-       ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
-     ), counted AS (
-       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
-       SELECT now, $21::text, $22::text, $23::text, -1, false, NULL, NULL, NULL, NULL FROM t
-       UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
-     )
-     SELECT 1 FROM rewritten`,
-  );
-  const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
-  const addTags = sql.statement(
-    "rewrite_tags_on",
-    `INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM ${s}.live WHERE id = $1::uuid`,
-  );
-  const dropInput = sql.statement("rewrite_input_off", `DELETE FROM ${s}.inputs WHERE job = $1::uuid`);
-  const rewriteInput = sql.statement(
-    "rewrite_input_on",
-    `INSERT INTO ${s}.inputs (job, input) VALUES ($1::uuid, $2::json) ON CONFLICT (job) DO UPDATE SET input = $2::json`,
-  );
-
-  async function insertRows(runner: InsertRunner, jobs: readonly NewJob[], asked: Asked): Promise<Row[]> {
-    // Inside a transaction it is waited for as whoever began that has set it.
-    if (runner.inside) return runner.run(insertInside, columnsOf(jobs, asked.now));
-    const wait = waitMs(runner, asked);
-    const [only] = jobs;
-    const single = jobs.length === 1 && only !== undefined ? singleOf(only, asked.now) : null;
-    try {
-      if (single !== null) return await runner.run(insertSingle, [...single, wait]);
-      return await runner.run(insertQuickly, [...columnsOf(jobs, asked.now), wait]);
-    } catch (error) {
-      // With a look at what is known first: what is told by that waits for nobody.
-      if (![isTwice, isRace, isLockTimeout].some((is) => is(error))) throw error;
-      return runner.run(insertPlain, [...columnsOf(jobs, asked.now), wait]);
-    }
-  }
+  const direct = directWay(sql);
+  const byFunctions = functionsWay(sql);
+  /** The way for connections of our own. */
+  let own = direct;
 
   const plain: Attempt<NewJob> = async (runner, jobs, asked) => {
-    const [[fresh]] = (await insertRows(runner, jobs, asked)) as [Row];
+    const fresh = await asked.way.plain(runner, jobs, termsOf(runner, asked));
     if (fresh === null) return jobs.map(() => INSERTED);
-    const inserted = new Set((fresh as string).split(","));
-    return jobs.map((job) => (inserted.has(job.id) ? INSERTED : { status: "duplicate", of: job.id, replaced: false }));
+    const inserted = new Set(fresh.split(","));
+    return jobs.map((job) => (inserted.has(job.id) ? INSERTED : duplicateOf(job.id)));
   };
-
-  /** What comes after in the same transaction waits for locks as before. */
-  async function calm(runner: Runner, inside: boolean, before: unknown): Promise<void> {
-    if (inside && before !== undefined) await runner.run(patientAgain, [before]);
-  }
 
   const keyed: Attempt<Keyed> = async (runner, jobs, asked) => {
     const answers: (InsertAnswer | "busy")[] = [];
     // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
-    const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, asked.now), waitMs(runner, asked)]);
-    await calm(runner, runner.inside, rowsIn[0]?.[3]);
-    const held: { at: number; job: Keyed }[] = [];
-    const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
+    const came = await asked.way.keyed(runner, jobs, termsOf(runner, asked));
     for (const [at, job] of jobs.entries()) {
-      const [, inserted, known] = rows.get(job.id) ?? [];
-      if (inserted === true) answers[at] = INSERTED;
-      else if (known === true) answers[at] = { status: "duplicate", of: job.id, replaced: false };
-      else held.push({ at, job });
+      const answer = came[at] ?? "known";
+      if (answer === "new") answers[at] = INSERTED;
+      else if (answer === "known") answers[at] = duplicateOf(job.id);
+      else answers[at] = await heldKey(runner, job, answer.holder, asked);
     }
-    if (held.length === 0) return answers;
-    const found = new Map((await runner.run(holders, [held.map(({ job }) => job.unique.key)])) as [string, string][]);
-    for (const { at, job } of held) answers[at] = await heldKey(runner, job, found.get(job.unique.key), asked);
     return answers;
   };
 
@@ -180,28 +78,11 @@ export function insertOperations(sql: Sql): InsertOperations {
   }
 
   async function conflict(runner: InsertRunner, job: Keyed, of: string, asked: Asked): Promise<InsertAnswer | "busy"> {
-    // The very job, inserted by somebody else this moment; or one that is gone, while its key is held for good.
-    if (of === job.id && (await runner.run(exists, [of])).length > 0)
-      return { status: "duplicate", of, replaced: false };
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
-    if (job.unique.onConflict === "keep") return { status: "duplicate", of, replaced: false };
-    const became = await runner.together(async (apart) => {
-      const [[id, state, queue, type, before]] = (await apart.run(lockHolder, [of, waitMs(runner, asked)])) as [Row];
-      const waits = id !== null && isWaiting(state as State);
-      // Before the holder was locked, it may have lost the key to another job. That one's it stays.
-      const stillHolds = (await apart.run(waits ? lockKey : lookAtKey, [job.unique.key, of])).length > 0;
-      await calm(apart, runner.inside, before);
-      if (!stillHolds) return "freed";
-      if (!waits) return "kept";
-      await apart.run(dropTags, [of]);
-      await apart.run(rewrite, [...columnsOf([job], asked.now), of, queue, type, state]);
-      await apart.run(addTags, [of]);
-      if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await apart.run(rewriteInput, [of, job.input]);
-      else await apart.run(dropInput, [of]);
-      return "replaced";
-    });
+    if (job.unique.onConflict === "keep") return duplicateOf(of);
+    const became = await asked.way.replace(runner, job, of, termsOf(runner, asked));
     if (became === "freed") return heldKey(runner, job, undefined, asked);
-    return { status: "duplicate", of, replaced: became === "replaced" };
+    return { ...duplicateOf(of), replaced: became === "replaced" };
   }
 
   /**
@@ -233,9 +114,32 @@ export function insertOperations(sql: Sql): InsertOperations {
     }
   }
 
+  /**
+   * A login that may not write the tables has functions for it. Who that is, a transaction of the caller's tells only when
+   * it is tried: its login need not be ours.
+   */
+  async function writing<Job extends NewJob>(
+    runner: InsertRunner,
+    jobs: readonly Job[],
+    write: Attempt<Job>,
+    asked: Asked,
+  ): Promise<(InsertAnswer | "busy")[]> {
+    try {
+      return await splitting(runner, jobs, write, asked);
+    } catch (error) {
+      if (asked.way !== direct || !isNoRights(error)) throw error;
+      asked.way = byFunctions;
+      const answers = await splitting(runner, jobs, write, asked).catch((second: unknown) => {
+        throw isNoRights(second) || isNoFunction(second) ? error : second;
+      });
+      if (!runner.inside) own = byFunctions;
+      return answers;
+    }
+  }
+
   const insert: Write<InsertAnswer | "busy"> = async (runner, jobs, now) => {
     const answers: (InsertAnswer | "busy")[] = [];
-    const asked: Asked = { now, waits: MOST_WAITS, races: MOST_RACES };
+    const asked: Asked = { now, waits: MOST_WAITS, races: MOST_RACES, way: own };
     const place = (at: readonly number[], part: readonly (InsertAnswer | "busy")[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
@@ -245,7 +149,7 @@ export function insertOperations(sql: Sql): InsertOperations {
       const isKeyed = part[0]?.unique !== null;
       place(
         round,
-        isKeyed ? await splitting(runner, part as Keyed[], keyed, asked) : await splitting(runner, part, plain, asked),
+        isKeyed ? await writing(runner, part as Keyed[], keyed, asked) : await writing(runner, part, plain, asked),
       );
     }
     return answers;
@@ -265,9 +169,13 @@ function holdsNul(json: string): boolean {
   return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
 }
 
-function waitMs({ inside }: InsertRunner, { waits }: Asked): number {
-  if (inside) return WAIT_MS.inside;
-  return waits > MOST_WAITS - PATIENT_WAITS ? WAIT_MS.own : WAIT_MS.impatient;
+function duplicateOf(of: string): InsertAnswer & { status: "duplicate" } {
+  return { status: "duplicate", of, replaced: false };
+}
+
+function termsOf({ inside }: InsertRunner, { now, waits }: Asked): InsertTerms {
+  if (inside) return { now, waitMs: WAIT_MS.inside };
+  return { now, waitMs: waits > MOST_WAITS - PATIENT_WAITS ? WAIT_MS.own : WAIT_MS.impatient };
 }
 
 function keyIsBusy(cause: unknown): StoreUnavailable {
@@ -304,28 +212,4 @@ function roundsOf(jobs: readonly NewJob[], answered: readonly unknown[]): number
     rounds.at(-1)?.push(at);
   }
   return rounds;
-}
-
-function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
-  return [
-    now,
-    `{${jobs.map((job) => job.id).join(",")}}`,
-    once(jobs, (job) => job.type),
-    once(jobs, (job) => job.queue),
-    once(jobs, (job) => job.priority),
-    orNull(jobs, (job) => job.user),
-    textArray(jobs.map((job) => job.input)),
-    once(jobs, (job) => jsonBytes(job.input)),
-    once(jobs, (job) => job.maxAttempts),
-    orNull(jobs, (job) => job.runAt),
-    once(jobs, (job) => job.delayMs),
-    orNull(jobs, (job) => job.expiresAt),
-    orNull(jobs, (job) => (job.tags.length === 0 ? null : JSON.stringify(job.tags))),
-    orNull(jobs, (job) => job.schedule?.name ?? null),
-    orNull(jobs, (job) => job.schedule?.slot ?? null),
-    orNull(jobs, (job) => job.unique?.key ?? null),
-    orNull(jobs, (job) => job.unique?.scope ?? null),
-    once(jobs, (job) => job.unique?.periodMs ?? 0),
-    orNull(jobs, (job) => job.trace),
-  ];
 }

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from "../../errors.js";
 import { type Runner, type Statement, unnamed } from "./db.js";
 import { isConnectionLost, sqlState } from "./faults.js";
-import type { InsertRunner } from "./insert.js";
+import type { InsertRunner } from "./insert-direct.js";
 
 const READ_ONLY = "25006";
 const SAVE: Statement = { ...unnamed("SAVEPOINT holdfast"), brief: true };

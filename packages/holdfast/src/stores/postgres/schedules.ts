@@ -14,7 +14,8 @@ import type {
 } from "../../store.js";
 import type { Row, Runner } from "./db.js";
 import { isLockTimeout } from "./faults.js";
-import type { InsertOperations, InsertRunner } from "./insert.js";
+import type { InsertRunner } from "./insert-direct.js";
+import type { InsertOperations } from "./insert.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./sql.js";
 
 export interface ScheduleOperations {
