@@ -138,7 +138,8 @@ export const CURSOR_KEY: Migration = {
   name: "a key for cursors",
   // Two random UUIDs have 244 random bits.
   up: ({ schema: s }) => `INSERT INTO ${s}.settings (name, value)
-VALUES ('cursorKey', pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid()));`,
+VALUES ('cursorKey', pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid()))
+ON CONFLICT (name) DO NOTHING;`,
   down: ({ schema: s }) => `DELETE FROM ${s}.settings WHERE name = 'cursorKey';`,
 };
 

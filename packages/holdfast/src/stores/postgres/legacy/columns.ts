@@ -142,8 +142,9 @@ export function readColumns(
 
 /** A JSON object, empty where there is none. Anything else is an error of PostgreSQL's: it has no fields to merge. */
 function objectIn(sql: string): string {
-  const fields = `pg_catalog.jsonb_each(coalesce(nullif((${sql})::jsonb, 'null'), '{}'))`;
-  return `(SELECT coalesce(pg_catalog.jsonb_object_agg(f.key, f.value), '{}') FROM ${fields} f)`;
+  const value = `(SELECT o.value FROM (SELECT (${sql})::jsonb AS value) o WHERE o.value <> 'null'::jsonb)`;
+  const fields = `pg_catalog.jsonb_each(coalesce(${value}, '{}'::jsonb))`;
+  return `(SELECT coalesce(pg_catalog.jsonb_object_agg(f.key, f.value), '{}'::jsonb) FROM ${fields} f)`;
 }
 
 // PostgreSQL cuts longer names of columns off, and these become names of columns.
