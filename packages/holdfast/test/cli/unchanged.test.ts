@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { rootOf, type Command } from "#src/cli/command.js";
+import { program } from "#src/cli/program.js";
 import { dynamoServer, NO_SERVER } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
@@ -76,6 +78,50 @@ describe("a look changes nothing: on SQLite", () => {
     const folder = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     mkdirSync(join(folder.cwd, "jobs.db"));
     expect((await folder.run("migrate", "--check")).stderr).toMatch(/^error: .+jobs\.db is a folder/);
+  });
+});
+
+/** Commands that may be the first on a store. */
+const MAKERS = ["dev", "worker", "serve", "process", "enqueue", "schedules create", "tokens create", "migrate"];
+/** What some of the others need to come as far as the store. */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  "jobs purge": ["--state", "dead", "--before", "1h", "--yes"],
+  "jobs retry": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
+  "jobs cancel": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
+  "jobs delete": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2", "--yes"],
+  "schedules update": ["--cron", "0 8 * * *"],
+  "schedules delete": ["--yes"],
+  "schedules preview": ["--cron", "0 8 * * *"],
+  "tokens revoke": ["--yes"],
+  import: ["--yes"],
+};
+
+/** Every command that takes a store, with the words that lead to it. */
+function commandsOnStores(of: Command, path: readonly string[] = []): [name: string, command: Command][] {
+  const own: [string, Command][] = of.run !== null && "store" in of.flags ? [[path.join(" "), of]] : [];
+  return [...own, ...of.commands.flatMap((each) => commandsOnStores(each, [...path, each.name]))];
+}
+
+describe("a mistyped path of a SQLite file", () => {
+  const others = commandsOnStores(rootOf(program())).filter(([name]) => !MAKERS.includes(name));
+
+  it.each(others)("is not made by holdfast %s", SLOW, async (name, { arguments: taken }) => {
+    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+    const before = readdirSync(there.cwd);
+    const needed = Object.values(taken).filter((argument) => argument.optional !== true);
+    const words = [...name.split(" "), ...needed.map(() => "jobs.ts"), ...(WORDS[name] ?? [])];
+    const { code, stderr } = await there.run(...words, "--store", "sqlite:typo/jobs.db");
+    expect({ stderr, isUsage: code === 2 }).toEqual({ stderr, isUsage: false });
+    expect(readdirSync(there.cwd)).toEqual(before);
+  });
+
+  it("is named, with where it comes from and what makes a file", SLOW, async () => {
+    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+    const { code, stderr } = await there.run("jobs", "list", "--store", "sqlite:typo.db");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^error: there is no database typo\.db\nhint: its address comes from --store; holdfast migrate makes it/,
+    );
   });
 });
 
