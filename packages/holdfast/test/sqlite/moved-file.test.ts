@@ -57,7 +57,7 @@ describe.each(MOVES)("a file that is %s under a process", (_, move) => {
     await expect(hf.enqueue(quick)).rejects.toMatchObject({
       ...MOVED,
       message: expect.stringMatching(
-        /^.+jobs\.db was renamed, deleted or replaced .+ Move the original file back, or restart/,
+        /^.+jobs\.db was renamed, deleted or replaced .+ Move the original file back\. Or, .+ stop every process/,
       ),
     });
     for (const call of [
@@ -126,6 +126,26 @@ it("a renamed file has all that was acknowledged, without its log", async () => 
   await hf.close();
   expect(await idsIn(await open(away))).toEqual(expect.arrayContaining(ids));
   expect(integrity(away)).toBe("ok");
+});
+
+it("a backup put in its place is not mixed with the old log", async () => {
+  const file = tempFile();
+  const hf = await open(file, { jobs: [quick] });
+  const { id: kept } = await hf.enqueue(quick);
+  const db = connect(file);
+  db.exec(`VACUUM INTO '${file}.backup'`);
+  db.close();
+  await hf.enqueueMany(
+    quick,
+    Array.from({ length: 300 }, () => ({})),
+  );
+  renameSync(file, `${file}.away`);
+  renameSync(`${file}.backup`, file);
+  await expect(hf.enqueue(quick)).rejects.toMatchObject(MOVED);
+  await hf.close();
+  expect(await idsIn(await open(file))).toEqual([kept]);
+  expect(integrity(file)).toBe("ok");
+  expect((await everyJob(await open(`${file}.away`))).length).toBeGreaterThanOrEqual(301);
 });
 
 it("a worker reports the move once, runs nothing and resumes", async () => {

@@ -41,7 +41,8 @@ function isSame(a: FileIdentity | null, b: FileIdentity | null): boolean {
 export function movedFile(file: string): StoreMoved {
   return new StoreMoved(
     `${file} was renamed, deleted or replaced while this process had it open; what is written now would be lost. ` +
-      "Move the original file back, or restart this process to use the file that is there now",
+      "Move the original file back. Or, to use the file that is there now, stop every process that uses it, delete the " +
+      "-wal and -shm files beside it, and start again",
   );
 }
 
@@ -65,6 +66,8 @@ export class FileGuard {
   readonly #walPath: string;
   /** Null in a file that is not in WAL mode. */
   #wal: FileIdentity | null;
+  /** Changes when another connection writes. */
+  #version: number;
   #isMoved = false;
   #checkedAt = performance.now();
 
@@ -83,6 +86,7 @@ export class FileGuard {
     };
     this.#walPath = `${real}-wal`;
     this.#wal = this.#openLog();
+    this.#version = this.#dataVersion();
   }
 
   /** Throws StoreMoved if the files are not where they were. What was right a moment ago is trusted. */
@@ -107,8 +111,8 @@ export class FileGuard {
     if (this.#isWhole()) return true;
     this.#isMoved = true;
     if (isInPlace(this.file)) return this.#renewLog(isNew);
-    // With another file in its place the log may be that file's by now.
-    if (isNew && !existsSync(this.#db.name)) this.#foldLog();
+    // Beside another file in its place the log would be taken for that file's; once somebody has written to it, it is.
+    if (isNew && (!existsSync(this.#db.name) || this.#dataVersion() === this.#version)) this.#foldLog();
     return false;
   }
 
@@ -116,6 +120,7 @@ export class FileGuard {
     const isLogInPlace = this.#wal === null || isSame(identityOf(this.#walPath), this.#wal);
     if (!isLogInPlace || !isInPlace(this.file)) return false;
     this.#isMoved = false;
+    this.#version = this.#dataVersion();
     this.#checkedAt = performance.now();
     return true;
   }
@@ -126,6 +131,10 @@ export class FileGuard {
       `${this.#walPath} was deleted or replaced while several connections had ${this.#db.name} open; what is written now ` +
         "would be lost. Stop every process that uses it, then start them again",
     );
+  }
+
+  #dataVersion(): number {
+    return this.#db.pragma("data_version", { simple: true }) as number;
   }
 
   /** The first read opens it. */
