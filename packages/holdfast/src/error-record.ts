@@ -120,7 +120,8 @@ function objectOf(value: object, depth: number, left: { values: number }): unkno
   if (date !== undefined || depth >= DEEPEST) return date;
   const inside = (key: string): unknown => jsonOf(key, read(value, key), depth + 1, left);
   if (isList(value)) {
-    const items = Array.from({ length: Math.min(value.length, left.values) }, (_, index) => inside(String(index)));
+    const length = Math.min(Number(read(value, "length") ?? 0), left.values);
+    const items = Array.from({ length }, (_, index) => inside(String(index)));
     return items.filter((item) => item !== undefined);
   }
   if (isPlain(value)) {

@@ -122,6 +122,7 @@ export class Emitter {
     if (!Object.hasOwn(NAMES, name)) {
       throw new InvalidOption("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
     }
+    if (typeof listener !== "function") throw new InvalidOption("listener", `${show(listener)} is not a function`);
     let listeners = this.#listeners.get(name);
     if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()));
     listeners.add(listener);

@@ -18,8 +18,13 @@ export const stderrLogger: Logger = {
   error: (fields, message) => write("error", fields, message),
 };
 
+/** Never throws: it is where everything goes that cannot be written elsewhere. */
 function write(level: string, fields: object, message: string): void {
-  process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...showFields(fields)].join(" ")}`)}\n`);
+  try {
+    process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...showFields(fields)].join(" ")}`)}\n`);
+  } catch {
+    // Nothing is left to write to.
+  }
 }
 
 /** Fields as `name=value`, for lines that people read. Never throws: a value may be anything that a handler threw. */

@@ -65,7 +65,7 @@ export function readJob(stored: StoredJob): Job {
 
 /** Attempts of earlier versions have neither cause nor data. */
 function readError({ message, code, stack, cause, data }: ErrorRecord): AttemptError {
-  return { message, code, stack, cause: cause === undefined ? null : readError(cause), data: data ?? null };
+  return { message, code, stack, cause: cause == null ? null : readError(cause), data: data ?? null };
 }
 
 /** A worker as people read it. */

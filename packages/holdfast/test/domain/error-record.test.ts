@@ -113,6 +113,10 @@ describe("an error as it is kept", () => {
       () => Object.defineProperty(new Error("no"), "odd", { get: raise, enumerable: true }),
     ],
     ["a proxy that was revoked", revoked],
+    [
+      "an error with an array whose traps throw",
+      () => Object.assign(new Error("no"), { odd: new Proxy([1], { get: raise }) }),
+    ],
     ["an error whose cause is hostile", () => new Error("no", { cause: revoked() })],
   ])("is made of %s without a throw", (_, make) => {
     expect(() => JSON.stringify(describeError(make(), KEPT))).not.toThrow();

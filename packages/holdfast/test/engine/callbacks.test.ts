@@ -334,6 +334,13 @@ describe("a logger that fails", () => {
   });
 });
 
+describe("a listener", () => {
+  it("is refused where it is no function", async () => {
+    const { hf } = await scene();
+    expect(() => hf.on("dead", undefined as never)).toThrow("listener: undefined is not a function");
+  });
+});
+
 describe("a clock", () => {
   it("is refused where its time is no number", async () => {
     const clock = { now: () => Promise.resolve(1), monotonic: () => 0, after: () => ({ cancel() {} }) };
