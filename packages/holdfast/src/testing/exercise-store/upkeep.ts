@@ -19,7 +19,10 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function upkeepCases(test: DefineCase): void {
-  test("A-13 A-32 E-04 stale leases go back to waiting, due at once, and are counted", async ({ store, clock }) => {
+  test("A-03 A-13 A-32 E-04 stale leases go back to waiting, due at once, and are counted", async ({
+    store,
+    clock,
+  }) => {
     const ids = [await jobIn(store, "running"), await jobIn(store, "running")];
     await clock.advance(LEASE_MS);
     const laidDown = await store.expireStale(10);
