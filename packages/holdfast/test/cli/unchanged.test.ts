@@ -86,6 +86,7 @@ const MAKERS = ["dev", "worker", "serve", "process", "enqueue", "schedules creat
 /** What some of the others need to come as far as the store. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   "jobs purge": ["--state", "dead", "--before", "1h", "--yes"],
+  "jobs purge-completed": ["--before", "1h", "--yes"],
   "jobs retry": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
   "jobs cancel": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
   "jobs delete": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2", "--yes"],
