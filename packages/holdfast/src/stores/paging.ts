@@ -1,5 +1,5 @@
 import { InvalidOption } from "../errors.js";
-import { isFinished, STATE_NAMES, type FinishedState, type State } from "../state.js";
+import { isFinished, STATE_NAMES, type FinishedState } from "../state.js";
 import type { JobFilter, Passed } from "../store.js";
 
 /**
@@ -54,8 +54,10 @@ export interface Answers {
   floor: (source: Source, stretch: Stretch, nth: number) => number | null;
   /** The newest of a source that fit the whole filter. */
   newest: (source: Source, stretch: Stretch, filter: JobFilter, limit: number) => readonly number[];
-  /** Live jobs of the filter's queues, and those of them that fit its states and types, by the store's counters. */
-  liveCounts: (filter: JobFilter) => { all: number; matching: number };
+  /** Live jobs of the filter's queues, those of them that are of its types, and those that fit its states as well, by the store's counters. */
+  liveCounts: (filter: JobFilter) => { all: number; ofTypes: number; matching: number };
+  /** Live jobs of the filter's types and queues, by the index of claims for given types; null where nobody has made such claims. */
+  liveOfTypes: (filter: JobFilter) => readonly number[] | null;
   /** Live jobs that fit states, types and queues, among the `most` that are due around now, where leases and retries end. */
   dueAround: (filter: JobFilter, most: number) => readonly number[];
 }
@@ -239,9 +241,6 @@ function* partsByKind(filter: JobFilter, stretch: Stretch, wanted: number, bound
   return liveOne === null ? parts : [...parts, liveOne];
 }
 
-// Live jobs that wait for their first turn are many, and stand by when that is; the others are few.
-const MANY: ReadonlySet<State> = new Set(["pending"]);
-
 function* livePart(filter: JobFilter, wanted: number, bounds: Bounds): Plan<Part | null> {
   const queues = filter.queues ?? null;
   const whole: Source = { by: "queues", queues, first: null };
@@ -249,9 +248,13 @@ function* livePart(filter: JobFilter, wanted: number, bounds: Bounds): Plan<Part
   const length = yield* ask("length", whole, EVERYWHERE, most + 1);
   if (length === 0) return null;
   if (length <= bounds.few) return { source: whole, filter, bounded: true };
-  const { all, matching } = yield* ask("liveCounts", filter);
+  const { all, ofTypes, matching } = yield* ask("liveCounts", filter);
   if (matching === 0) return null;
-  if (matching <= bounds.looks && !(filter.states ?? STATE_NAMES).some((state) => MANY.has(state))) {
+  if (filter.types !== undefined && ofTypes <= bounds.looks) {
+    const seqs = yield* ask("liveOfTypes", filter);
+    if (seqs !== null) return { source: { by: "seqs", seqs }, filter, bounded: true };
+  }
+  if (matching <= bounds.looks) {
     const seqs = yield* ask("dueAround", filter, bounds.looks);
     if (seqs.length === matching) return { source: { by: "seqs", seqs }, filter, bounded: true };
   }

@@ -16,6 +16,7 @@ import {
 } from "../paging.js";
 import type { Runner } from "./db.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./sql.js";
+import { MATCH_TYPE, TYPES_INDEX } from "./types-index.js";
 
 // A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
 const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
@@ -66,6 +67,15 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
     `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
      GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0`,
   );
+  const hasTypesIndex = sql.statement(
+    "has_types_index",
+    `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = pg_catalog.to_regclass('${s}.${TYPES_INDEX}'))`,
+  );
+  const liveOfTypes = sql.statement(
+    "live_of_types",
+    `SELECT n.seq::float8 FROM ${rowsOf("$1::text[], $2::text[]")} AS l (queue, type),
+       LATERAL (SELECT j.seq FROM ${s}.live j WHERE ${MATCH_TYPE} OFFSET 0) n`,
+  );
   const around = (than: string, order: string): string =>
     `(SELECT j.seq, j.type, j.state FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at ${than} (SELECT now FROM t)
       ORDER BY j.due_at ${order}, j.seq ${order} LIMIT $3::bigint / (2 * (SELECT pg_catalog.count(*) FROM lanes)) + 1)`;
@@ -74,6 +84,12 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
     `WITH ${NOW}, lanes AS MATERIALIZED (SELECT queue, priority FROM ${s}.lanes WHERE $2::text[] IS NULL OR queue = ANY ($2::text[]))
      SELECT n.seq::float8, n.type, n.state FROM lanes l, LATERAL (${around(">", "ASC")} UNION ALL ${around("<=", "DESC")}) n`,
   );
+
+  /** Queue, type and state of live jobs, and how many there are. */
+  const liveKinds = async (runner: Runner): Promise<[string, string, State, number][]> =>
+    ((await runner.run(liveCounts, [])) as [string, string, State, number][]).filter(
+      ([, , state]) => !isFinished(state),
+    );
 
   const answers = (runner: Runner, now: number | null): LaterAnswers => ({
     async kinds({ types, states, queues }, most) {
@@ -122,13 +138,25 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       return (await runner.run(sql.statement("list_newest", text), values)).map(([seq]) => seq as number);
     },
     async liveCounts({ states, types, queues }) {
-      let [whole, matching] = [0, 0];
-      for (const [queue, type, state, n] of (await runner.run(liveCounts, [])) as [string, string, State, number][]) {
-        if (isFinished(state) || !(queues?.includes(queue) ?? true)) continue;
+      let [whole, ofTypes, matching] = [0, 0, 0];
+      for (const [queue, type, state, n] of await liveKinds(runner)) {
+        if (!(queues?.includes(queue) ?? true)) continue;
         whole += n;
-        if ((states?.includes(state) ?? true) && (types?.includes(type) ?? true)) matching += n;
+        if (!(types?.includes(type) ?? true)) continue;
+        ofTypes += n;
+        if (states?.includes(state) ?? true) matching += n;
       }
-      return { all: whole, matching };
+      return { all: whole, ofTypes, matching };
+    },
+    async liveOfTypes({ types = [], queues }) {
+      const [[isThere] = []] = await runner.run(hasTypesIndex, []);
+      if (isThere !== true) return null;
+      const live = (await liveKinds(runner)).filter(
+        ([queue, type]) => types.includes(type) && (queues?.includes(queue) ?? true),
+      );
+      const pairs = [...new Map(live.map(([queue, type]) => [JSON.stringify([queue, type]), [queue, type]])).values()];
+      const columns = [pairs.map(([queue]) => queue), pairs.map(([, type]) => type)];
+      return (await runner.run(liveOfTypes, columns)).map(([seq]) => seq as number);
     },
     async dueAround({ states, types, queues = null }, most) {
       return ((await runner.run(dueAround, [now, queues, most])) as unknown as [number, string, State][])

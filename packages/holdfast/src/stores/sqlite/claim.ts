@@ -64,6 +64,9 @@ interface Claimed {
   nextDueAt: number | null;
 }
 
+/** The index of claims for given types, made by the first of them. */
+export const TYPE_INDEX = "holdfast_jobs_due_type";
+
 /**
  * claim: walks the open lanes from the highest priority down and takes what is due, oldest due time first. Filters on
  * queue, priority and due time and on nothing else; what must not run is taken too, and laid down by the engine.
@@ -102,12 +105,12 @@ export function claimOperation(
   function typeStatements(): TypeStatements {
     // Asked for each time (it costs nothing once it is there): a transaction that is rolled back takes the index along.
     db.exec(
-      "CREATE INDEX IF NOT EXISTS holdfast_jobs_due_type ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL",
+      `CREATE INDEX IF NOT EXISTS ${TYPE_INDEX} ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL`,
     );
     // Named, because after an ANALYZE the planner would rather walk the other index past every job of another type.
     const due = (columns: string): Statement =>
       db.prepare(
-        `SELECT ${columns} FROM holdfast_jobs INDEXED BY holdfast_jobs_due_type
+        `SELECT ${columns} FROM holdfast_jobs INDEXED BY ${TYPE_INDEX}
          WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
       );
     ofType ??= { order: due("due_at, seq"), rows: due(COLUMNS).raw() };

@@ -12,7 +12,7 @@ import { operationsOn, READS, type OperationName, type Operations, type Room } f
 /** One call on its way to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "pending" | "upkeep" | "verify" | "close";
+  op: OperationName | "migrate" | "pending" | "upkeep" | "close";
   args: readonly unknown[];
   /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
   now: number | null;
@@ -145,7 +145,6 @@ export function createExecutor(options: ConnectionOptions): Executor {
       if (call.op === "migrate") return [call.n, migrated(call.now ?? Date.now())];
       if (call.op === "pending") return [call.n, pending()];
       if (call.op === "upkeep") foldWal(open());
-      if (call.op === "verify") verify();
       if (call.op === "close") {
         const connection = db;
         forget();
@@ -156,11 +155,6 @@ export function createExecutor(options: ConnectionOptions): Executor {
       const packed = packError(error);
       return mended(packed) && !isRepeat ? special(call, true) : [call.n, undefined, packed];
     }
-  }
-
-  function verify(): void {
-    open();
-    guard?.verify();
   }
 
   /** What went to a file that is gone is not acknowledged. */
@@ -243,8 +237,8 @@ function refused(calls: readonly Call[], error: PackedError): Answer[] {
 }
 
 /** Whether it concerns the connection as a whole, and goes alone. */
-export function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
-  return op === "migrate" || op === "pending" || op === "upkeep" || op === "verify" || op === "close";
+function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
+  return op === "migrate" || op === "pending" || op === "upkeep" || op === "close";
 }
 
 /** Changes whenever another connection has written. */

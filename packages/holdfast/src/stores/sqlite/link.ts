@@ -2,9 +2,8 @@ import { Worker } from "node:worker_threads";
 import { HoldfastError, StoreUnavailable } from "../../errors.js";
 import type { Hint } from "../../store.js";
 import type { ConnectionOptions } from "./connection.js";
-import { createExecutor, isSpecial, type Answer, type Call } from "./executor.js";
+import { createExecutor, type Answer, type Call } from "./executor.js";
 import { unpackError } from "./faults.js";
-import { isInPlace, movedFile } from "./file-guard.js";
 
 /** The way from the store to its connection: on a thread of its own, or inline for `:memory:`. */
 export interface Link {
@@ -15,8 +14,6 @@ export interface Link {
 interface Pending {
   resolve(value: unknown): void;
   reject(error: Error): void;
-  /** The file was not in its place: the answer counts once the thread has found that it is. */
-  isDoubtful: boolean;
 }
 
 /** Calls made in one turn travel as one message; answers find their way back by number. */
@@ -63,25 +60,13 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     pending.delete(n);
     if (pending.size === 0) thread?.unref();
     if (error !== undefined) waiting.reject(unpackError(error, options.file));
-    else if (waiting.isDoubtful) void resolveIfInPlace(waiting, value);
     else waiting.resolve(value);
-  }
-
-  async function resolveIfInPlace(waiting: Pending, value: unknown): Promise<void> {
-    try {
-      // A thread that has ended was closed: nobody is left to find out.
-      if (thread === undefined) throw movedFile(options.file);
-      await call("verify", [], null);
-      waiting.resolve(value);
-    } catch (error) {
-      waiting.reject(error as Error);
-    }
   }
 
   function call(op: Call["op"], args: readonly unknown[], now: number | null): Promise<unknown> {
     const n = ++lastNumber;
     return new Promise((resolve, reject) => {
-      pending.set(n, { resolve, reject, isDoubtful: false });
+      pending.set(n, { resolve, reject });
       outbox.push({ n, op, args, now });
       if (outbox.length === 1) queueMicrotask(send);
     });
@@ -93,13 +78,6 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     const target = ensureThread();
     target.ref();
     target.postMessage({ calls });
-    // Here, while the thread works: there it would cost every write ten microseconds.
-    const { known = null } = options;
-    if (known === null || isInPlace(known)) return;
-    for (const { n, op } of calls) {
-      const waiting = pending.get(n);
-      if (waiting !== undefined && !isSpecial(op)) waiting.isDoubtful = true;
-    }
   }
 
   return {

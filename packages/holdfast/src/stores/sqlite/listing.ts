@@ -14,6 +14,7 @@ import {
   type Source,
   type Stretch,
 } from "../paging.js";
+import { TYPE_INDEX } from "./claim.js";
 import type { Lanes } from "./lanes.js";
 
 // A look takes a few microseconds where the page is not in memory; an entry of an index a tenth of one.
@@ -22,6 +23,7 @@ const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 200_000 };
 const MOST_PREPARED = 100;
 
 type Value = string | number;
+type Count = Omit<Kind, "state"> & { state: State; n: number };
 /** A piece of SQL with the values of its places. */
 interface Terms {
   where: string[];
@@ -65,6 +67,7 @@ export function pageFinder(
     "SELECT (SELECT min(seq) FROM holdfast_jobs) AS first, (SELECT max(seq) FROM holdfast_jobs) AS last",
   );
   const counts = db.prepare("SELECT queue, type, state, n FROM holdfast_counts WHERE n > 0");
+  const hasTypeIndex = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").pluck();
   const around = (than: string, order: string): Statement =>
     db.prepare(
       `SELECT seq, type, state FROM holdfast_jobs WHERE queue = ? AND priority = ? AND due_at ${than} ? ORDER BY due_at ${order} LIMIT ?`,
@@ -99,6 +102,8 @@ export function pageFinder(
       .filter(({ state, type }) => (states?.includes(state) ?? true) && (types?.includes(type) ?? true))
       .map(({ seq }) => seq);
   }
+
+  const liveKinds = (): Count[] => (counts.all() as Count[]).filter(({ state }) => !isFinished(state));
 
   const answers = (now: number): Answers => ({
     kinds,
@@ -147,13 +152,24 @@ export function pageFinder(
       });
     },
     liveCounts({ states, types, queues }) {
-      let [all, matching] = [0, 0];
-      for (const row of counts.iterate() as IterableIterator<Omit<Kind, "state"> & { state: State; n: number }>) {
-        if (isFinished(row.state) || !(queues?.includes(row.queue) ?? true)) continue;
+      let [all, ofTypes, matching] = [0, 0, 0];
+      for (const row of liveKinds()) {
+        if (!(queues?.includes(row.queue) ?? true)) continue;
         all += row.n;
-        if ((states?.includes(row.state) ?? true) && (types?.includes(row.type) ?? true)) matching += row.n;
+        if (!(types?.includes(row.type) ?? true)) continue;
+        ofTypes += row.n;
+        if (states?.includes(row.state) ?? true) matching += row.n;
       }
-      return { all, matching };
+      return { all, ofTypes, matching };
+    },
+    liveOfTypes({ types, queues }) {
+      if (hasTypeIndex.get(TYPE_INDEX) === undefined) return null;
+      const live = liveKinds().filter(
+        ({ queue, type }) => (types?.includes(type) ?? true) && (queues?.includes(queue) ?? true),
+      );
+      const pairs = new Map(live.map((row) => [JSON.stringify([row.queue, row.type]), row]));
+      const sql = `SELECT j.seq FROM holdfast_jobs j INDEXED BY ${TYPE_INDEX} WHERE j.due_at IS NOT NULL AND j.queue = ? AND j.type = ?`;
+      return [...pairs.values()].flatMap(({ queue, type }) => numbers(sql, [queue, type]));
     },
     dueAround: (filter, most) => dueAround(filter, most, now),
   });
