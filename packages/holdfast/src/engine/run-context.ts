@@ -2,6 +2,7 @@ import type { RunContext, RunningJob } from "../job.js";
 
 /** What a context asks of the run it belongs to. */
 export interface ContextSource {
+  readonly id: string;
   readonly input: unknown;
   readonly job: RunningJob;
   readonly signal: RunContext<unknown>["signal"];
@@ -16,7 +17,7 @@ export interface ContextSource {
  */
 export class Context implements RunContext<unknown> {
   readonly input: unknown;
-  readonly job: RunningJob;
+  declare readonly job: RunningJob;
   readonly token: string;
   declare readonly signal: RunContext<unknown>["signal"];
   readonly log: RunContext<unknown>["log"];
@@ -27,29 +28,32 @@ export class Context implements RunContext<unknown> {
   constructor(run: ContextSource) {
     this.#run = run;
     this.input = run.input;
-    this.job = run.job;
-    this.token = run.job.id;
+    this.token = run.id;
     this.log = (line) => run.log(line);
     this.progress = (fraction, note) => run.progress(fraction, note);
     this.completeIn = (tx, output) => run.completeIn(tx, output);
+    Object.defineProperty(this, "job", JOB);
     Object.defineProperty(this, "signal", SIGNAL);
   }
 
-  /** The signal of the context itself, or of one that was made from it by `Object.create`. */
-  static signalOf(context: object | null): RunContext<unknown>["signal"] {
+  /** The run of the context itself, or of the one that it was made from by `Object.create`. */
+  static runOf(context: object | null): ContextSource {
     if (context === null) throw new TypeError("this is not the context of a handler");
-    return #run in context ? context.#run.signal : Context.signalOf(Object.getPrototypeOf(context) as object | null);
+    return #run in context ? context.#run : Context.runOf(Object.getPrototypeOf(context) as object | null);
   }
 }
 
-/**
- * The signal is made when first asked for: a controller costs more than the rest of a small job. The getter is one function for all
- * contexts: with one for each, V8 would make every context a slow dictionary.
- */
-const SIGNAL: PropertyDescriptor = {
-  enumerable: true,
-  configurable: true,
-  get(this: object) {
-    return Context.signalOf(this);
-  },
-};
+// Made when first asked for: both cost more than the rest of a small job, and few handlers ask. A getter is one function for all
+// contexts: with one for each, V8 would make every context a slow dictionary.
+const JOB: PropertyDescriptor = made((run) => run.job);
+const SIGNAL: PropertyDescriptor = made((run) => run.signal);
+
+function made(value: (run: ContextSource) => unknown): PropertyDescriptor {
+  return {
+    enumerable: true,
+    configurable: true,
+    get(this: object) {
+      return value(Context.runOf(this));
+    },
+  };
+}

@@ -57,6 +57,10 @@ export class Run implements ContextSource {
     return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
   }
 
+  get id(): string {
+    return this.lease.job.id;
+  }
+
   get job(): RunningJob {
     if (this.#job === undefined) {
       const held = this.lease.job;

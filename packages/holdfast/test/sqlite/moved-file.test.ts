@@ -242,7 +242,11 @@ describe("a write-ahead log that is deleted", () => {
       ...MOVED,
       message: expect.stringMatching(/jobs\.db-wal was deleted or replaced .+ Stop every process that uses it/),
     });
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    // One who looked a moment ago relies on that for as long.
+    await until("the other to notice too", () => {
+      child.tell({ do: "enqueue", type: "quick", count: 1 });
+      return child.reports.some(({ kind }) => kind === "refused");
+    });
     expect((await child.next("refused")).code).toBe("STORE_MOVED");
     child.kill();
     await child.ended();

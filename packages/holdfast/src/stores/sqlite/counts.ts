@@ -1,4 +1,4 @@
-import type { Database } from "better-sqlite3";
+import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../state.js";
 import { Ages } from "./ages.js";
 import { Numbers } from "./numbers.js";
@@ -16,13 +16,16 @@ export class Counts {
   readonly ages: Ages;
   readonly numbers: Numbers;
   readonly #add;
+  readonly #addTwo;
   readonly #pace;
 
   constructor(db: Database) {
-    this.#add = db.prepare(
-      `INSERT INTO holdfast_counts (queue, type, state, n) VALUES (?, ?, ?, ?)
-       ON CONFLICT DO UPDATE SET n = n + excluded.n`,
-    );
+    const add = (rows: string): Statement =>
+      db.prepare(
+        `INSERT INTO holdfast_counts (queue, type, state, n) VALUES ${rows} ON CONFLICT DO UPDATE SET n = n + excluded.n`,
+      );
+    this.#add = add("(?, ?, ?, ?)");
+    this.#addTwo = add("(?, ?, ?, ?), (?, ?, ?, ?)");
     this.#pace = db.prepare(
       `INSERT INTO holdfast_pace (second, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`,
     );
@@ -50,13 +53,22 @@ export class Counts {
   }
 
   write(now: number): void {
-    for (const { queue, type, changes } of this.#tallies.values()) {
-      for (const [state, n] of Object.entries(changes)) if (n !== 0) this.#add.run(queue, type, state, n);
-    }
+    for (const tally of this.#tallies.values()) this.#writeTally(tally);
     for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
     this.ages.write();
     this.numbers.write();
     this.#forget();
+  }
+
+  #writeTally({ queue, type, changes }: Tally): void {
+    const states = (Object.keys(changes) as State[]).filter((state) => changes[state] !== 0);
+    const [one, other] = states;
+    // From one state to another is what most transactions do: one statement for both.
+    if (states.length === 2 && one !== undefined && other !== undefined) {
+      this.#addTwo.run(queue, type, one, changes[one], queue, type, other, changes[other]);
+    } else {
+      for (const state of states) this.#add.run(queue, type, state, changes[state]);
+    }
   }
 
   discard(): void {

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import type { Database } from "better-sqlite3";
+import type { Database, Statement } from "better-sqlite3";
 import type { Hint } from "../../store.js";
 import { briefly } from "./briefly.js";
 import { connect, lookInto, type ConnectionOptions } from "./connection.js";
@@ -7,12 +7,12 @@ import { packError, type PackedError } from "./faults.js";
 import { FileGuard, realPathOf, type OpenFile } from "./file-guard.js";
 import { hintsOf } from "./hints.js";
 import { migrate, pendingMigrations } from "./migrations.js";
-import { operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
+import { LEASE_CALLS, operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
 
 /** One call on its way to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "pending" | "upkeep" | "close";
+  op: OperationName | "migrate" | "pending" | "upkeep" | "verify" | "close";
   args: readonly unknown[];
   /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
   now: number | null;
@@ -39,6 +39,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   let db: Database | undefined;
   let guard: FileGuard | null = null;
   let room: Room | undefined;
+  let transaction: Transaction | undefined;
   let seenVersion = 0;
   let seenSchedule: number | null = null;
 
@@ -69,11 +70,12 @@ export function createExecutor(options: ConnectionOptions): Executor {
     const connection = open();
     guard?.before();
     if (calls.every((call) => READS.has(call.op as OperationName))) return calls.map((call) => run(operations, call));
-    connection.exec("BEGIN IMMEDIATE");
+    const { begin, commit } = (transaction ??= transactionOn(connection));
+    begin.run();
     try {
       const answers = calls.map((call) => run(operations, call));
       counts.write(calls.at(-1)?.now ?? Date.now());
-      connection.exec("COMMIT");
+      commit.run();
       return answers;
     } catch (error) {
       counts.discard();
@@ -85,6 +87,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
 
   function forget(): void {
     room = undefined;
+    transaction = undefined;
     db = undefined;
     guard = null;
   }
@@ -145,6 +148,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
       if (call.op === "migrate") return [call.n, migrated(call.now ?? Date.now())];
       if (call.op === "pending") return [call.n, pending()];
       if (call.op === "upkeep") foldWal(open());
+      if (call.op === "verify") verify();
       if (call.op === "close") {
         const connection = db;
         forget();
@@ -155,6 +159,11 @@ export function createExecutor(options: ConnectionOptions): Executor {
       const packed = packError(error);
       return mended(packed) && !isRepeat ? special(call, true) : [call.n, undefined, packed];
     }
+  }
+
+  function verify(): void {
+    open();
+    guard?.verify();
   }
 
   /** What went to a file that is gone is not acknowledged. */
@@ -207,10 +216,8 @@ export function createExecutor(options: ConnectionOptions): Executor {
         } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
-      // After the commit, so that what went to a file that is gone is never acknowledged. The log, of which a look costs the
-      // next write far more, is looked at where the calls took so long that it may have been moved meanwhile.
-      const isSuspect = performance.now() - begun >= SLOW_MS || guard?.isFileInPlace() === false;
-      if (isSuspect) keep(whatMoved(calls));
+      // The file is looked for while this runs (see link.ts). Where it took long there was time to move it meanwhile.
+      if (performance.now() - begun >= SLOW_MS) keep(whatMoved(calls));
       const inOrder = calls.map((call) => answers.get(call.n) ?? ([call.n, undefined] as Answer));
       return { answers: inOrder, hints: hintsOf(calls, inOrder) };
     },
@@ -232,13 +239,31 @@ export function createExecutor(options: ConnectionOptions): Executor {
   };
 }
 
+/** Prepared once: to parse them again for each small write would be a twentieth of it. */
+interface Transaction {
+  begin: Statement;
+  commit: Statement;
+}
+
+function transactionOn(db: Database): Transaction {
+  return { begin: db.prepare("BEGIN IMMEDIATE"), commit: db.prepare("COMMIT") };
+}
+
 function refused(calls: readonly Call[], error: PackedError): Answer[] {
   return calls.map((call) => [call.n, undefined, error]);
 }
 
+/**
+ * Whether somebody relies on what it wrote being found after a restart. Not so with the calls of workers: a job whose end is not
+ * found is run again once its lease is over. For them and for reads it is enough that a moved file is noticed soon.
+ */
+export function isReliedOn(op: Call["op"]): boolean {
+  return !isSpecial(op) && !READS.has(op) && !LEASE_CALLS.has(op);
+}
+
 /** Whether it concerns the connection as a whole, and goes alone. */
 function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
-  return op === "migrate" || op === "pending" || op === "upkeep" || op === "close";
+  return op === "migrate" || op === "pending" || op === "upkeep" || op === "verify" || op === "close";
 }
 
 /** Changes whenever another connection has written. */

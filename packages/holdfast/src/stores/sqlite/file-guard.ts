@@ -95,11 +95,6 @@ export class FileGuard {
     if (!isTrusted && !this.#isWhole()) throw this.#problem();
   }
 
-  /** Whether the file itself is found by its name; of the log it says nothing. */
-  isFileInPlace(): boolean {
-    return isInPlace(this.file);
-  }
-
   /** The same, trusting nothing, and after doing what can be done about it. Not in a transaction. */
   verify(): void {
     if (!this.mend()) throw this.#problem();

@@ -2,8 +2,9 @@ import { Worker } from "node:worker_threads";
 import { HoldfastError, StoreUnavailable } from "../../errors.js";
 import type { Hint } from "../../store.js";
 import type { ConnectionOptions } from "./connection.js";
-import { createExecutor, type Answer, type Call } from "./executor.js";
+import { createExecutor, isReliedOn, type Answer, type Call } from "./executor.js";
 import { unpackError } from "./faults.js";
+import { isInPlace, movedFile } from "./file-guard.js";
 
 /** The way from the store to its connection: on a thread of its own, or inline for `:memory:`. */
 export interface Link {
@@ -14,6 +15,8 @@ export interface Link {
 interface Pending {
   resolve(value: unknown): void;
   reject(error: Error): void;
+  /** The file was not in its place: the answer counts once the thread has found that it is. */
+  isDoubtful: boolean;
 }
 
 /** Calls made in one turn travel as one message; answers find their way back by number. */
@@ -60,13 +63,25 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     pending.delete(n);
     if (pending.size === 0) thread?.unref();
     if (error !== undefined) waiting.reject(unpackError(error, options.file));
+    else if (waiting.isDoubtful) void resolveIfInPlace(waiting, value);
     else waiting.resolve(value);
+  }
+
+  async function resolveIfInPlace(waiting: Pending, value: unknown): Promise<void> {
+    try {
+      // A thread that has ended was closed: nobody is left to find out.
+      if (thread === undefined) throw movedFile(options.file);
+      await call("verify", [], null);
+      waiting.resolve(value);
+    } catch (error) {
+      waiting.reject(error as Error);
+    }
   }
 
   function call(op: Call["op"], args: readonly unknown[], now: number | null): Promise<unknown> {
     const n = ++lastNumber;
     return new Promise((resolve, reject) => {
-      pending.set(n, { resolve, reject });
+      pending.set(n, { resolve, reject, isDoubtful: false });
       outbox.push({ n, op, args, now });
       if (outbox.length === 1) queueMicrotask(send);
     });
@@ -78,6 +93,15 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     const target = ensureThread();
     target.ref();
     target.postMessage({ calls });
+    const { known = null } = options;
+    const reliedOn = calls.filter(({ op }) => isReliedOn(op));
+    // Here, while the thread works: there it would cost every write twenty microseconds. Whoever calls once the file was moved
+    // is refused; a call under way meanwhile is answered as if it had come before, and its job is in the file that was moved.
+    if (known === null || reliedOn.length === 0 || isInPlace(known)) return;
+    for (const { n } of reliedOn) {
+      const waiting = pending.get(n);
+      if (waiting !== undefined) waiting.isDoubtful = true;
+    }
   }
 
   return {

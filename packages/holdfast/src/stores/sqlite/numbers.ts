@@ -9,22 +9,26 @@ export class Numbers {
   #deleted = 0;
   /** SQLite will give a new one. */
   #isSafe = false;
-  readonly #highest;
+  readonly #next;
   readonly #top;
   readonly #keep;
 
   constructor(db: Database) {
-    this.#highest = db.prepare("SELECT highest FROM holdfast_numbers").pluck();
+    this.#next = db
+      .prepare(
+        `SELECT max(highest, ?) + 1 FROM holdfast_numbers
+         WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0)`,
+      )
+      .pluck();
     this.#top = db.prepare("SELECT max(seq) FROM holdfast_jobs").pluck();
     this.#keep = db.prepare("UPDATE holdfast_numbers SET highest = max(highest, ?)");
-    for (const statement of [this.#highest, this.#top]) statement.safeIntegers(false);
+    for (const statement of [this.#next, this.#top]) statement.safeIntegers(false);
   }
 
   /** The number of a job that is about to be added; null for the one that SQLite gives. */
   next(): number | null {
     if (this.#isSafe) return null;
-    const used = Math.max(this.#highest.get() as number, this.#deleted);
-    return used > this.#topmost() ? used + 1 : null;
+    return (this.#next.get(this.#deleted, this.#deleted) as number | undefined) ?? null;
   }
 
   /** A job was added. */

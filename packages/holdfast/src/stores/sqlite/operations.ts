@@ -80,6 +80,15 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "cursorKey",
 ]);
 
+/** Calls of workers about jobs that they hold. */
+export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
+  "claim",
+  "start",
+  "extend",
+  "settle",
+  "note",
+]);
+
 export interface Room {
   operations: Operations;
   counts: Counts;
