@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, readdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { holdfastCommand, MAIN } from "../cli/scene.js";
@@ -77,6 +77,26 @@ describe("a read-only file", () => {
     const { stderr: refusal } = asOrdinaryUser([MAIN, "queues", "pause", "default", "--store", `sqlite:${file}`], skip);
     expect(refusal).toMatch(/^error: .+jobs\.db is read-only for this process/);
   });
+});
+
+it("a look by another user leaves no log that locks the owner out", async ({ skip }) => {
+  if (!isRoot) skip("only root can act as two users");
+  const file = await database();
+  for (const path of [dirname(file), file]) chownSync(path, 1, 1);
+  chmodSync(dirname(file), 0o777);
+  expect(outcomeFor(file, true, skip).opened).toMatchObject({
+    code: "STORE_READ_ONLY",
+    message: expect.stringMatching(/belongs to another user.+read it as its owner/) as string,
+  });
+  for (const command of ["stats", "doctor"]) {
+    const { stderr } = asOrdinaryUser([MAIN, command, "--store", `sqlite:${file}`], skip);
+    expect(stderr).toMatch(/belongs to another user/);
+  }
+  expect(readdirSync(dirname(file))).toEqual([basename(file)]);
+  // While a process of the owner has it open, the log is there, and is the owner's.
+  const hf = await open(file);
+  expect(asOrdinaryUser([MAIN, "stats", "--json", "--store", `sqlite:${file}`], skip).stderr).toBe("");
+  await hf.close();
 });
 
 it("a read-only log is refused at open", async ({ skip }) => {

@@ -1,7 +1,7 @@
-import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Database } from "better-sqlite3";
-import { DriverMissing, HoldfastError, StoreUnreadable } from "../../errors.js";
+import { DriverMissing, HoldfastError, StoreReadOnly, StoreUnreadable } from "../../errors.js";
 import { readOnly } from "./faults.js";
 import { loadDriver } from "./driver.js";
 import type { Durability } from "./durability.js";
@@ -31,7 +31,8 @@ export function connect(options: ConnectionOptions): Database {
   if (fileMustExist && !existsSync(file)) throw new StoreUnreadable(`there is no file ${file}; check the path`);
   if (file !== ":memory:" && !fileMustExist) makeFolderOf(file);
   // Before it is opened: SQLite would make a log beside it that is read-only too, and stays so.
-  if (!mustExist) refuseReadOnly(file);
+  if (mustExist) refuseForeignLog(file);
+  else refuseReadOnly(file);
   try {
     db = new Driver(file, { timeout: busyMs, fileMustExist });
     if (!mustExist) prepareFile(db, busyMs);
@@ -52,6 +53,31 @@ function refuseReadOnly(file: string): void {
   } catch (error) {
     // Of what is not there, or cannot be reached, opening it says more.
     if (existsSync(file)) throw readOnly(file, error);
+  }
+}
+
+/**
+ * A user who may read but not write the file would make a log beside it that only this user can write: nobody could use the
+ * database from then on, not even its owner.
+ */
+function refuseForeignLog(file: string): void {
+  const us = process.getuid?.();
+  if (us === undefined || statSync(file).uid === us || mayWrite(file)) return;
+  const real = realpathSync(file);
+  if (["-wal", "-shm"].every((end) => existsSync(real + end)) || !mayWrite(dirname(real))) return;
+  throw new StoreReadOnly(
+    `${file} belongs to another user, and no process has it open: SQLite would leave a write-ahead log beside it that its owner ` +
+      "cannot write; read it as its owner, through a running server (--url), or with write access to the file",
+    null,
+  );
+}
+
+function mayWrite(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -87,6 +113,7 @@ export function lookInto<Answer>({ file, busyMs }: ConnectionOptions, look: (db:
   let db: Database | undefined;
   try {
     if (statSync(file, { throwIfNoEntry: false }) === undefined) return look(null);
+    refuseForeignLog(file);
     db = new Driver(file, { fileMustExist: true, timeout: busyMs });
     db.pragma("query_only = ON");
     return look(db);
