@@ -20,21 +20,23 @@ export class UntrustedFile extends HoldfastError {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
+const GROUP_WRITABLE = 0o020;
 const WORLD_WRITABLE = 0o002;
 const STICKY = 0o1000;
 
 /**
  * Throws {@link UntrustedFile} unless the file, its folder and what a link leads to belong to this user or to root, and only they
- * (and their groups) can write there. `wayOut` says how to use the file all the same.
+ * can write there. `wayOut` says how to use the file all the same.
  *
- * Groups may write: with a umask of 002, which many systems set, every new file is writable by a group that has its owner as the only
- * member. A sticky folder such as /tmp is fine: there only the owner of a file can replace it. Windows has no such owners.
+ * This user's primary group may write: with a umask of 002, which many systems set, every new file is writable by a group that has its
+ * owner as the only member. Other groups may not. A sticky folder such as /tmp is fine: there only the owner of a file can replace it. Windows has no such owners.
  */
 export function refuseUntrusted(path: string, { env, cwd }: { env: Env; cwd: string }, wayOut: string): void {
   const owners = trustedOwners(env);
   if (owners === null) return;
+  const groups = trustedGroups(env);
   for (const each of stepsTo(path)) {
-    const problem = problemOf(each, owners) ?? problemOfFolder(dirname(each), owners);
+    const problem = problemOf(each, owners, groups) ?? problemOfFolder(dirname(each), owners, groups);
     if (problem === null) continue;
     const hint = problem.mend === null ? wayOut : `${problem.mend}; or ${wayOut}`;
     throw new UntrustedFile(each, `${showPath(each, cwd)} ${problem.says}, so it is not used`, hint);
@@ -55,6 +57,11 @@ function trustedOwners(env: Env): ReadonlySet<number> | null {
   return new Set([0, uid, ...sudo]);
 }
 
+function trustedGroups(env: Env): ReadonlySet<number> {
+  const sudo = process.geteuid?.() === 0 && /^\d+$/.test(env["SUDO_GID"] ?? "") ? [Number(env["SUDO_GID"])] : [];
+  return new Set([0, process.getegid?.() ?? 0, ...sudo]);
+}
+
 /** The path, and what it leads to where there are links in it. */
 function stepsTo(path: string): string[] {
   try {
@@ -72,25 +79,40 @@ interface Problem {
   mend: string | null;
 }
 
-function problemOf(path: string, owners: ReadonlySet<number>): Problem | null {
+function problemOf(path: string, owners: ReadonlySet<number>, groups: ReadonlySet<number>): Problem | null {
   const file = lstatSync(path, { throwIfNoEntry: false });
   if (file === undefined) return null;
   if (!owners.has(file.uid)) return { says: `belongs to another user (${uidOf(file)})`, mend: null };
   // The mode of a link means nothing.
-  if (file.isSymbolicLink() || (file.mode & WORLD_WRITABLE) === 0) return null;
-  return { says: "can be written by every user of this machine", mend: `chmod o-w ${path}` };
+  if (file.isSymbolicLink()) return null;
+  if ((file.mode & WORLD_WRITABLE) !== 0) {
+    return { says: "can be written by every user of this machine", mend: `chmod o-w ${path}` };
+  }
+  if (!isOpenToGroup(file, groups)) return null;
+  return { says: `can be written by a group of other users (gid ${file.gid})`, mend: `chmod g-w ${path}` };
 }
 
-function problemOfFolder(folder: string, owners: ReadonlySet<number>): Problem | null {
+function isOpenToGroup({ mode, gid }: Stats, groups: ReadonlySet<number>): boolean {
+  return (mode & GROUP_WRITABLE) !== 0 && !groups.has(gid);
+}
+
+function problemOfFolder(folder: string, owners: ReadonlySet<number>, groups: ReadonlySet<number>): Problem | null {
   const found = statSync(folder, { throwIfNoEntry: false });
   if (found === undefined) return null;
   if (!owners.has(found.uid)) {
     return { says: `is in a folder that belongs to another user (${folder}, ${uidOf(found)})`, mend: null };
   }
-  if ((found.mode & WORLD_WRITABLE) === 0 || (found.mode & STICKY) !== 0) return null;
+  if ((found.mode & STICKY) !== 0) return null;
+  if ((found.mode & WORLD_WRITABLE) !== 0) {
+    return {
+      says: `is in a folder that every user of this machine can write to (${folder})`,
+      mend: `chmod o-w ${folder}`,
+    };
+  }
+  if (!isOpenToGroup(found, groups)) return null;
   return {
-    says: `is in a folder that every user of this machine can write to (${folder})`,
-    mend: `chmod o-w ${folder}`,
+    says: `is in a folder that a group of other users can write to (${folder}, gid ${found.gid})`,
+    mend: `chmod g-w ${folder}`,
   };
 }
 

@@ -137,8 +137,12 @@ export class Emitter {
 
   emit<Name extends EventName>(name: Name, event: Events[Name]): void {
     const listeners = this.#listeners.get(name);
-    if (listeners === undefined) return;
-    for (const listener of listeners) {
+    if (listeners === undefined || listeners.size === 0) return;
+    // One event for all: what one listener does to it must not reach the next.
+    Object.freeze(event);
+    // A copy: a listener that subscribes itself anew would otherwise be called again and again for the same event.
+    const now = [...listeners];
+    for (const listener of now) {
       try {
         const result = (listener as Listener<Name>)(event);
         if (result !== undefined) watchResult(result, (error) => this.#onListenerError(name, error));

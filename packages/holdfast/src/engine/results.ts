@@ -46,6 +46,12 @@ interface Waiter {
 const UNTAKEN_MS = 5_000;
 const FEW = 16;
 const SHARED_LOOK_MS = 20;
+// Hints are about any job, and any login of a PostgreSQL may send some that are not true. After a few in a row that were for
+// nothing there is a rest of so many times what a look took: hints cost a tenth of the time at most.
+const FREE_LOOKS = 3;
+const REST_PER_LOOK = 9;
+const SHORTEST_REST_MS = 10;
+const LONGEST_REST_MS = 1_000;
 
 /** `hf.result`: waits for jobs to end. Listens and polls only while someone waits. */
 export class Results {
@@ -56,6 +62,9 @@ export class Results {
   #soon: Timer | null = null;
   #looking = false;
   #lookAgain = false;
+  /** Looks in a row that hints led to, and that were for nothing. */
+  #inVain = 0;
+  #restMs = 0;
   #warned = false;
 
   constructor(core: Core) {
@@ -131,13 +140,27 @@ export class Results {
 
   /** Few waiters are served at once; many share a look now and then, or every hint would cost a read for each. */
   #lookSoon(): void {
-    if (this.#waiters.size <= FEW) void this.#look();
+    if (this.#looking) {
+      this.#lookAgain = true;
+      return;
+    }
+    const inMs = Math.max(this.#restMs, this.#waiters.size <= FEW ? 0 : SHARED_LOOK_MS);
+    if (inMs === 0) void this.#lookByHint();
     else {
-      this.#soon ??= this.#core.clock.after(SHARED_LOOK_MS, () => {
+      this.#soon ??= this.#core.clock.after(inMs, () => {
         this.#soon = null;
-        void this.#look();
+        void this.#lookByHint();
       });
     }
+  }
+
+  async #lookByHint(): Promise<void> {
+    const begun = performance.now();
+    this.#inVain++;
+    await this.#look();
+    const restMs = REST_PER_LOOK * Math.round(performance.now() - begun);
+    const isFree = this.#inVain <= FREE_LOOKS;
+    this.#restMs = isFree ? 0 : Math.min(LONGEST_REST_MS, Math.max(SHORTEST_REST_MS, restMs));
   }
 
   /** Looks at every awaited job; one look at a time, however many hints arrive. */
@@ -147,11 +170,10 @@ export class Results {
       return;
     }
     this.#looking = true;
-    do {
-      this.#lookAgain = false;
-      await Promise.all([...this.#waiters].map((waiter) => this.#lookAt(waiter)));
-    } while (this.#lookAgain && this.#waiters.size > 0);
+    this.#lookAgain = false;
+    await Promise.all([...this.#waiters].map((waiter) => this.#lookAt(waiter)));
     this.#looking = false;
+    if (this.#lookAgain && this.#waiters.size > 0) this.#lookSoon();
   }
 
   async #lookAt(waiter: Waiter): Promise<void> {
@@ -160,8 +182,10 @@ export class Results {
       if (job === null) waiter.reject(new JobNotFound(waiter.id));
       else if (waiter.type !== null && waiter.type !== job.type) {
         waiter.reject(new InvalidOption("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
-      } else if (isFinished(job.state)) conclude(waiter, job);
-      else if (!this.#warned) await this.#warnIfUntaken(waiter, job);
+      } else if (isFinished(job.state)) {
+        this.#inVain = 0;
+        conclude(waiter, job);
+      } else if (!this.#warned) await this.#warnIfUntaken(waiter, job);
     } catch (error) {
       // Rights or tables that are missing do not come by waiting.
       if (error instanceof Closed || error instanceof StoreUnreadable) waiter.reject(error);

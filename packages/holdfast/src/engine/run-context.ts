@@ -31,29 +31,38 @@ export class Context implements RunContext<unknown> {
     this.token = run.id;
     this.log = (line) => run.log(line);
     this.progress = (fraction, note) => run.progress(fraction, note);
-    this.completeIn = (tx, output) => run.completeIn(tx, output);
+    this.completeIn = (tx, output) => (tx === RUN_OF ? (run as never) : run.completeIn(tx, output));
     Object.defineProperty(this, "job", JOB);
     Object.defineProperty(this, "signal", SIGNAL);
   }
 
-  /** The run of the context itself, or of the one that it was made from by `Object.create`. */
-  static runOf(context: object | null): ContextSource {
-    if (context === null) throw new TypeError("this is not the context of a handler");
-    return #run in context ? context.#run : Context.runOf(Object.getPrototypeOf(context) as object | null);
+  /** The run of the context itself, or of the one that it was made from by `Object.create`, copied from or stands for as a proxy. */
+  static runOf(context: Context): ContextSource {
+    for (let at: object | null = context; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+      if (#run in at) return at.#run;
+    }
+    return context.completeIn(RUN_OF) as unknown as ContextSource;
   }
 }
 
+// Known to nobody else. A proxy has no private fields, and its functions are those of the context.
+const RUN_OF: unique symbol = Symbol("the run of a context");
+
 // Made when first asked for: both cost more than the rest of a small job, and few handlers ask. A getter is one function for all
 // contexts: with one for each, V8 would make every context a slow dictionary.
-const JOB: PropertyDescriptor = made((run) => run.job);
-const SIGNAL: PropertyDescriptor = made((run) => run.signal);
+const JOB: PropertyDescriptor = made("job", (run) => run.job);
+const SIGNAL: PropertyDescriptor = made("signal", (run) => run.signal);
 
-function made(value: (run: ContextSource) => unknown): PropertyDescriptor {
+function made(name: "job" | "signal", value: (run: ContextSource) => unknown): PropertyDescriptor {
   return {
     enumerable: true,
     configurable: true,
-    get(this: object) {
+    get(this: Context) {
       return value(Context.runOf(this));
+    },
+    // As if it were a field.
+    set(this: Context, given: unknown) {
+      Object.defineProperty(this, name, { value: given, enumerable: true, configurable: true, writable: true });
     },
   };
 }

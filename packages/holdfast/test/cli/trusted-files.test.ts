@@ -128,7 +128,21 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     expect((await runAs(VICTIM, ["stats"], { SUDO_UID: String(ATTACKER) })).code).toBe(1);
   });
 
-  it("is used where it belongs to this user or to root, and a group may write it", SLOW, async () => {
+  it("is refused where a group of other users can write it or its folder", SLOW, async () => {
+    const file = shared(VICTIM, { mode: 0o664 });
+    chownSync(file.path("holdfast.toml"), VICTIM, ATTACKER);
+    expect((await file.runAs(VICTIM, ["enqueue", "mail"])).stderr).toContain(
+      `can be written by a group of other users (gid ${ATTACKER}), so it is not used\nhint: chmod g-w `,
+    );
+    const folder = shared(VICTIM, { folderMode: 0o775, folderOwner: VICTIM });
+    chownSync(folder.folder, VICTIM, ATTACKER);
+    expect((await folder.runAs(VICTIM, ["enqueue", "mail"])).stderr).toContain(
+      `is in a folder that a group of other users can write to (${folder.folder}, gid ${ATTACKER})`,
+    );
+    expect([file, folder].map(({ hasRun }) => hasRun())).toEqual([false, false]);
+  });
+
+  it("is used where it belongs to this user or to root, and this user's group may write it", SLOW, async () => {
     for (const owner of [VICTIM, 0]) {
       const { runAs, hasRun } = shared(owner, { mode: 0o664, folderOwner: owner });
       expect(await runAs(VICTIM, ["enqueue", "mail"])).toMatchObject({ code: 0 });

@@ -2,7 +2,34 @@ import { job, type EventName } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, scene } from "./scene.js";
 
+const quick = job({ type: "quick", run: () => {} });
+
 describe("events", () => {
+  it("a listener that subscribes itself anew is called once an event", async () => {
+    const { hf } = await scene({ jobs: [quick] });
+    let calls = 0;
+    let off = (): void => {};
+    const listener = (): void => {
+      if (++calls > 10) return;
+      off();
+      off = hf.on("enqueued", listener);
+    };
+    off = hf.on("enqueued", listener);
+    await hf.enqueue(quick);
+    expect(calls).toBe(1);
+    await hf.enqueue(quick);
+    expect(calls).toBe(2);
+  });
+
+  it("no listener changes what the next one gets", async () => {
+    const { hf } = await scene({ jobs: [quick] });
+    const ids: string[] = [];
+    hf.on("enqueued", (event) => void ((event as { id: string }).id = "forged"));
+    hf.on("enqueued", (event) => void ids.push(event.id));
+    const { id } = await hf.enqueue(quick);
+    expect(ids).toEqual([id]);
+  });
+
   it("B-18 tell the way of a job, once the store has confirmed it", async () => {
     const gate = deferred();
     let attempt = 0;

@@ -53,6 +53,28 @@ describe("the context of a handler", () => {
     expect(log).toEqual(["taken apart", "and put elsewhere"]);
   });
 
+  it("can be wrapped: as a proxy, by its descriptors, by Object.create", async () => {
+    const { output } = await ran((context) => {
+      const wrapped = [
+        new Proxy(context, {}),
+        new Proxy(context, { get: (target, key, receiver) => Reflect.get(target, key, receiver) as unknown }),
+        Object.defineProperties({ db: 1 }, Object.getOwnPropertyDescriptors(context)) as unknown as Context,
+        Object.create(context) as Context,
+      ];
+      return wrapped.map(({ job: of, signal }) => of === context.job && signal === context.signal);
+    });
+    expect(output).toEqual([true, true, true, true]);
+  });
+
+  it("has fields that can be replaced", async () => {
+    const { output } = await ran((context) => {
+      const signal = AbortSignal.timeout(60_000);
+      Object.assign(context, { signal, job: { ...context.job, type: "mine" } });
+      return [context.signal === signal, context.job.type, Object.keys(context).toSorted()];
+    });
+    expect(output).toEqual([true, "mine", FIELDS]);
+  });
+
   it("aborts the signal of a copy too", async () => {
     const reasons: string[] = [];
     const type = job({

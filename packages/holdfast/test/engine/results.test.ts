@@ -1,4 +1,5 @@
 import { Closed, job, JobNotCompleted, JobNotFound, StoreUnavailable, StoreUnreadable, WaitTimeout } from "holdfast";
+import type { Hint } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { deferred, onFile, scene, type LogLine } from "./scene.js";
 
@@ -20,6 +21,28 @@ describe("results", () => {
     const waiting = hf.result(type, id);
     await clock.settle();
     hf.work();
+    expect(await waiting).toEqual({ answer: 42 });
+  });
+
+  it("hints that are not true cost a bounded number of looks", async () => {
+    const { hf, clock, store } = await scene({ jobs: [type] });
+    const hints: ((hint: Hint) => void)[] = [];
+    const listen = store.store.listen.bind(store.store);
+    store.store.listen = (listener) => {
+      hints.push(listener);
+      return listen(listener);
+    };
+    const { id } = await hf.enqueue(type);
+    const waiting = hf.result(type, id);
+    await clock.settle();
+    store.forget();
+    for (let round = 0; round < 500; round++) {
+      for (const hint of hints) hint({ kind: "finished" });
+      await clock.advance(2);
+    }
+    expect(store.count("get")).toBeLessThan(150);
+    await hf.tick();
+    await clock.advance(20);
     expect(await waiting).toEqual({ answer: 42 });
   });
 

@@ -121,6 +121,23 @@ describe("a disk that is full of the write-ahead log", () => {
     expect(integrity(file)).toBe("ok");
   });
 
+  it("takes jobs where the log holds pages that the file has no room for yet", async ({ skip }) => {
+    const file = tempFile();
+    const disk = faultyDisk(file, skip);
+    const child = await startClient(file, disk.env);
+    child.tell({ do: "enqueue", type: "quick", count: 200 });
+    await child.next("enqueued");
+    const db = connect(file);
+    db.pragma("wal_autocheckpoint = 0");
+    while (walBytes(file) < 8 * MB) db.exec("UPDATE holdfast_jobs SET updated_at = updated_at + 1");
+    db.close();
+    disk.leave(0);
+    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    await child.next("enqueued");
+    expect(walBytes(file)).toBeLessThan(MB);
+    expect(integrity(file)).toBe("ok");
+  });
+
   it("takes jobs once no reader holds the log", async ({ skip }) => {
     const { file, child } = await withLongLog(skip);
     const reader = connect(file, { readonly: true });

@@ -8,6 +8,7 @@ import { FileGuard, realPathOf, type OpenFile } from "./file-guard.js";
 import { hintsOf } from "./hints.js";
 import { migrate, pendingMigrations } from "./migrations.js";
 import { LEASE_CALLS, operationsOn, READS, type OperationName, type Operations, type Room } from "./operations.js";
+import { keepSparePages, SPARE_PAGES } from "./spare-pages.js";
 
 /** One call on its way to the connection. */
 export interface Call {
@@ -139,6 +140,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     const connection = open();
     guard?.before();
     migrate(connection, now);
+    if (options.file !== ":memory:" && !options.mustExist) keepSparePages(connection);
     guard?.verify();
     return options.known ?? null;
   }
@@ -272,7 +274,9 @@ function dataVersion(db: Database): number {
 }
 
 function foldWal(db: Database): void {
-  db.pragma(`incremental_vacuum(${FREE_PAGES_A_STEP})`);
+  const spare = (db.pragma("freelist_count", { simple: true }) as number) - SPARE_PAGES;
+  if (spare > 0) db.pragma(`incremental_vacuum(${Math.min(spare, FREE_PAGES_A_STEP)})`);
+  else keepSparePages(db);
   const wal = statSync(`${realPathOf(db)}-wal`, { throwIfNoEntry: false });
   if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) cutWal(db);
 }
