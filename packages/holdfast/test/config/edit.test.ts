@@ -136,6 +136,9 @@ const FORMED: Readonly<Record<FormName, (text: fc.Arbitrary<string>) => fc.Arbit
   host: () => fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6()),
   "base path": () => fc.stringMatching(/^\/[a-z]{1,9}$/),
   redaction: (text) => text.map((each) => `input.${each.replaceAll(/[.\\]/g, "\\$&")}`),
+  instant: () => fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+  past: () => fc.nat({ max: 100 }).map((days) => `${days}d`),
+  future: () => fc.nat({ max: 100 }).map((days) => `${days}d`),
 };
 
 const comment = fc.constantFrom("", "", " # x", '\t# [jobs] = "', "#'''", "# a = { b = [");
