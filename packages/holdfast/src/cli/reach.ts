@@ -119,7 +119,9 @@ function hintFor(code: string): { hint?: string } {
 
 /** The errors of the API name calls in code: `hf.tokens.list()` is `holdfast tokens list` here. */
 function inCommands(message: string): string {
-  return message.replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
+  return message
+    .replaceAll("hf.queues()", "holdfast queues list")
+    .replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
 }
 
 /** The server to ask; null: the store itself. A flag counts for more than a variable: somebody has just typed it. */
