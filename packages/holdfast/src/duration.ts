@@ -38,6 +38,27 @@ function parse(text: unknown, field: string): number {
   return total;
 }
 
+const SHOWN_UNITS: readonly (readonly [name: string, ms: number])[] = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+];
+
+/** A length as people read it: `3m 20s`. */
+export function lengthOf(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const parts: string[] = [];
+  let left = ms;
+  for (const [name, unit] of SHOWN_UNITS) {
+    const whole = Math.floor(left / unit);
+    left -= whole * unit;
+    if (whole > 0) parts.push(`${whole}${name}`);
+    if (parts.length === 2) break;
+  }
+  return parts.join(" ");
+}
+
 const ISO = /^((?:\d{4}|[+-]\d{6})-\d\d-(\d\d))T(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/;
 const ISO_WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 

@@ -21,12 +21,12 @@ export function readName(value: unknown, field: string, longest: number): string
 }
 
 /** The name of a queue. `*` is none: whoever writes it means all of them, and would get a queue that nobody uses. */
-export function readQueue(value: unknown, field = "queue"): string {
+export function readQueue(value: unknown, field = "queue", orElse = ", or leave the option out"): string {
   const queue = readName(value, field, LIMITS.queueLength);
   if (queue !== "*") return queue;
   throw new InvalidOption(
     field,
-    '"*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them), or leave the option out',
+    `"*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)${orElse}`,
   );
 }
 
@@ -55,10 +55,33 @@ export function readCount(value: unknown, field: string, least: number, most: nu
 
 /** A misspelt option would be ignored in silence; in plain JavaScript no compiler catches it. */
 export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
+  refuse(options, known, { what, within: "" });
+}
+
+/** The same for options within an option: the error names the whole path. `elsewhere`: where one that others have belongs. */
+export function refuseUnknownIn(
+  options: object,
+  known: ReadonlySet<string>,
+  path: string,
+  elsewhere?: (key: string) => string | null,
+): void {
+  refuse(options, known, { what: path, within: `${path}.`, ...(elsewhere !== undefined && { elsewhere }) });
+}
+
+interface Where {
+  readonly what: string;
+  readonly within: string;
+  readonly elsewhere?: (key: string) => string | null;
+}
+
+function refuse(options: object, known: ReadonlySet<string>, { what, within, elsewhere }: Where): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     throw new InvalidOption(what, `${show(options)} is not an object of options; known: ${[...known].join(", ")}`);
   }
   for (const key of Object.keys(options)) {
-    if (!known.has(key)) throw new InvalidOption(key, `is not an option of ${what}; known: ${[...known].join(", ")}`);
+    if (known.has(key)) continue;
+    const other = elsewhere?.(key) ?? null;
+    const meant = other === null ? "" : `; did you mean ${other}?`;
+    throw new InvalidOption(`${within}${key}`, `is not an option of ${what}; known: ${[...known].join(", ")}${meant}`);
   }
 }

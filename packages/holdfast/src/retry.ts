@@ -2,12 +2,15 @@ import { isThenable, watchResult } from "./callbacks.js";
 import { DEFAULTS, LIMITS } from "./defaults.js";
 import { durationMs, type Duration } from "./duration.js";
 import { InvalidOption } from "./errors.js";
-import { refuseUnknown, show } from "./options.js";
+import { refuseUnknownIn, show } from "./options.js";
 
 /** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
 export interface BackoffOptions {
+  /** The delay before the first retry. Default 30 s, or `max` where that is shorter. */
   base?: Duration;
+  /** Default 2. */
   factor?: number;
+  /** No delay is longer. Default 15 min, or `base` where that is longer. One that is given must not be shorter than a given `base`. */
   max?: Duration;
   /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. `0`: none, delays are exact. */
   jitter?: number | string;
@@ -30,7 +33,8 @@ const RETRY_FIELDS: ReadonlySet<string> = new Set(["maxAttempts", "backoff"]);
 const BACKOFF_FIELDS: ReadonlySet<string> = new Set(["base", "factor", "max", "jitter"]);
 
 export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
-  refuseUnknown(options, RETRY_FIELDS, "retry");
+  const ofCurve = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
+  refuseUnknownIn(options, RETRY_FIELDS, "retry", ofCurve);
   return {
     maxAttempts: readMaxAttempts(options.maxAttempts, "retry.maxAttempts"),
     backoff: readBackoff(options.backoff),
@@ -41,9 +45,18 @@ export function readRetry(options: RetryOptions = {}): { maxAttempts: number; ba
 export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
   const merged = { ...defaults, ...given(own) };
   if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {
-    merged.backoff = { ...defaults.backoff, ...given(own.backoff) };
+    merged.backoff = mergeCurve(given(own.backoff), defaults.backoff);
   }
   return merged;
+}
+
+/** Where the type's base is above the client's max, or its max below the client's base, the type's own counts for both. */
+function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptions {
+  const merged = { ...defaults, ...own };
+  const { base, max } = merged;
+  if (base === undefined || max === undefined || durationMs(base, "base") <= durationMs(max, "max")) return merged;
+  if (own.max === undefined) return { ...merged, max: base };
+  return own.base === undefined ? { ...merged, base: max } : merged;
 }
 
 /** A field that is there and undefined says nothing. */
@@ -63,9 +76,17 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
       return durationMs(delay as Duration, field);
     };
   }
-  if (options !== undefined) refuseUnknown(options, BACKOFF_FIELDS, field);
+  if (options !== undefined) refuseUnknownIn(options, BACKOFF_FIELDS, field);
   const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);
-  const max = durationMs(options?.max ?? DEFAULTS.backoff.max, `${field}.max`);
+  // A default must not cut what was asked for.
+  const max =
+    options?.max === undefined ? Math.max(base, DEFAULTS.backoff.max) : durationMs(options.max, `${field}.max`);
+  if (options?.base !== undefined && base > max) {
+    throw new InvalidOption(
+      `${field}.base`,
+      `${show(options.base)} is longer than max, ${show(options.max)}; raise max`,
+    );
+  }
   const factor = options?.factor ?? DEFAULTS.backoff.factor;
   if (!Number.isFinite(factor) || factor < 1)
     throw new InvalidOption(`${field}.factor`, "must be a number of at least 1");

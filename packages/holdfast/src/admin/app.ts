@@ -3,8 +3,8 @@ import { getPath } from "hono/utils/url";
 import { readBasePath } from "../base-path.js";
 import { callSafely } from "../callbacks.js";
 import { Holdfast } from "../engine/holdfast.js";
-import { durationMs, type Duration } from "../duration.js";
-import { InvalidOption } from "../errors.js";
+import { durationMs, lengthOf, type Duration } from "../duration.js";
+import { InvalidOption, StoreUnavailable } from "../errors.js";
 import { Metrics } from "../observe/metrics.js";
 import { readCount, refuseUnknown } from "../options.js";
 import { readSessionSecret } from "../session-secret.js";
@@ -21,6 +21,7 @@ import { LaneLimit } from "./lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "./openapi.js";
 import { Operations } from "./operations.js";
+import { Outages } from "./outages.js";
 import { remembered } from "./remembered.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "./routes.js";
@@ -105,8 +106,14 @@ const FAILURES = 20;
  * ```
  */
 export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
+  return adminOf(hf, options, { tellsOutages: true });
+}
+
+/** The same. `tellsOutages: false`: for a caller in this process that tells its errors itself. */
+export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: { tellsOutages: boolean }): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { logger, clock, redact, restore } = Holdfast.coreOf(hf);
+  const { logger, clock, redact, restore, events } = Holdfast.coreOf(hf);
+  const outages = tellsOutages ? new Outages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
   const door = new Door(hf, readDoor(options, basePath));
   const operations = new Operations(() => clock.now());
@@ -140,6 +147,9 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     ended: (answer, target) =>
       begun.then(() => hf.audit.record(endOf(answer, caller, target as object))).catch(onError),
   });
+
+  const watched = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>
+    outages === null ? work() : outages.watch(name, work);
 
   async function call<Name extends RouteName>(name: Name, { req }: Context): Promise<Response> {
     const { raw: request } = req;
@@ -190,14 +200,17 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 
   /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
   const storeAnswers = remembered(async () => {
-    const late = new Promise<boolean>((resolve) => void setTimeout(() => resolve(false), READY_MS).unref());
+    const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_MS).unref());
     const answers = Holdfast.coreOf(hf)
       .store.dueSchedules(0)
       .then(
-        () => true,
-        () => false,
+        () => (outages?.answered("look"), true),
+        (error: unknown) => (outages?.failed("look", error), false),
       );
-    return Promise.race([answers, late]);
+    const first = await Promise.race([answers, late]);
+    if (first !== "late") return first;
+    outages?.failed("look", new StoreUnavailable(`the store has not answered for ${lengthOf(READY_MS)}`));
+    return false;
   }, READY_FOR_MS);
 
   async function ready(): Promise<Response> {
@@ -228,7 +241,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
     if (metrics === null) throw new ApiError(404, "NO_METRICS", "this server keeps no metrics");
     return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
-  on("GET", SUMMARY_PATH, ({ req }) => summary(req.raw));
+  on("GET", SUMMARY_PATH, ({ req }) => watched("summary", () => summary(req.raw)));
   on("GET", `${BASE}/openapi.json`, async () => jsonResponse(documented(), 200));
   for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(frontPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
@@ -242,7 +255,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
   });
   for (const name of ROUTE_NAMES) {
     const { method, path } = ROUTES[name];
-    on(method, `${BASE}${path}`, (c) => call(name, c));
+    on(method, `${BASE}${path}`, (c) => watched(name, () => call(name, c)));
   }
   app.notFound(({ req }) => guarded(() => noRoute(req.method, req.path)));
 

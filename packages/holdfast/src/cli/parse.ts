@@ -77,23 +77,52 @@ export function parseCall(root: Command, words: readonly string[]): Call {
   };
   // Whoever asks for help has a question, not a mistake.
   if (typed.some((word) => word === "--help" || word === "-h")) return asking("help");
+  // Flags belong to the command that was meant: of a wrong one they say nothing.
+  const word = command.run === null ? firstValue(rest, flags) : undefined;
+  if (word !== undefined) throw noCommand(command, path, shown, word);
   const { given, values } = takeApart(rest, flags, shown, hint);
   if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
   if (path.length === 0 && values.length === 0) return asking("help");
-  if (command.run === null) throw noCommand(command, path, shown, values);
+  if (command.run === null) throw noCommand(command, path, shown, values[0]);
   // What a call is about comes before how.
   const args = readArguments(command, values, shown, hint);
   return { command, path, ...readFlags(flags, given, hint), args };
 }
 
-function noCommand(command: Command, path: readonly string[], shown: string, values: readonly string[]): BadUsage {
+/** The first word beside flags. After a flag that is not known, a word may be its value. */
+function firstValue(words: readonly string[], flags: Flags): string | undefined {
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    if (!word.startsWith("-")) return word;
+    if (flagNamed(word.replace(/^--no-/, "--"), flags) === undefined) return undefined;
+    if (takesNext(word, flags)) at++;
+  }
+  return undefined;
+}
+
+/** Words that people try for one another. */
+const SYNONYMS: readonly (readonly string[])[] = [
+  ["delete", "remove", "rm", "del", "destroy", "revoke"],
+  ["list", "ls"],
+  ["show", "get", "view", "describe", "info"],
+  ["create", "add", "new", "make"],
+  ["update", "edit", "change"],
+  ["resume", "unpause"],
+];
+
+function meantCommand(word: string, names: readonly string[]): string {
+  const same = SYNONYMS.find((words) => words.includes(word.toLowerCase())) ?? [];
+  const name = names.find((each) => same.includes(each));
+  return name === undefined ? didYouMean(word, names) : `; did you mean ${name}?`;
+}
+
+function noCommand(command: Command, path: readonly string[], shown: string, word: string | undefined): BadUsage {
   const names = command.commands.map(({ name }) => name);
-  const [word] = values;
   if (word === undefined) {
     return new BadUsage(`${shown} needs a command: ${names.join(", ")}`, `${shown} --help says what each does`);
   }
-  const where = path.length === 0 ? "there is no command" : `${path.join(" ")} has no command`;
-  return new BadUsage(`${where} ${showValue(word)}${didYouMean(word, names)}`, `${shown} --help shows all commands`);
+  const where = path.length === 0 ? "there is no command" : `${shown} has no command`;
+  return new BadUsage(`${where} ${showValue(word)}${meantCommand(word, names)}`, `${shown} --help shows all commands`);
 }
 
 type Raw = string | boolean;

@@ -1,8 +1,10 @@
+import type { AdminOptions } from "../admin/app.js";
 import type { AdminClient, AdminError } from "../admin/client.js";
 import { hideSecret } from "../config/index.js";
 import type { JobType } from "../job.js";
 import { namesUser } from "../secret.js";
-import { withStore } from "./clients.js";
+import { messageOf } from "../thrown.js";
+import { loggerOf, withStore } from "./clients.js";
 import { keyFlag, type Context } from "./command.js";
 import { BadUsage, Failure } from "./failure.js";
 import { operator } from "./operator.js";
@@ -54,17 +56,24 @@ export async function reach<Answer>(
   if (url === null) {
     if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
     return withStore(context, { jobs, makes: makes === true }, async (hf) => {
-      const { admin } = await import("../admin/app.js");
-      const api = admin(hf, {
+      const { adminOf } = await import("../admin/app.js");
+      const faults: unknown[] = [];
+      const options: AdminOptions = {
         auth: () => ({ name: operator(), role: "admin", user: null }),
         metrics: false,
         // An operator with access to the store itself may make as many as code may.
         maxLanes: 1_000_000_000,
-      });
+        onError: (error) => void faults.push(error),
+      };
+      const api = adminOf(hf, options, { tellsOutages: false });
+      let failure: Error | null = null;
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));
+      } catch (error) {
+        throw (failure = withFault(error, faults));
       } finally {
         await api.close();
+        logUntold(context, faults, failure);
       }
     });
   }
@@ -77,6 +86,20 @@ export async function reach<Answer>(
     fetch: (request) => ask(request, context.signal),
   });
   return use(client);
+}
+
+/** The API of this process has no log of its own that could say why it failed. */
+function withFault(error: unknown, faults: readonly unknown[]): Error {
+  const [fault] = faults;
+  if (!(error instanceof Failure)) return error as Error;
+  if (error.code !== "INTERNAL" || fault === undefined) return error;
+  return new Failure(messageOf(fault), { code: error.code, cause: fault });
+}
+
+/** What the command's own error does not say, and what went wrong beside a command that did its work. */
+function logUntold(context: Context, faults: readonly unknown[], failure: Error | null): void {
+  const untold = faults.filter((fault) => failure === null || !failure.message.includes(messageOf(fault)));
+  for (const error of untold) loggerOf(context, false).error({ error }, "the admin API failed");
 }
 
 function refuseAddress(url: string): void {
@@ -119,7 +142,9 @@ function hintFor(code: string): { hint?: string } {
 
 /** The errors of the API name calls in code: `hf.tokens.list()` is `holdfast tokens list` here. */
 function inCommands(message: string): string {
-  return message.replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
+  return message
+    .replaceAll("hf.queues()", "holdfast queues list")
+    .replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
 }
 
 /** The server to ask; null: the store itself. A flag counts for more than a variable: somebody has just typed it. */

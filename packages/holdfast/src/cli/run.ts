@@ -173,7 +173,8 @@ function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoEx
     write(text) {
       if (open) stream.write(text);
     },
-    cells: () => (stream.isTTY ? (stream.columns ?? 80) : null),
+    // A pseudo-terminal whose size nobody set says 0.
+    cells: () => (stream.isTTY ? stream.columns || 80 : null),
     terminal: terminalOf(stream, env),
   };
 }

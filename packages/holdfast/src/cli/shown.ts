@@ -1,6 +1,9 @@
 import type { State } from "../state.js";
 import type { JobSummary } from "../admin/calls.js";
+import { lengthOf } from "../duration.js";
 import { paint, type Colour, type Part } from "./style.js";
+
+export { lengthOf };
 
 const COLOURS: Readonly<Record<State, Colour>> = {
   pending: "cyan",
@@ -25,27 +28,6 @@ export function countOf(count: number): string {
 /** `1 job`, `2,000 jobs`. */
 export function jobs(count: number): string {
   return count === 1 ? "1 job" : `${countOf(count)} jobs`;
-}
-
-const UNITS: readonly (readonly [name: string, ms: number])[] = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["m", 60_000],
-  ["s", 1_000],
-];
-
-/** A length as people read it: `3m 20s`. */
-export function lengthOf(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  const parts: string[] = [];
-  let left = ms;
-  for (const [name, unit] of UNITS) {
-    const whole = Math.floor(left / unit);
-    left -= whole * unit;
-    if (whole > 0) parts.push(`${whole}${name}`);
-    if (parts.length === 2) break;
-  }
-  return parts.join(" ");
 }
 
 /** A time by how far it is from now, and itself where that says little. */

@@ -15,7 +15,8 @@ export function terminalOf(
 ): Terminal | null {
   if (!stream.isTTY || env["TERM"] === "dumb") return null;
   return {
-    rows: () => stream.rows ?? 24,
+    // A pseudo-terminal whose size nobody set says 0.
+    rows: () => stream.rows || 24,
     watch({ draw, leave }) {
       const pause = (): void => {
         leave();

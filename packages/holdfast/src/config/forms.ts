@@ -9,6 +9,7 @@ import { storeKindOf } from "../store-address.js";
 import { readDynamoOptions, readDynamoUrl } from "../stores/dynamodb/options.js";
 import { readPostgresUrl, readSchemaName } from "../stores/postgres/address.js";
 import { readSqliteFile } from "../stores/sqlite/file.js";
+import { TIME_WORDS, typedTimeMs, type TypedTime } from "./typed-time.js";
 
 /** What a text may be, beyond any text. */
 export interface Form {
@@ -21,7 +22,7 @@ export interface Form {
 }
 
 /** The name of a form. */
-export type FormName = "store" | "queue" | "module" | "host" | "base path" | "redaction";
+export type FormName = "store" | "queue" | "module" | "host" | "base path" | "redaction" | TypedTime;
 
 /** How the name of a module of jobs may end. */
 export const MODULE_ENDINGS: readonly string[] = [".ts", ".mts", ".js", ".mjs"];
@@ -53,7 +54,14 @@ export const FORMS: Readonly<Record<FormName, Form>> = {
     are: "paths such as input.user.email",
     against: (text) => refusal(text, (path) => redactor([path])),
   },
+  instant: timeForm("instant"),
+  past: timeForm("past"),
+  future: timeForm("future"),
 };
+
+function timeForm(time: TypedTime): Form {
+  return { is: TIME_WORDS[time], are: "times", against: (text) => refusal(text, () => typedTimeMs(text, time)) };
+}
 
 /** What a reader of options has against a text. */
 function refusal(text: string, read: (text: string) => unknown): string | null {

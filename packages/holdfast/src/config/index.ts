@@ -16,6 +16,8 @@ export { hideSecret } from "../secret.js";
 export { showPath, showSource } from "./source.js";
 export type { Source } from "./source.js";
 export { systemReason } from "./system-error.js";
+export { typedTimeMs } from "./typed-time.js";
+export type { TypedTime } from "./typed-time.js";
 export { isOwnedByTrusted, refuseUntrusted, UntrustedFile } from "./trusted-file.js";
 export { fileToWrite, setKey, unsetKey } from "./write.js";
 export type { Written } from "./write.js";

@@ -1,8 +1,11 @@
 import { dirname, isAbsolute, resolve } from "node:path";
+import { durationMs } from "../duration.js";
 import type { HoldfastOptions } from "../engine/holdfast.js";
 import type { WorkOptions } from "../engine/worker.js";
 import type { Config } from "./config.js";
+import { InvalidConfig } from "./invalid-config.js";
 import type { KeyName } from "./keys.js";
+import { showSource } from "./source.js";
 
 /** What the configuration says of a client, for `holdfast()`. */
 export function toHoldfastOptions(
@@ -19,9 +22,8 @@ export function toHoldfastOptions(
     retry: {
       maxAttempts: values["jobs.max_retries"] + 1,
       backoff: {
-        base: values["retry.base"],
+        ...boundsOf(config),
         factor: values["retry.factor"],
-        max: values["retry.max"],
         jitter: values["retry.jitter"],
       },
     },
@@ -33,6 +35,20 @@ export function toHoldfastOptions(
     },
     scheduler: runsScheduler ? { tick: values["jobs.scheduler_tick_s"] * 1_000 } : false,
   };
+}
+
+/**
+ * A bound that nobody set gives way to the one that somebody did. Two that contradict each other are found here and not when the
+ * configuration is read: `config set` changes one after the other.
+ */
+function boundsOf({ values, sources, cwd }: Config): { base: string; max: string } {
+  const { "retry.base": base, "retry.max": max } = values;
+  if (durationMs(base, "retry.base") <= durationMs(max, "retry.max")) return { base, max };
+  const { "retry.base": from, "retry.max": to } = sources;
+  if (to.kind === "default") return { base, max: base };
+  if (from.kind === "default") return { base: max, max };
+  const [where, other] = [showSource(from, cwd), showSource(to, cwd)];
+  throw new InvalidConfig([`retry.base: "${base}" is longer than retry.max, "${max}" (${where}, ${other})`]);
 }
 
 /** What the configuration says of a worker, for `hf.work()`; null where `jobs.enabled` is off: start none. */

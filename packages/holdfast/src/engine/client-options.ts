@@ -4,7 +4,7 @@ import { DEFAULTS } from "../defaults.js";
 import { durationMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import type { JobType } from "../job.js";
-import { refuseUnknown, show } from "../options.js";
+import { refuseUnknownIn, show } from "../options.js";
 import type { SchedulerOptions } from "./holdfast.js";
 import { stderrLogger, type Logger } from "./logger.js";
 import type { RetryDefaults } from "./retry-defaults.js";
@@ -62,7 +62,7 @@ export function safeRandom(random: unknown, logger: Logger): () => number {
 /** Null: no scheduler runs here. */
 export function readTick(options: SchedulerOptions | false): number | null {
   if (options === false) return null;
-  refuseUnknown(options, new Set(["tick"]), "scheduler");
+  refuseUnknownIn(options, new Set(["tick"]), "scheduler");
   const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
   if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOption("scheduler.tick", "must be from 1 s to 1 h");
   return tickMs;

@@ -1,5 +1,6 @@
 import { isThenable, watchResult } from "../callbacks.js";
 import { LIMITS } from "../defaults.js";
+import { lengthOf } from "../duration.js";
 import {
   DuplicateJob,
   HoldfastError,
@@ -41,6 +42,8 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
 // A transaction that is about to take a job's key is waited for so long, with a look so often.
 const KEY_WAIT_MS = 2_000;
 const BUSY_MS = 50;
+// Types that are made up at run time must not fill the log.
+const MOST_WARNED = 20;
 
 /** Turns inputs into jobs in the store: singly in natural batches, in bulk, or inside the caller's transaction. */
 export class Enqueuer {
@@ -326,19 +329,19 @@ export class Enqueuer {
 
   #newJob(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
     const job = readNewJob(this.#core.retry.fill(type), input, options, this.#core.clock.now(), newId);
-    if (job.unique?.scope === "period") this.#warnOfRetention(job.unique);
+    if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
     return call === null ? job : carrying(job, call);
   }
 
-  #isWarned = false;
+  readonly #warnedOf = new Set<string>();
   /** A key is free once its job is deleted: who asks for one a month, and keeps jobs for a week, gets four. */
-  #warnOfRetention(unique: UniqueKey): void {
+  #warnOfRetention(type: string, unique: UniqueKey): void {
     const keptMs = this.#core.settler.keptMs("completed");
     const periodMs = heldMs(unique);
-    if (this.#isWarned || keptMs === null || keptMs >= periodMs) return;
-    this.#isWarned = true;
+    if (keptMs === null || keptMs >= periodMs || this.#warnedOf.has(type) || this.#warnedOf.size >= MOST_WARNED) return;
+    this.#warnedOf.add(type);
     this.#core.logger.warn(
-      { periodMs, keptMs },
+      { type, held: lengthOf(periodMs), kept: lengthOf(keptMs) },
       "a unique key is held for longer than completed jobs are kept, and is free once its job is deleted; raise retention.completed",
     );
   }

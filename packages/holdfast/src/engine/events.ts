@@ -63,7 +63,7 @@ export interface Events {
   undefinedSchedule: { schedule: string };
   workerStarted: { worker: string };
   workerStopped: { worker: string };
-  /** The store failed a call of the engine's own; it goes on trying. */
+  /** The store failed a call of the engine's own, which goes on trying, or one of the admin API. */
   outage: { doing: string; error: unknown };
   /** The store answers again after an outage. */
   back: { doing: string };

@@ -361,12 +361,12 @@ export class Holdfast {
   /** Stops the claiming from a queue, in every process; jobs under way go on. The queue need not have jobs yet. */
   async pause(queue: string): Promise<void> {
     const { store, events } = this.#open();
-    await store.pause(readQueue(queue));
+    await store.pause(readQueue(queue, "queue", ""));
     events.emit("paused", { queue });
   }
   async resume(queue: string): Promise<void> {
     const { store, events } = this.#open();
-    await store.resume(readQueue(queue));
+    await store.resume(readQueue(queue, "queue", ""));
     events.emit("resumed", { queue });
   }
   /** Queues that have jobs, be they finished, and those that were paused. */

@@ -2,7 +2,7 @@ import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
-import { readCount, refuseUnknown } from "../options.js";
+import { readCount, refuseUnknownIn } from "../options.js";
 import type { FinishedState } from "../state.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
 import type { LaidDown } from "../store.js";
@@ -27,13 +27,13 @@ export interface Rule {
 const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
 
 export function readRetention(options: RetentionOptions): Rule[] {
-  refuseUnknown(options, new Set([...FINISHED, "audit"]), "retention");
+  refuseUnknownIn(options, new Set([...FINISHED, "audit"]), "retention");
   return FINISHED.map((state): Rule => {
     const value = options[state] ?? DEFAULTS.retention[state];
     const field = `retention.${state}`;
     if (value === false) return { state, ageMs: null, count: null };
     if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };
-    refuseUnknown(value, new Set(["age", "count"]), field);
+    refuseUnknownIn(value, new Set(["age", "count"]), field);
     const { age, count } = value as { age?: Duration; count?: number };
     if (age === undefined && count === undefined) throw new InvalidOption(field, "give an age, a count or both");
     return {
@@ -48,7 +48,7 @@ export function readRetention(options: RetentionOptions): Rule[] {
 export function readAuditRetention({ audit = DEFAULTS.retention.audit }: RetentionOptions): number | null {
   if (audit === false) return null;
   if (typeof audit !== "object") return durationMs(audit, "retention.audit");
-  refuseUnknown(audit, new Set(["age"]), "retention.audit");
+  refuseUnknownIn(audit, new Set(["age"]), "retention.audit");
   return durationMs(audit.age, "retention.audit.age");
 }
 

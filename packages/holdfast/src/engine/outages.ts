@@ -5,6 +5,9 @@ import type { Core } from "./core.js";
 const AGAIN_MS = 60_000;
 const MOST_KNOWN = 100;
 
+/** What an outage is met at by the admin API, which leaves it to its callers to try again. */
+export const ADMIN_API = "admin API";
+
 /**
  * Logs outages of the store: each trouble once when it begins and now and then while it lasts, though every part of the
  * engine meets it, and once that it is over.
@@ -17,7 +20,8 @@ export function tellOutages({ events, logger, clock }: Pick<Core, "events" | "lo
     if (now - (told.get(trouble) ?? Number.NEGATIVE_INFINITY) < AGAIN_MS) return;
     if (told.size >= MOST_KNOWN) told.clear();
     told.set(trouble, now);
-    logger.warn({ doing, error }, "the store failed a call; trying again");
+    const next = doing === ADMIN_API ? "" : "; trying again";
+    logger.warn({ doing, error }, `the store failed a call${next}`);
   });
   // As loud as the outage: who saw that begin wants to see it end.
   events.on("back", ({ doing }) => {

@@ -3,7 +3,16 @@ import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { encodeInput, type JobType } from "../job.js";
 import { fromJson } from "../json.js";
-import { readCount, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../options.js";
+import {
+  readCount,
+  readName,
+  readPriority,
+  readQueue,
+  readTags,
+  refuseUnknown,
+  refuseUnknownIn,
+  show,
+} from "../options.js";
 import { readMaxAttempts } from "../retry.js";
 import { readCron } from "../schedule/cron.js";
 import { nextSlot, type CatchUp, type Timing } from "../schedule/slots.js";
@@ -280,7 +289,7 @@ function readCatchUp(value: unknown): CatchUp {
   if (typeof value !== "object" || value === null) {
     throw new InvalidOption("catchUp", `${show(value)} is none of "skip", "latest", { all: 10 }`);
   }
-  refuseUnknown(value, new Set(["all"]), "catchUp");
+  refuseUnknownIn(value, new Set(["all"]), "catchUp");
   return { all: readCount((value as { all?: unknown }).all, "catchUp.all", 1, LIMITS.catchUp) };
 }
 

@@ -1,7 +1,7 @@
 import { LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
-import { readName, refuseUnknown, show } from "../options.js";
+import { readName, refuseUnknownIn, show } from "../options.js";
 import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../schedule/calendar.js";
 import { readZone } from "../schedule/zone.js";
 import type { UniqueKey } from "../store.js";
@@ -18,7 +18,7 @@ export interface UniqueOptions {
 /** One job in each hour, day, week (from Monday on), month or year, as the clocks of a zone show them. */
 export interface CalendarScope {
   calendar: CalendarUnit;
-  /** An IANA time zone. Default UTC. */
+  /** An IANA time zone. Left out: UTC. */
   zone?: string;
 }
 
@@ -31,7 +31,7 @@ const AFTER_PERIOD_MS = 86_400_000;
 /** Checks the option `unique` and gives the key as the store keeps it. */
 export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
-  refuseUnknown(options, UNIQUE_FIELDS, "unique");
+  refuseUnknownIn(options, UNIQUE_FIELDS, "unique");
   const onConflict = options.onConflict ?? "keep";
   if (!["keep", "replace", "reject"].includes(onConflict)) {
     throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
@@ -58,7 +58,7 @@ function readScope(
 }
 
 function readPeriod(scope: { period: Duration }): number {
-  refuseUnknown(scope, PERIOD_FIELDS, "unique.scope");
+  refuseUnknownIn(scope, PERIOD_FIELDS, "unique.scope");
   const periodMs = durationMs(scope.period, "unique.scope.period");
   if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");
   return periodMs;
@@ -69,10 +69,17 @@ function readPeriod(scope: { period: Duration }): number {
  * day is never taken for one of the old.
  */
 function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
-  refuseUnknown(scope, CALENDAR_FIELDS, "unique.scope");
+  refuseUnknownIn(scope, CALENDAR_FIELDS, "unique.scope");
   if (!CALENDAR_UNITS.includes(scope.calendar)) {
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
     throw new InvalidOption("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
+  }
+  // Whoever writes it has a zone in mind; a day of another would be wrong in silence.
+  if ("zone" in scope && scope.zone === undefined) {
+    throw new InvalidOption(
+      "unique.scope.zone",
+      'is undefined; name a zone such as "Europe/Berlin", or leave it out for UTC',
+    );
   }
   const zone = readZone(scope.zone ?? "UTC", "unique.scope.zone");
   const { name, leftMs } = calendarPeriod(scope.calendar, zone, now);

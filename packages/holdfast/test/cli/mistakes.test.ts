@@ -261,6 +261,12 @@ describe("what was typed", () => {
         /holdfast tokens list shows/,
         "holdfast tokens revoke --help shows how it is used",
       ],
+      [
+        ["queues", "pause", "*"],
+        2,
+        /name each queue \(holdfast queues list lists them\)$/,
+        "holdfast queues pause --help shows how it is used",
+      ],
       [["enqueue", "mail", "-"], 2, /the input is empty/, "leave it out for a job without input"],
       [["process"], 2, /no module/, "give its path, such as jobs.ts; or once: holdfast config set jobs.module jobs.ts"],
     ] as const) {

@@ -244,10 +244,29 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["jobs", "rerun", "x", "{bad"], /not JSON.*\nhint: quote it: '\{"to":"ada"\}'\n/],
       [["jobs", "list", "--limit", "1000"], /--limit/],
       [["jobs", "retry"], /no job is named/],
-      [["jobs", "purge", "--before", "soon", "--yes"], /--before/],
-      [["jobs", "list", "--after", "yesterday"], /--after is no time/],
-      [["enqueue", "mail", "{}", "--at", "in 5"], /--at is no time\nhint: write 2026-01-31T08:00:00Z\n/],
-      [["enqueue", "mail", "{}", "--expires", "5"], /--expires is no time/],
+      [["jobs", "purge", "--before", "2026-1-1", "--yes"], /--before: "2026-1-1" is not an ISO time, or how long ago/],
+      [["jobs", "purge-completed"], /--before is needed: an ISO time, or how long ago, such as 7d\n/],
+      [["jobs", "purge-completed", "--before"], /--before needs a value: an ISO time, or how long ago, such as 7d\n/],
+      [["jobs", "purge-completed", "--before", "7"], /--before: "7" is not an ISO time, or how long ago, such as 7d\n/],
+      [
+        ["schedules", "create", "a", "mail", "--every", "1h", "--end", "7"],
+        /--end: "7" is not an ISO time, or how long/,
+      ],
+      [["tokens", "create", "bob", "--role", "user"], /: --role user needs --user <user>\n/],
+      [
+        ["tokens", "create", "bob", "--role", "admin", "--user", "a"],
+        /--user goes with --role user, and not with admin/,
+      ],
+      [["jobs", "remove", "x", "--yes"], /: holdfast jobs has no command "remove"; did you mean delete\?\n/],
+      [
+        ["jobs", "list", "--after", "yesterday"],
+        /--after: "yesterday" is not an ISO time, or how long ago, such as 7d/,
+      ],
+      [["enqueue", "mail", "{}", "--at", "in 5"], /--at: "in 5" is not an ISO time such as 2026-01-31T08:00:00Z\n/],
+      [
+        ["enqueue", "mail", "{}", "--expires", "5"],
+        /--expires: "5" is not an ISO time, or how long from now, such as 2h/,
+      ],
       [
         ["enqueue", "mail", "{}", "--at", "2027-02-30T00:00:00Z"],
         /--at: "2027-02-30T00:00:00Z" names a day that does not/,

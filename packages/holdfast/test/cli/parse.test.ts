@@ -33,7 +33,14 @@ const move = command({
 const root: Command = group({
   name: "hf",
   summary: "Root.",
-  commands: [group({ name: "jobs", summary: "Jobs.", commands: [list, move] })],
+  commands: [
+    group({ name: "jobs", summary: "Jobs.", commands: [list, move] }),
+    group({
+      name: "tokens",
+      summary: "Tokens.",
+      commands: [command({ name: "revoke", summary: "Ends.", run: () => {} })],
+    }),
+  ],
 });
 
 const parse = (line: string | string[]): ReturnType<typeof parseCall> =>
@@ -124,7 +131,12 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
     ["jobs move 3", "--reason is needed: a text that is not empty and has no control characters"],
     ["jobs move --reason x", "hf jobs move needs <by>: how far"],
     ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; "b" is one too many'],
-    ["jobs lst", 'jobs has no command "lst"; did you mean list?'],
+    ["jobs lst", 'hf jobs has no command "lst"; did you mean list?'],
+    ["jobs lst --xyzzy", 'hf jobs has no command "lst"; did you mean list?'],
+    ["--no-color jobs --config x ls -y", 'hf jobs has no command "ls"; did you mean list?'],
+    ["tokens rm 3 --yes", 'hf tokens has no command "rm"; did you mean revoke?'],
+    ["tokens revok 3 --yes", 'hf tokens has no command "revok"; did you mean revoke?'],
+    ["jobs --limit 5 lst", "hf jobs has no flag --limit"],
     ["job list", 'there is no command "job"; did you mean jobs?'],
     ["jobs", "hf jobs needs a command: list, move"],
     ["jobs --no-limit", "hf jobs has no flag --no-limit"],

@@ -30,10 +30,13 @@ interface Watched {
 // oxlint-disable-next-line no-control-regex -- colours, and what clears lines
 const CODES = /\u001b\[\d*[mKJ]/g;
 
-/** `stats --watch` on a terminal of 60 columns and 10 rows. */
-async function watch({ cwd, store }: Place, { args = "--interval 100", env = {} } = {}): Promise<Watched> {
+/** `stats --watch` on a terminal, of 60 columns and 10 rows unless told. */
+async function watch(
+  { cwd, store }: Place,
+  { args = "--interval 100", env = {}, size = "cols 60 rows 10" } = {},
+): Promise<Watched> {
   const command = `${process.execPath} ${MAIN} stats --watch ${args}`;
-  const line = `stty cols 60 rows 10 -echo; tty; echo "$$"; exec ${command}`;
+  const line = `stty ${size} -echo; tty; echo "$$"; exec ${command}`;
   const child = spawn("script", ["-qefc", line, "/dev/null"], {
     cwd,
     env: plainEnv({ TERM: "xterm", HOLDFAST_STORE: store, SHELL: "/bin/sh", ...env }),
@@ -101,6 +104,19 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     await ended;
     // Below the other lines there is room for all.
     expect(shown().split(LEAVE)[1]).toContain("queue-19");
+  });
+
+  it("takes a terminal of no size for one of 80 columns and 24 rows", SLOW, async () => {
+    const there = await place(onFile);
+    for (let n = 0; n < 30; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
+    const { frames, type, ended } = await watch(there, { size: "cols 0 rows 0" });
+    await until("a frame", () => frames().length >= 2, 60_000);
+    const [lines = []] = frames();
+    expect(lines).toHaveLength(24);
+    expect(lines.filter((line) => widthOf(line) > 80)).toEqual([]);
+    expect(lines.some((line) => /^all +30 /.test(line))).toBe(true);
+    type("\u0003");
+    expect(await ended).toBe(130);
   });
 
   it("is redrawn when the size changes", SLOW, async () => {

@@ -58,7 +58,7 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     [
       "a misspelt scope",
       { unique: { key: "k", scope: { period: "1h", per: 1 } } },
-      "per",
+      "unique.scope.per",
       /not an option of unique.scope/,
     ],
     [
@@ -82,10 +82,27 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     [
       "a period and a calendar",
       { unique: { key: "k", scope: { calendar: "day", period: "1d" } } },
-      "period",
+      "unique.scope.period",
       /is not an option of unique.scope; known: calendar, zone/,
     ],
-    ["a misspelt unique option", { unique: { key: "k", onconflict: "reject" } }, "onconflict", /known: .*onConflict/],
+    [
+      "a misspelt unique option",
+      { unique: { key: "k", onconflict: "reject" } },
+      "unique.onconflict",
+      /known: .*onConflict/,
+    ],
+    [
+      "a misspelt zone",
+      { unique: { key: "k", scope: { calendar: "day", timezone: "UTC" } } },
+      "unique.scope.timezone",
+      /^unique\.scope\.timezone: is not an option of unique.scope/,
+    ],
+    [
+      "a zone that is not set",
+      { unique: { key: "k", scope: { calendar: "day", zone: undefined } } },
+      "unique.scope.zone",
+      /is undefined; name a zone such as "Europe\/Berlin", or leave it out for UTC/,
+    ],
     ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /at most 20/],
     ["tags that are no list", { tags: "urgent" }, "tags", /must be a list/],
     ["a long tag", { tags: ["ok", long] }, "tags.1", /at most 100/],

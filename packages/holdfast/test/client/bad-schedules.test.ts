@@ -83,7 +83,7 @@ const SETTINGS: Refusal[] = [
   ["a fraction to catch up", { catchUp: { all: 1.5 } }, "catchUp.all", /1 to 1000/],
   ["an endless catch-up", { catchUp: { all: Number.POSITIVE_INFINITY } }, "catchUp.all", /1 to 1000/],
   ["no number to catch up", { catchUp: {} }, "catchUp.all", /undefined is not a whole number/],
-  ["a misspelt catch-up", { catchUp: { al: 5 } }, "al", /is not an option of catchUp; known: all/],
+  ["a misspelt catch-up", { catchUp: { al: 5 } }, "catchUp.al", /is not an option of catchUp; known: all/],
   ["nonsense of overlaps", { overlap: "forbid" }, "overlap", /"forbid" is none of "allow", "skip"/],
   ["an overlap that is true", { overlap: true }, "overlap", /true is none of/],
   ["yes for enabled", { enabled: "yes" }, "enabled", /"yes" is neither true nor false/],
@@ -362,7 +362,7 @@ describe("a scheduler that makes no sense is refused when the client is made", (
     ["a tick below a second", { tick: 999 }, "scheduler.tick", /from 1 s to 1 h/],
     ["a tick above an hour", { tick: "61m" }, "scheduler.tick", /from 1 s to 1 h/],
     ["a tick in words", { tick: "often" }, "scheduler.tick", /"often" is not a duration/],
-    ["a misspelt tick", { tik: "5s" }, "tik", /is not an option of scheduler; known: tick/],
+    ["a misspelt tick", { tik: "5s" }, "scheduler.tik", /is not an option of scheduler; known: tick/],
     ["a scheduler that is true", true, "scheduler", /true is not an object of options/],
     ["a scheduler that is a duration", "5s", "scheduler", /is not an object of options/],
   ])("%s", async (_what, scheduler, field, says) => {

@@ -27,6 +27,13 @@ describe("the queue *", () => {
     expect(await hf.queues()).toEqual([]);
   });
 
+  it("pause and resume, which have no options, do not say to leave one out", async () => {
+    const { hf } = await open();
+    const told =
+      'queue: "*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)';
+    for (const call of [hf.pause("*"), hf.resume("*")]) expect(await errorOf(call)).toMatchObject({ message: told });
+  });
+
   it("is refused by the API with 400", async () => {
     const { hf } = await open();
     const { fetch } = admin(hf, { auth: () => ({ name: "test", role: "admin", user: null }) });

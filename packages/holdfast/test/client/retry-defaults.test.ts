@@ -54,6 +54,14 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, curve)).toEqual([2_000, 6_000]);
   });
 
+  it("gives way where a job type's base is above its max, or a type's max below its base", async () => {
+    const long = failing("long", { backoff: { base: "2h" } });
+    const short = failing("short", { backoff: { max: 10 } });
+    const { hf, clock } = await onFile({ jobs: [long, short], retry: DEFAULTS });
+    expect(await delaysOf(hf, clock, long)).toEqual([7_200_000, 7_200_000]);
+    expect(await delaysOf(hf, clock, short)).toEqual([10, 10]);
+  });
+
   it("does nothing to a job type that sets all itself", async () => {
     const whole = failing("whole", { maxAttempts: 2, backoff: { base: "5s", factor: 1, max: "5s", jitter: 0 } });
     const byFunction = failing("by-function", { maxAttempts: 3, backoff: (attempt) => attempt * 10 });
@@ -122,6 +130,6 @@ describe("a client's retry", () => {
       holdfast({ store: "sqlite::memory:", retry: retry as object });
     await expectRefusal(opening({ maxAttempts: 0 }), { ...refused, field: "retry.maxAttempts" });
     await expectRefusal(opening({ backoff: { base: "soon" } }), { ...refused, field: "retry.backoff.base" });
-    await expectRefusal(opening({ attempts: 3 }), { ...refused, field: "attempts" });
+    await expectRefusal(opening({ attempts: 3 }), { ...refused, field: "retry.attempts" });
   });
 });

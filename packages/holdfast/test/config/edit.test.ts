@@ -131,11 +131,14 @@ function valueOf(name: KeyName): fc.Arbitrary<Value> {
 /** Texts of each form, with any letters where it allows them. */
 const FORMED: Readonly<Record<FormName, (text: fc.Arbitrary<string>) => fc.Arbitrary<string>>> = {
   store: (text) => text.map((each) => `sqlite:./${each}`),
-  queue: (text) => text.filter((each) => each.length <= 100),
+  queue: (text) => text.filter((each) => each.length <= 100 && each !== "*"),
   module: (text) => text.map((each) => `${each}jobs.ts`),
   host: () => fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6()),
   "base path": () => fc.stringMatching(/^\/[a-z]{1,9}$/),
   redaction: (text) => text.map((each) => `input.${each.replaceAll(/[.\\]/g, "\\$&")}`),
+  instant: () => fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+  past: () => fc.nat({ max: 100 }).map((days) => `${days}d`),
+  future: () => fc.nat({ max: 100 }).map((days) => `${days}d`),
 };
 
 const comment = fc.constantFrom("", "", " # x", '\t# [jobs] = "', "#'''", "# a = { b = [");

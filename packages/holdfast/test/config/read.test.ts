@@ -449,6 +449,15 @@ audit = "1w"
     await hf.close();
   });
 
+  it("of the two ends of a curve, the one that is set counts; two that contradict each other are refused", () => {
+    const curve = (toml: string): unknown => toHoldfastOptions(read(toml)).retry.backoff;
+    expect(curve('[retry]\nbase = "1h"\n')).toMatchObject({ base: "1h", max: "1h" });
+    expect(curve('[retry]\nmax = "10s"\n')).toMatchObject({ base: "10s", max: "10s" });
+    expect(() => curve('[retry]\nbase = "1h"\nmax = "15m"\n')).toThrow(
+      'retry.base: "1h" is longer than retry.max, "15m" (holdfast.toml:2, holdfast.toml:3)',
+    );
+  });
+
   it("C-16 enabled = false starts neither worker nor scheduler", () => {
     const config = read("[jobs]\nenabled = false\n");
     expect(toWorkOptions(config)).toBeNull();

@@ -29,6 +29,11 @@ describe("the curves of the five seeds", () => {
     expect(delays({ jitter: 0 }, 3)).toEqual([30_000, 60_000, 120_000]);
   });
 
+  it("a base above the default max is not cut by it, nor is a max below the default base refused", () => {
+    expect(delays({ base: "1h", jitter: 0 }, 2)).toEqual([3_600_000, 3_600_000]);
+    expect(delays({ max: "10s", jitter: 0 }, 2)).toEqual([10_000, 10_000]);
+  });
+
   it("a function decides by attempt and error", () => {
     const backoff = readBackoff((attempt, error) => (error === "slow down" ? "1m" : attempt * 10));
     expect(backoff(3, "other", half)).toBe(30);
@@ -37,7 +42,7 @@ describe("the curves of the five seeds", () => {
 });
 
 describe("properties", () => {
-  const curve = fc.record({
+  const parts = fc.record({
     base: fc.oneof(fc.nat(10_000_000), fc.constant(0)),
     factor: fc.double({ min: 1, max: 1_000, noNaN: true }),
     max: fc.nat(100_000_000),
@@ -46,6 +51,7 @@ describe("properties", () => {
       fc.nat(60_000).map((ms) => `${ms}ms`),
     ),
   });
+  const curve = parts.map((options) => ({ ...options, max: options.base + options.max }));
   const attempt = fc.integer({ min: 1, max: 1_000 });
   const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 

@@ -180,6 +180,28 @@ it("/readyz fails while the file is moved", async () => {
   await until("it to be ready", async () => (await status()) === 200, 10_000);
 });
 
+it("a server logs that its file is away once, and once that it is back", async () => {
+  const file = tempFile();
+  const lines: [doing: unknown, code: unknown, message: string][] = [];
+  const warn = ({ doing, error }: { doing?: unknown; error?: { code?: unknown } }, message: string): void =>
+    void lines.push([doing, error?.code, message]);
+  const logger = { debug() {}, info() {}, error() {}, warn };
+  const { as, send } = await adminScene(`sqlite:${file}`, {}, { logger });
+  const client = await as("admin");
+  const enqueue = (): Promise<unknown> => client.jobs.enqueue({ type: "never" });
+  await enqueue();
+  expect(lines).toEqual([]);
+  renameSync(file, `${file}.away`);
+  for (let n = 0; n < 3; n++) await expect(enqueue()).rejects.toMatchObject(MOVED);
+  expect((await send("/readyz")).status).toBe(503);
+  const begun = ["admin API", "STORE_MOVED", "the store failed a call"];
+  expect(lines).toEqual([begun]);
+  renameSync(`${file}.away`, file);
+  await until("an enqueue", () => enqueue().then(Boolean, () => false), 10_000);
+  await enqueue();
+  expect(lines).toEqual([begun, ["admin API", undefined, "the store answers again"]]);
+});
+
 it("the API refuses an enqueue with 503 STORE_MOVED", async () => {
   const file = tempFile();
   const { as } = await adminScene(`sqlite:${file}`);

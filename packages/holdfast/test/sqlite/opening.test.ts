@@ -131,6 +131,37 @@ describe("without its driver", () => {
     });
   });
 
+  it.each([
+    [
+      "Could not locate the bindings file. Tried:\n → /a/build/better_sqlite3.node\n → /b/better_sqlite3.node",
+      "Could not locate the bindings file",
+    ],
+    [
+      "The module '/a/better_sqlite3.node'\nwas compiled against a different Node.js version using\nNODE_MODULE_VERSION 115. This version of Node.js requires\nNODE_MODULE_VERSION 127.",
+      "The module '/a/better_sqlite3.node' was compiled against a different Node.js version using NODE_MODULE_VERSION 115",
+    ],
+  ])("a driver without its native part says how to get it: %#", (thrown, reason) => {
+    const folder = copyOfThePackage(tmpdir());
+    const driver = join(folder, "node_modules", "better-sqlite3");
+    mkdirSync(driver, { recursive: true });
+    writeFileSync(
+      join(driver, "package.json"),
+      JSON.stringify({ name: "better-sqlite3", version: "12.0.0", main: "index.js" }),
+    );
+    writeFileSync(
+      join(driver, "index.js"),
+      `module.exports = class { constructor() { throw new Error(${JSON.stringify(thrown)}); } };`,
+    );
+    expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toEqual({
+      name: "DriverMissing",
+      code: "DRIVER_MISSING",
+      message:
+        `better-sqlite3 is installed, but its native part cannot be loaded (${reason}); ` +
+        "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
+        "then run: npm rebuild better-sqlite3",
+    });
+  });
+
   it.skipIf(NODE >= 22)("a better-sqlite3 that would crash this Node is not loaded", () => {
     const folder = copyOfThePackage(tmpdir());
     const driver = join(folder, "node_modules", "better-sqlite3");

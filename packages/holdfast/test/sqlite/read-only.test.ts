@@ -77,6 +77,19 @@ describe("a read-only file", () => {
     const { stderr: refusal } = asOrdinaryUser([MAIN, "queues", "pause", "default", "--store", `sqlite:${file}`], skip);
     expect(refusal).toMatch(/^error: .+jobs\.db is read-only for this process/);
   });
+
+  it("is told once by a command that changes many, and not by the log as well", async ({ skip }) => {
+    const file = await database();
+    const db = connect(file);
+    const ended = Date.now() - 60_000;
+    db.exec(`UPDATE holdfast_jobs SET state = 'completed', finished_at = ${ended}`);
+    db.close();
+    chmodSync(file, 0o444);
+    const args = ["jobs", "purge-completed", "--before", "1s", "--yes", "--store", `sqlite:${file}`];
+    const { stdout, stderr } = asOrdinaryUser([MAIN, ...args], skip);
+    expect(stdout).toBe("");
+    expect(stderr).toMatch(/^error: [^\n]+jobs\.db is read-only for this process[^\n]+\n$/);
+  });
 });
 
 it("a look by another user leaves no log that locks the owner out", async ({ skip }) => {

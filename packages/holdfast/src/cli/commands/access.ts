@@ -2,7 +2,7 @@ import type { AuditAnswer } from "../../admin/calls.js";
 import { TOKEN_ROLES } from "../../roles.js";
 import { command, group, YES, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
-import { readPast } from "../instant.js";
+import { readTime } from "../instant.js";
 import { REACH, reach } from "../reach.js";
 import { agoOf, clockOf } from "../shown.js";
 import { paint, type Part } from "../style.js";
@@ -23,8 +23,8 @@ const create = command({
   ],
   async run(context, { flags, args }) {
     const { role, user, expires: expiresIn } = flags;
-    if ((role === "user") !== (user !== undefined))
-      throw new BadUsage("--user goes with --role user, and only with that");
+    if (role === "user" && user === undefined) throw new BadUsage("--role user needs --user <user>");
+    if (role !== "user" && user !== undefined) throw new BadUsage(`--user goes with --role user, and not with ${role}`);
     await reach(context, { ...flags, makes: true }, async (client) => {
       const made = await client.tokens.create({
         name: args.name,
@@ -95,8 +95,13 @@ export const auditCommand: Command = command({
   flags: {
     actor: { kind: "text", says: "Only what this one did, such as token:ci." },
     action: { kind: "text", says: "Only this, such as jobs.retry." },
-    after: { kind: "text", placeholder: "time", says: "Only since then: an ISO time, or how long ago, such as 2h." },
-    before: { kind: "text", placeholder: "time", says: "Only before then." },
+    after: {
+      kind: "text",
+      form: "past",
+      placeholder: "time",
+      says: "Only since then: an ISO time, or how long ago, such as 2h.",
+    },
+    before: { kind: "text", form: "past", placeholder: "time", says: "Only before then." },
     limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
     cursor: { kind: "text", says: "Go on where the page before ended." },
     ...REACH,
@@ -107,8 +112,8 @@ export const auditCommand: Command = command({
   ],
   run(context, { flags }) {
     const { actor, action, limit, cursor } = flags;
-    const after = flags.after === undefined ? undefined : readPast(flags.after, "--after");
-    const before = flags.before === undefined ? undefined : readPast(flags.before, "--before");
+    const after = flags.after === undefined ? undefined : readTime(flags.after, "past");
+    const before = flags.before === undefined ? undefined : readTime(flags.before, "past");
     return reach(context, flags, async (client) => {
       const page = await client.audit.list({
         limit,

@@ -6,7 +6,7 @@ import { readZone } from "../../schedule/zone.js";
 import { readText, showValue } from "../../config/index.js";
 import { command, type Command } from "../command.js";
 import { BadUsage } from "../failure.js";
-import { readFuture, readInstant } from "../instant.js";
+import { readTime } from "../instant.js";
 import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
 import { readPayload } from "../payload.js";
 import { REACH, reach } from "../reach.js";
@@ -27,9 +27,10 @@ export const enqueueCommand: Command = command({
     queue: { kind: "text", says: "The queue." },
     priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "Higher runs first." },
     delay: { kind: "duration", says: "Run no earlier than this long from now." },
-    at: { kind: "text", placeholder: "time", says: "Run no earlier than this ISO time." },
+    at: { kind: "text", form: "instant", placeholder: "time", says: "Run no earlier than this ISO time." },
     expires: {
       kind: "text",
+      form: "future",
       placeholder: "time",
       says: "Not begun by then, it goes dead: an ISO time, or how long from now, such as 2h.",
     },
@@ -63,8 +64,8 @@ export const enqueueCommand: Command = command({
     const input = await readPayload(context, args.input);
     const { queue, priority, delay, at, expires, user, tag: tags, attempts: maxAttempts, id } = flags;
     if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at do not go together");
-    const runAt = at === undefined ? undefined : readInstant(at, "--at");
-    const expiresAt = expires === undefined ? undefined : readFuture(expires, "--expires");
+    const runAt = at === undefined ? undefined : readTime(at, "instant");
+    const expiresAt = expires === undefined ? undefined : readTime(expires, "future");
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
     await reach(context, { ...flags, jobs: jobs ?? [], makes: true }, async (client) => {

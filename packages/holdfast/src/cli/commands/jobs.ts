@@ -5,7 +5,7 @@ import type { AttemptError } from "../../job.js";
 import { STATE_NAMES, type FinishedState, type State } from "../../state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
 import { BadUsage, Failure } from "../failure.js";
-import { readPast } from "../instant.js";
+import { readTime } from "../instant.js";
 import type { Output, Page } from "../output.js";
 import { knownJobs, TYPES_FROM } from "../known-jobs.js";
 import { readPayload } from "../payload.js";
@@ -28,8 +28,13 @@ const FILTER = {
   user: { kind: "text", says: "Only this user's jobs." },
   tag: { kind: "text", says: "Only jobs with this tag." },
   schedule: { kind: "text", says: "Only jobs that this schedule made." },
-  after: { kind: "text", placeholder: "time", says: "Only jobs made since: an ISO time, or how long ago, such as 2h." },
-  before: { kind: "text", placeholder: "time", says: "Only jobs made before." },
+  after: {
+    kind: "text",
+    form: "past",
+    placeholder: "time",
+    says: "Only jobs made since: an ISO time, or how long ago, such as 2h.",
+  },
+  before: { kind: "text", form: "past", placeholder: "time", says: "Only jobs made before." },
 } as const satisfies Record<string, Flag>;
 
 interface GivenFilter {
@@ -52,8 +57,8 @@ function conditionsOf({ state, type, queue, user, tag, schedule, after, before }
     ...(user !== undefined && { user }),
     ...(tag !== undefined && { tag }),
     ...(schedule !== undefined && { schedule }),
-    ...(after !== undefined && { createdAfter: readPast(after, "--after") }),
-    ...(before !== undefined && { createdBefore: readPast(before, "--before") }),
+    ...(after !== undefined && { createdAfter: readTime(after, "past") }),
+    ...(before !== undefined && { createdBefore: readTime(before, "past") }),
   };
 }
 
@@ -337,6 +342,7 @@ const retryDead = command({
 
 const BEFORE = {
   kind: "text",
+  form: "past",
   placeholder: "time",
   required: true,
   says: "Those that ended before: an ISO time, or how long ago, such as 7d.",
@@ -373,7 +379,7 @@ async function purgeJobs(
   state: FinishedState,
   flags: { before: string; yes: boolean; url: string | undefined; token: string | undefined },
 ): Promise<void> {
-  const before = readPast(flags.before, "--before");
+  const before = readTime(flags.before, "past");
   const olderThan = Date.now() - Date.parse(before);
   if (olderThan < 0) throw new BadUsage("--before is not in the past", "no job can have ended after now");
   await context.confirm(`Delete all ${state} jobs that ended before ${clockOf(before)}?`, flags.yes);

@@ -3,7 +3,7 @@ import { showValue } from "../../config/index.js";
 import { LIMITS } from "../../defaults.js";
 import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../command.js";
 import { BadUsage } from "../failure.js";
-import { readFuture } from "../instant.js";
+import { readTime } from "../instant.js";
 import type { Page } from "../output.js";
 import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
 import { readPayload } from "../payload.js";
@@ -17,8 +17,13 @@ const TIMING = {
   cron: { kind: "text", says: 'A cron pattern, such as "0 8 * * MON-FRI".' },
   timezone: { kind: "text", says: "The pattern's zone, such as Europe/Berlin. Default UTC." },
   every: { kind: "duration", says: "An interval instead of a pattern, such as 15m." },
-  start: { kind: "text", placeholder: "time", says: "No run before then: an ISO time, or how long from now." },
-  end: { kind: "text", placeholder: "time", says: "No run from then on." },
+  start: {
+    kind: "text",
+    form: "future",
+    placeholder: "time",
+    says: "No run before then: an ISO time, or how long from now.",
+  },
+  end: { kind: "text", form: "future", placeholder: "time", says: "No run from then on." },
 } as const satisfies Record<string, Flag>;
 const SETTINGS = {
   ...TIMING,
@@ -53,8 +58,8 @@ function timingOf({ cron, timezone, every, start, end }: GivenFlags<typeof TIMIN
     ...(cron !== undefined && { cron }),
     ...(timezone !== undefined && { timezone }),
     ...(every !== undefined && { every }),
-    ...(start !== undefined && { startAt: readFuture(start, "--start") }),
-    ...(end !== undefined && { endAt: readFuture(end, "--end") }),
+    ...(start !== undefined && { startAt: readTime(start, "future") }),
+    ...(end !== undefined && { endAt: readTime(end, "future") }),
   };
 }
 

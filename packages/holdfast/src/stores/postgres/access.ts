@@ -1,5 +1,5 @@
 import { InvalidOption } from "../../errors.js";
-import { refuseUnknown, show } from "../../options.js";
+import { refuseUnknownIn, show } from "../../options.js";
 import { type Db, unnamed } from "./db.js";
 import type { Access, SchemaSettings } from "./schema.js";
 
@@ -45,9 +45,9 @@ const ROLE_FIELDS: ReadonlySet<string> = new Set(["enqueue", "work", "admin"]);
 
 export function readAccess(given: AccessOptions | undefined, schema: string): Access | null {
   if (given === undefined) return null;
-  refuseUnknown(given, ACCESS_FIELDS, "access");
+  refuseUnknownIn(given, ACCESS_FIELDS, "access");
   const { userRoles = [], identity = { setting: "holdfast.user_id" }, roles = {} } = given;
-  refuseUnknown(roles, ROLE_FIELDS, "access.roles");
+  refuseUnknownIn(roles, ROLE_FIELDS, "access.roles");
   if (!Array.isArray(userRoles)) throw new InvalidOption("access.userRoles", "must be a list of names of roles");
   return {
     userRoles: userRoles.map((name) => readRole(name, "access.userRoles")),
@@ -61,7 +61,7 @@ export function readAccess(given: AccessOptions | undefined, schema: string): Ac
 /** The name of the setting; `null` where Supabase knows. */
 function readIdentity(identity: Exclude<AccessOptions["identity"], undefined>): string | null {
   if (identity === "supabase") return null;
-  refuseUnknown(identity, IDENTITY_FIELDS, "access.identity");
+  refuseUnknownIn(identity, IDENTITY_FIELDS, "access.identity");
   if (!/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+$/.test(identity.setting)) {
     throw new InvalidOption("access.identity.setting", `${show(identity.setting)} is not a name such as "app.user_id"`);
   }

@@ -1,5 +1,5 @@
 import { InvalidOption } from "../../errors.js";
-import { refuseUnknown, show } from "../../options.js";
+import { refuseUnknownIn, show } from "../../options.js";
 import { type Db, unnamed } from "./db.js";
 import { movesFor } from "./moves.js";
 import type { SchemaSettings, UsersTable } from "./schema.js";
@@ -19,7 +19,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}$/;
 
 export function readUsers(given: UsersOptions | undefined): UsersTable | null {
   if (given === undefined) return null;
-  refuseUnknown(given, USERS_FIELDS, "users");
+  refuseUnknownIn(given, USERS_FIELDS, "users");
   const parts = String(given.table).split(".");
   if (parts.length !== 2 || !parts.every((name) => NAME.test(name))) {
     throw new InvalidOption(

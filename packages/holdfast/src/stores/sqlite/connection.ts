@@ -169,10 +169,12 @@ function unreadable(file: string, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
   const code = String((error as { code?: unknown }).code);
   if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${code}`)) {
-    const [reason = message] = message.split("\n");
+    // The sentences after the first list every path that was tried.
+    const [reason = message] = message.replaceAll(/\s+/g, " ").split(/\.(?: |$)/);
     return new DriverMissing(
-      `better-sqlite3 is installed, but its native part cannot be loaded (${reason.slice(0, 120)}); ` +
-        "run: npm rebuild better-sqlite3, and allow its install script",
+      `better-sqlite3 is installed, but its native part cannot be loaded (${reason.slice(0, 200)}); ` +
+        "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
+        "then run: npm rebuild better-sqlite3",
       error,
     );
   }

@@ -1,6 +1,15 @@
 import { DEFAULTS, LIMITS } from "../../../defaults.js";
 import { InvalidOption } from "../../../errors.js";
-import { readCount, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../../../options.js";
+import {
+  readCount,
+  readName,
+  readPriority,
+  readQueue,
+  readTags,
+  refuseUnknown,
+  refuseUnknownIn,
+  show,
+} from "../../../options.js";
 import { isState, STATE_NAMES, type State } from "../../../state.js";
 import type { StoredJob } from "../../../store.js";
 import { readTableName, type TableName } from "./table.js";
@@ -184,7 +193,7 @@ export function readImportOptions(options: LegacyImportOptions): ImportPlan {
 }
 
 function readMap(map: LegacyMap): void {
-  refuseUnknown(map, FIELDS, "map");
+  refuseUnknownIn(map, FIELDS, "map");
   for (const field of ["id", "status"] as const) {
     if (map[field] === undefined) throw new InvalidOption(`map.${field}`, "is missing; name the column that holds it");
   }

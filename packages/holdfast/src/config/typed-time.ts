@@ -1,0 +1,29 @@
+import { durationMs, instantMs } from "../duration.js";
+import { InvalidOption } from "../errors.js";
+import { show } from "../options.js";
+
+/** What a time that is typed may be: an instant, and beside that how long ago or from now. */
+export type TypedTime = "instant" | "past" | "future";
+
+const SIGNS: Readonly<Record<TypedTime, number>> = { instant: 0, past: -1, future: 1 };
+
+/** In words that follow "is". */
+export const TIME_WORDS: Readonly<Record<TypedTime, string>> = {
+  instant: "an ISO time such as 2026-01-31T08:00:00Z",
+  past: "an ISO time, or how long ago, such as 7d",
+  future: "an ISO time, or how long from now, such as 2h",
+};
+
+/** A time that was typed, in milliseconds since 1970. Throws `InvalidOption`. */
+export function typedTimeMs(text: string, time: TypedTime, field = "time"): number {
+  const sign = SIGNS[time];
+  const isLength = sign !== 0 && /^\d+(?:\.\d+)?\s*[a-z]/.test(text);
+  try {
+    return isLength ? Date.now() + sign * durationMs(text, field) : instantMs(text, field);
+  } catch (error) {
+    // What looks like a date may have a fault of its own: no zone, or a day that does not exist.
+    const isOwn = /^\d{4}-/.test(text) && error instanceof InvalidOption && error.message.includes(show(text));
+    if (isOwn || !(error instanceof InvalidOption)) throw error;
+    throw new InvalidOption(field, `${show(text)} is not ${TIME_WORDS[time]}`);
+  }
+}
