@@ -323,6 +323,7 @@ describe("functions for SQL", () => {
     expect(rows).toEqual([
       { name: "add_jobs", ...safe, definer: true },
       { name: "add_keyed_jobs", ...safe, definer: true },
+      { name: "add_lanes", ...safe, definer: true },
       { name: "check_jobs", ...safe },
       { name: "enqueue", ...safe, definer: true },
       { name: "expire_stale_jobs", ...safe },

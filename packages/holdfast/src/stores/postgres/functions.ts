@@ -6,6 +6,7 @@ import { insertTexts, refuseFinished } from "./insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
 import { staleParts } from "./stale.js";
+import { laneFunction, laneSignature } from "./lane-functions.js";
 import { LANE_UNUSED_MS } from "./upkeep.js";
 
 /**
@@ -54,6 +55,7 @@ function functions(settings: SchemaSettings): string {
   // It is part of every insert, so those who may insert into every table need it too.
   return `${refuseFinished(settings.schema)}
 ${checkFunctions(settings)}
+${laneFunction(settings)}
 ${enqueue(settings)}
 ${insertFunctions(settings)}
 ${expireStale(settings)}
@@ -66,6 +68,8 @@ export function signatures(settings: SchemaSettings): {
   enqueue: string;
   /** What clients call whose login may do nothing but enqueue. */
   inserts: string;
+  /** How lanes come from those. */
+  lanes: string;
   expireStale: string;
   refuseFinished: string;
   /** What the others call. */
@@ -74,6 +78,7 @@ export function signatures(settings: SchemaSettings): {
   const { schema: s, userType } = settings;
   return {
     inserts: insertSignatures(settings).join(", "),
+    lanes: laneSignature(settings),
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
     expireStale: `${s}.expire_stale_jobs(integer)`,
     refuseFinished: `${s}.refuse_finished(uuid[])`,
