@@ -301,7 +301,7 @@ describe("what is granted to enqueue", () => {
     for (const lane of ["'', 0", "'*', 0", "chr(27), 0", "repeat('q', 101), 0", "'q', 101", "NULL, 0"]) {
       const [queue = "", priority = ""] = lane.split(/, (?=\S+$)/);
       const text = `SELECT $s.add_lanes(ARRAY[${queue}]::text[], ARRAY[${priority}]::smallint[], 0, 10)`;
-      await expect(web.sql(text), lane).rejects.toMatchObject({ code: "22023" });
+      await expect(web.sql(text)).rejects.toMatchObject({ code: "22023" });
     }
     const hf = await clientOf(web, scene.schema);
     await hf.enqueue(copy, { text: "a" }, { queue: "new", priority: 7 });
