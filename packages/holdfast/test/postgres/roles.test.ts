@@ -1,5 +1,6 @@
 import { holdfast, job, type Holdfast } from "holdfast";
 import { postgres, type PostgresStore } from "holdfast/postgres";
+import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
@@ -435,6 +436,23 @@ describe("jobs of a login that may only enqueue", () => {
       await role.sql(end);
       expect(await claim(owner)).toHaveLength(end === "COMMIT" ? 5 : 0);
     }
+  });
+
+  it("bring a new lane into a transaction on the last connection", async () => {
+    const scene = await sceneWithRoles();
+    const { address } = await memberOf(server, scene, "enqueue");
+    const pool = new pg.Pool({ connectionString: address.slice(0, address.indexOf("?")), max: 1 });
+    const web = postgres({ pool, schema: scene.schema, access: {}, notify: false });
+    onTestFinished(async () => {
+      await web.close();
+      await pool.end();
+    });
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    expect(await web.insertIn(client, [newJob({ queue: "fresh" })])).toEqual([{ status: "inserted" }]);
+    await client.query("COMMIT");
+    client.release();
+    expect(await claim(scene.store)).toMatchObject([{ queue: "fresh" }]);
   });
 
   it("are as large as they are, whatever the login says", async () => {
