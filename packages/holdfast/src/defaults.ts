@@ -47,8 +47,13 @@ export const DEFAULTS = {
   },
 } as const;
 
+/** The last instant that a `Date` can hold; the first is as long before 1970. */
+export const LAST_INSTANT_MS = 8_640_000_000_000_000;
+
 export const LIMITS = {
   payloadBytes: 262_144,
+  /** Lists and objects of a payload that are inside each other. */
+  payloadDepth: 200,
   /** Payload of one claim or one insert batch. */
   batchBytes: 1_048_576,
   batchJobs: 500,

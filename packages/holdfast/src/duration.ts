@@ -1,4 +1,4 @@
-import { LIMITS } from "./defaults.js";
+import { LAST_INSTANT_MS, LIMITS } from "./defaults.js";
 import { InvalidOption } from "./errors.js";
 import { show } from "./options.js";
 
@@ -65,13 +65,25 @@ const ISO_WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?
 /** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 string with its zone. */
 export function instantMs(value: Date | number | string, field: string): number {
   const ms = value instanceof Date ? value.getTime() : typeof value === "string" ? isoMs(value, field) : value;
-  if (typeof ms !== "number" || !Number.isFinite(ms) || Math.abs(ms) > 8.64e15) {
+  if (typeof ms !== "number" || !Number.isFinite(ms) || Math.abs(ms) > LAST_INSTANT_MS) {
     throw new InvalidOption(
       field,
       "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
     );
   }
   return Math.round(ms);
+}
+
+/**
+ * A stored instant as a Date. One that no Date can hold, which others may have written, becomes the nearest that one can: an
+ * invalid Date would make every list with it fail.
+ */
+export function dateOf(ms: number): Date {
+  return new Date(Math.min(Math.max(ms, -LAST_INSTANT_MS), LAST_INSTANT_MS));
+}
+
+export function dateOrNull(ms: number | null): Date | null {
+  return ms === null ? null : dateOf(ms);
 }
 
 /**

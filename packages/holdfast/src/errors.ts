@@ -205,6 +205,13 @@ export class SchemaTooNew extends HoldfastError {
   }
 }
 
+/** The schema, or something in it that Holdfast would use, belongs to somebody whom the role that migrates has no reason to trust. */
+export class SchemaUntrusted extends HoldfastError {
+  constructor(message: string) {
+    super("SCHEMA_UNTRUSTED", message);
+  }
+}
+
 /**
  * The store did not answer, and may do so later. Whether the call took effect is not known: to repeat it is safe, but an
  * enqueue without an id or a unique key of its own may then be stored twice.

@@ -88,6 +88,7 @@ export {
   ScheduleExists,
   ScheduleNotFound,
   SchemaTooNew,
+  SchemaUntrusted,
   StoreMoved,
   StoreReadOnly,
   StoreUnavailable,

@@ -1,3 +1,4 @@
+import { LIMITS } from "./defaults.js";
 import type { InputIssue } from "./errors.js";
 
 /** A value that JSON would drop or change in silence. */
@@ -9,7 +10,6 @@ export class NotJson extends Error {
   }
 }
 
-const DEEPEST = 200;
 const LONGEST_PATH = 300;
 
 /** A path as errors name it. Keys may be as long as the input they are in; the path is not. */
@@ -70,7 +70,7 @@ function check(value: unknown, path: (string | number)[], above: object[]): void
 
 function checkObject(value: object, path: (string | number)[], above: object[]): void {
   if (above.includes(value)) throw new NotJson(path, "the value contains itself");
-  if (above.length >= DEEPEST) throw new NotJson(path, `nested deeper than ${DEEPEST} levels`);
+  if (above.length >= LIMITS.payloadDepth) throw new NotJson(path, `nested deeper than ${LIMITS.payloadDepth} levels`);
   above.push(value);
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
@@ -137,6 +137,25 @@ export function fromJson(text: string): unknown {
 
 function dropProto(key: string, value: unknown): unknown {
   return key === "__proto__" ? undefined : value;
+}
+
+const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = Array.from('"\\{}[]', (sign) => sign.charCodeAt(0));
+
+/** Tells of JSON whether it is nested deeper than payloads may be. */
+export function isTooDeep(json: string): boolean {
+  if (json.length <= 2 * LIMITS.payloadDepth) return false;
+  let depth = 0;
+  let isText = false;
+  for (let at = 0; at < json.length; at++) {
+    const sign = json.charCodeAt(at);
+    if (isText) {
+      if (sign === BACKSLASH) at++;
+      else if (sign === QUOTE) isText = false;
+    } else if (sign === QUOTE) isText = true;
+    else if (sign === CLOSE || sign === CLOSE_LIST) depth--;
+    else if ((sign === OPEN || sign === OPEN_LIST) && ++depth > LIMITS.payloadDepth) return true;
+  }
+  return false;
 }
 
 /** Length in UTF-8 bytes; quick for the usual short ASCII text. */

@@ -14,6 +14,7 @@ import {
   StoreUnavailable,
   StoreUnreadable,
   SchemaTooNew,
+  SchemaUntrusted,
   TooManyTokens,
 } from "../errors.js";
 import { cutText } from "../json.js";
@@ -63,6 +64,7 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [StoreReadOnly, 503],
   [StoreMoved, 503],
   [SchemaTooNew, 503],
+  [SchemaUntrusted, 503],
   [DiskFull, 503],
   [Closed, 503],
 ];

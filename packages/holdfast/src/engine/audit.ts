@@ -1,5 +1,5 @@
 import { LIMITS } from "../defaults.js";
-import { instantMs } from "../duration.js";
+import { dateOf, instantMs } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { newId, readId } from "../id.js";
 import { jsonBytes, NotJson, toJson } from "../json.js";
@@ -141,5 +141,5 @@ function omitted(what: string, more: object): string {
 }
 
 function readEntry({ at, detail, ...entry }: StoredAuditEntry): AuditRecord {
-  return { ...entry, at: new Date(at), detail: readable(detail) };
+  return { ...entry, at: dateOf(at), detail: readable(detail) };
 }

@@ -1,4 +1,4 @@
-import { LIMITS } from "../defaults.js";
+import { LAST_INSTANT_MS, LIMITS } from "../defaults.js";
 import { durationMs, instantMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readId } from "../id.js";
@@ -92,7 +92,8 @@ export function readNewJob(
 function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number, dueAt: number): number | null {
   // Counted from when the job may run: a delay must not eat up its time.
   if (options.expiresAt === undefined) {
-    return defaults.expiresAfterMs === null ? null : Math.max(now, dueAt) + defaults.expiresAfterMs;
+    if (defaults.expiresAfterMs === null) return null;
+    return Math.min(Math.max(now, dueAt) + defaults.expiresAfterMs, LAST_INSTANT_MS);
   }
   const expiresAt = instantMs(options.expiresAt, "expiresAt");
   if (expiresAt <= now)

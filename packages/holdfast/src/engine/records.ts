@@ -1,17 +1,23 @@
+import { LIMITS } from "../defaults.js";
+import { dateOf, dateOrNull } from "../duration.js";
 import type { ErrorRecord } from "../error-record.js";
 import type { AttemptError, Job, JobSlot } from "../job.js";
-import { fromJson } from "../json.js";
+import { fromJson, isTooDeep } from "../json.js";
 import type { ScheduleSlot, SeenWorker, StoredJob } from "../store.js";
 import { givenKey } from "./unique.js";
 import { readCarrier } from "./telemetry.js";
 
-const date = (ms: number): Date => new Date(ms);
-const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+/** What stands for a payload that is nested too deep to be shown. */
+const TOO_DEEP = `(not shown: nested deeper than ${LIMITS.payloadDepth} levels)`;
 
-/** A payload that was damaged in the database reads as null: the rest of the record is still worth showing. */
+/**
+ * A payload that was damaged in the database reads as null: the rest of the record is still worth showing. So it is beside one
+ * that is nested deeper than any that Holdfast takes, which few programs could write as JSON again.
+ */
 export function readable(text: string | null): unknown {
   try {
-    return text === null ? null : fromJson(text);
+    if (text === null) return null;
+    return isTooDeep(text) ? TOO_DEEP : fromJson(text);
   } catch {
     return null;
   }
@@ -19,7 +25,7 @@ export function readable(text: string | null): unknown {
 
 /** The slot a job was made for, as people read it. */
 export function readSlot(stored: ScheduleSlot | null): JobSlot | null {
-  return stored === null ? null : { name: stored.name, slot: date(stored.slot) };
+  return stored === null ? null : { name: stored.name, slot: dateOf(stored.slot) };
 }
 
 /** A stored record as people read it: dates for times, values for JSON. */
@@ -33,15 +39,15 @@ export function readJob(stored: StoredJob): Job {
     user: stored.user,
     input: readable(stored.input),
     output: readable(stored.output),
-    error: stored.error === null ? null : { ...stored.error, at: date(stored.error.at) },
+    error: stored.error === null ? null : { ...stored.error, at: dateOf(stored.error.at) },
     attempt: stored.attempt,
     maxAttempts: stored.maxAttempts,
     fence: stored.fence,
-    runAt: date(stored.runAt),
+    runAt: dateOf(stored.runAt),
     dueAt: dateOrNull(stored.dueAt),
     expiresAt: dateOrNull(stored.expiresAt),
-    createdAt: date(stored.createdAt),
-    updatedAt: date(stored.updatedAt),
+    createdAt: dateOf(stored.createdAt),
+    updatedAt: dateOf(stored.updatedAt),
     claimedAt: dateOrNull(stored.claimedAt),
     startedAt: dateOrNull(stored.startedAt),
     finishedAt: dateOrNull(stored.finishedAt),
@@ -56,10 +62,10 @@ export function readJob(stored: StoredJob): Job {
       ...attempt,
       claimedAt: dateOrNull(attempt.claimedAt),
       startedAt: dateOrNull(attempt.startedAt),
-      endedAt: date(attempt.endedAt),
+      endedAt: dateOf(attempt.endedAt),
       error: readError(attempt.error),
     })),
-    log: stored.log.map(({ at, line }) => ({ at: date(at), line })),
+    log: stored.log.map(({ at, line }) => ({ at: dateOf(at), line })),
   };
 }
 
@@ -76,5 +82,5 @@ export interface ListedWorker extends Omit<SeenWorker, "startedAt" | "seenAt"> {
 }
 
 export function readWorker(seen: SeenWorker): ListedWorker {
-  return { ...seen, startedAt: date(seen.startedAt), seenAt: date(seen.seenAt) };
+  return { ...seen, startedAt: dateOf(seen.startedAt), seenAt: dateOf(seen.seenAt) };
 }

@@ -1,4 +1,5 @@
 import { DEFAULTS, LIMITS } from "../defaults.js";
+import { dateOf } from "../duration.js";
 import type { AbortReason } from "../errors.js";
 import { InvalidOption, LeaseLost } from "../errors.js";
 import type { JobType, RunContext, RunningJob } from "../job.js";
@@ -76,8 +77,8 @@ export class Run implements ContextSource {
         fence: held.fence,
         tags,
         schedule: readSlot(schedule),
-        runAt: new Date(runAt),
-        createdAt: new Date(createdAt),
+        runAt: dateOf(runAt),
+        createdAt: dateOf(createdAt),
       };
     }
     return this.#job;

@@ -1,4 +1,5 @@
 import { LIMITS } from "../defaults.js";
+import { dateOf, dateOrNull } from "../duration.js";
 import { HoldfastError, InvalidOption, ScheduleExists, ScheduleNotFound } from "../errors.js";
 import { newId } from "../id.js";
 import type { JobType } from "../job.js";
@@ -380,8 +381,6 @@ function readListOptions(options: ScheduleListOptions): {
   };
 }
 
-const dateOrNull = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
-
 /** A stored schedule as people read it. */
 function readSchedule(stored: StoredSchedule): Schedule {
   const { name, origin, type, cron, timezone, everyMs, jitterMs, catchUp, overlap, enabled } = stored;
@@ -408,13 +407,13 @@ function readSchedule(stored: StoredSchedule): Schedule {
     tags,
     nextRunAt: enabled && nextRunAt !== NEVER ? dateOrNull(nextRunAt) : null,
     lastSlot: dateOrNull(stored.lastSlot),
-    createdAt: new Date(stored.createdAt),
-    updatedAt: new Date(stored.updatedAt),
+    createdAt: dateOf(stored.createdAt),
+    updatedAt: dateOf(stored.updatedAt),
     slots: stored.slots.map((kept) => ({
       ...kept,
-      slot: new Date(kept.slot),
+      slot: dateOf(kept.slot),
       through: dateOrNull(kept.through),
-      at: new Date(kept.at),
+      at: dateOf(kept.at),
     })),
   };
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../clock.js";
 import { LIMITS } from "../defaults.js";
-import { durationMs, type Duration } from "../duration.js";
+import { dateOf, dateOrNull, durationMs, type Duration } from "../duration.js";
 import { HoldfastError, InvalidOption, TooManyTokens } from "../errors.js";
 import { readName, refuseUnknown, show } from "../options.js";
 import { isTokenRole, TOKEN_ROLES, type TokenRole } from "../roles.js";
@@ -157,8 +157,8 @@ function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): Li
     name,
     role,
     user,
-    createdAt: new Date(createdAt),
-    expiresAt: expiresAt === null ? null : new Date(expiresAt),
+    createdAt: dateOf(createdAt),
+    expiresAt: dateOrNull(expiresAt),
   };
 }
 

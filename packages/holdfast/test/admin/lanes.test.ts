@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { LaneLimit } from "#src/admin/lane-limit.js";
 import { Holdfast } from "#src/engine/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, never, STORES } from "./scene.js";
@@ -39,6 +40,21 @@ describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
         () => false,
       ),
     );
+  });
+
+  it("count those that schedules name, before they fire", async () => {
+    const { hf, as } = await adminScene(store(), { maxLanes: 3 });
+    const client = await as("operator");
+    const full = { status: 409, code: "TOO_MANY_LANES" };
+    for (const queue of ["a", "b", "c"]) {
+      await client.schedules.create({ name: queue, job: "never", every: "1h", queue });
+    }
+    const again = new LaneLimit(hf, 3);
+    await expect(again.admit("d", 0)).rejects.toMatchObject(full);
+    await again.admit("c", 0);
+    await expect(client.jobs.enqueue({ type: "never", queue: "d" })).rejects.toMatchObject(full);
+    await client.schedules.run({ name: "a" });
+    expect((await hf.queues()).map(({ queue }) => queue)).toEqual(["a"]);
   });
 
   it("many at once are bounded too, for one look", async () => {

@@ -323,8 +323,11 @@ describe("functions for SQL", () => {
     expect(rows).toEqual([
       { name: "add_jobs", ...safe, definer: true },
       { name: "add_keyed_jobs", ...safe, definer: true },
+      { name: "add_lanes", ...safe, definer: true },
+      { name: "check_jobs", ...safe },
       { name: "enqueue", ...safe, definer: true },
       { name: "expire_stale_jobs", ...safe },
+      { name: "is_too_deep", ...safe },
       { name: "refuse_finished", ...safe },
       { name: "replace_job", ...safe, definer: true },
     ]);

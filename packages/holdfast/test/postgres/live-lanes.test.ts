@@ -8,10 +8,10 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-async function addEmptyLanes(schema: string, count: number): Promise<void> {
+async function addEmptyLanes(schema: string, count: number, paused = false): Promise<void> {
   await server.query(
-    `INSERT INTO ${schema}.lanes SELECT 'empty ' || n, 0, false, 9e15 FROM generate_series(1, $1::integer) AS n`,
-    [count],
+    `INSERT INTO ${schema}.lanes SELECT 'empty ' || n, 0, $2, 9e15 FROM generate_series(1, $1::integer) AS n`,
+    [count, paused],
   );
 }
 
@@ -31,10 +31,10 @@ async function manyLanes(): Promise<Scene & { other: () => Store }> {
 }
 
 describe("claims among many queues that hold nothing", () => {
-  it("read no more pages for 5,000 of them", async () => {
+  it.each([false, true])("read no more pages for 5,000 of them, paused: %s", async (paused) => {
     const pages = async (empty: number): Promise<number> => {
       const { store, schema, plansOf } = await explained(server);
-      await addEmptyLanes(schema, empty);
+      await addEmptyLanes(schema, empty, paused);
       // Prepared statements keep a plan of their own from the sixth time on.
       for (let warmUp = 0; warmUp < 10; warmUp++) await claim(store);
       await store.insert(newJobs(5));
@@ -84,6 +84,20 @@ describe("claims among many queues that hold nothing", () => {
     for (let n = 0; n < 3; n++) expect(await claimIds(store)).toEqual([]);
     await store.resume("empty 7");
     expect(await claimIds(store)).toEqual([job.id]);
+  });
+
+  it("find the jobs of a paused queue that a later process reads", async () => {
+    const { store, other } = await manyLanes();
+    const [low, high] = [newJob({ queue: "empty 7" }), newJob({ queue: "empty 7", priority: 9 })];
+    await store.insert([low, high]);
+    await store.pause("empty 7");
+    const later = other();
+    for (let n = 0; n < 3; n++) expect(await claimIds(later)).toEqual([]);
+    await store.resume("empty 7");
+    expect(await claimIds(later)).toEqual([high.id, low.id]);
+    await store.pause("empty 7");
+    await store.insert([newJob({ queue: "empty 7" })]);
+    for (let n = 0; n < 3; n++) expect(await claimIds(later)).toEqual([]);
   });
 
   it("find the jobs of queues that an earlier claim did not ask for", async () => {

@@ -1,5 +1,6 @@
 import { holdfast, job, type Holdfast } from "holdfast";
 import { postgres, type PostgresStore } from "holdfast/postgres";
+import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
@@ -289,6 +290,40 @@ describe("what is granted to enqueue", () => {
     expect(granted).toEqual(["lanes", "migrations", "settings"].map((relname) => ({ relname })));
   });
 
+  it("is no right to write lanes, which come by a function", async () => {
+    const scene = await sceneWithRoles();
+    const web = await memberOf(server, scene, "enqueue");
+    for (const text of [
+      "INSERT INTO $s.lanes (queue, priority, paused, used_at) VALUES ('q', 0, false, 9000000000000000)",
+      "UPDATE $s.lanes SET used_at = 9000000000000000",
+    ]) {
+      await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
+    }
+    for (const lane of ["'', 0", "'*', 0", "chr(27), 0", "repeat('q', 101), 0", "'q', 101", "NULL, 0"]) {
+      const [queue = "", priority = ""] = lane.split(/, (?=\S+$)/);
+      const text = `SELECT $s.add_lanes(ARRAY[${queue}]::text[], ARRAY[${priority}]::smallint[], 0, 10)`;
+      await expect(web.sql(text)).rejects.toMatchObject({ code: "22023" });
+    }
+    const hf = await clientOf(web, scene.schema);
+    await hf.enqueue(copy, { text: "a" }, { queue: "new", priority: 7 });
+    expect(await scene.store.queues()).toMatchObject([{ queue: "new", priorities: [7] }]);
+    expect(await claim(scene.store)).toHaveLength(1);
+  });
+
+  it("shows settings, but not the key of cursors", async () => {
+    const scene = await sceneWithRoles();
+    const names = async (kind: "enqueue" | "work"): Promise<unknown[]> => {
+      const { sql } = await memberOf(server, scene, kind);
+      return (await sql<{ name: string }>("SELECT name FROM $s.settings ORDER BY 1")).map(({ name }) => name);
+    };
+    expect(await names("enqueue")).toEqual(["access", "userType"]);
+    expect(await names("work")).toEqual(["access", "cursorKey", "userType"]);
+    const web = await memberOf(server, scene, "enqueue");
+    const store = postgres(web.address, { access: {} });
+    onTestFinished(() => store.close());
+    await expect(store.cursorKey()).rejects.toMatchObject({ code: "STORE_UNREADABLE" });
+  });
+
   it("is taken back where an earlier version granted more", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
@@ -401,6 +436,23 @@ describe("jobs of a login that may only enqueue", () => {
       await role.sql(end);
       expect(await claim(owner)).toHaveLength(end === "COMMIT" ? 5 : 0);
     }
+  });
+
+  it("bring a new lane into a transaction on the last connection", async () => {
+    const scene = await sceneWithRoles();
+    const { address } = await memberOf(server, scene, "enqueue");
+    const pool = new pg.Pool({ connectionString: address.slice(0, address.indexOf("?")), max: 1 });
+    const web = postgres({ pool, schema: scene.schema, access: {}, notify: false });
+    onTestFinished(async () => {
+      await web.close();
+      await pool.end();
+    });
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    expect(await web.insertIn(client, [newJob({ queue: "fresh" })])).toEqual([{ status: "inserted" }]);
+    await client.query("COMMIT");
+    client.release();
+    expect(await claim(scene.store)).toMatchObject([{ queue: "fresh" }]);
   });
 
   it("are as large as they are, whatever the login says", async () => {

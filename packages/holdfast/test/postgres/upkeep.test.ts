@@ -21,6 +21,14 @@ describe("upkeep", () => {
     ]);
   });
 
+  it("has a lane that was used far ahead age like the others", async () => {
+    const { store, sql } = await openScene(server);
+    await sql("INSERT INTO $s.lanes (queue, priority, used_at) VALUES ('ahead', 0, 9000000000000000)");
+    await store.upkeep();
+    const aging = "SELECT queue FROM $s.lanes WHERE used_at <= extract(epoch FROM clock_timestamp()) * 1000";
+    expect(await sql(aging)).toEqual([{ queue: "ahead" }]);
+  });
+
   it("where nobody maintains, readers have the changes folded behind their own answer", async () => {
     const { store, sql } = await openScene(server);
     const left = async (): Promise<number> =>

@@ -42,14 +42,13 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
     `GRANT SELECT ON ${tables(["migrations", "settings", "lanes"])} TO ${programs}`,
     // By these alone jobs come in from those who may do nothing but enqueue: they have no rights on the tables of jobs.
-    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts} TO ${programs}`,
-    `GRANT INSERT, UPDATE (used_at) ON ${s}.lanes TO ${programs}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes} TO ${programs}`,
 
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.refuseFinished} TO ${work}, ${admin}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORKED_ON)} TO ${work}, ${admin}`,
     `GRANT SELECT ON ${s}.jobs TO ${work}, ${admin}`,
-    `GRANT DELETE ON ${s}.lanes TO ${work}, ${admin}`,
+    `GRANT INSERT, UPDATE (used_at), DELETE ON ${s}.lanes TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.expireStale} TO ${work}, ${admin}`,
     `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
     // Nobody rewrites what is in these. A worker may clear away old entries of the audit log, and read nothing in them.
@@ -62,7 +61,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
 }
 
 function security({ schema: s }: SchemaSettings): string {
-  const lines = [...GUARDED, "lanes", "audit"].map(
+  const lines = [...GUARDED, "lanes", "audit", "settings"].map(
     (table) => `IF NOT (SELECT relrowsecurity FROM pg_catalog.pg_class WHERE oid = '${s}.${table}'::regclass) THEN
   ALTER TABLE ${s}.${table} ENABLE ROW LEVEL SECURITY;
 END IF;`,
@@ -94,9 +93,12 @@ function policies(settings: SchemaSettings, access: Access): string {
     // A queue is paused if any of its lanes is: so only admin adds one that is, or takes one away.
     policy("lanes", "admin", `TO ${admin} USING (true) WITH CHECK (true)`),
     policy("lanes", "reads", `FOR SELECT TO ${enqueue}, ${work} USING (true)`),
-    policy("lanes", "adds", `FOR INSERT TO ${enqueue}, ${work} WITH CHECK (NOT paused)`),
-    policy("lanes", "uses", `FOR UPDATE TO ${enqueue}, ${work} USING (true)`),
+    policy("lanes", "adds", `FOR INSERT TO ${work} WITH CHECK (NOT paused)`),
+    policy("lanes", "uses", `FOR UPDATE TO ${work} USING (true)`),
     policy("lanes", "removes", `FOR DELETE TO ${work} USING (NOT paused)`),
+    // Who knows the key of cursors can make some of their own.
+    policy("settings", "reads", `FOR SELECT USING (name <> 'cursorKey')`),
+    policy("settings", "works", `FOR SELECT TO ${work}, ${admin} USING (true)`),
     policy("audit", "admin", `TO ${admin} USING (true) WITH CHECK (true)`),
     policy("audit", "work_reads", `FOR SELECT TO ${work} USING (${OVER})`),
     policy("audit", "work_removes", `FOR DELETE TO ${work} USING (${OVER})`),

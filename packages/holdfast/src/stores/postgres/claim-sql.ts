@@ -34,9 +34,12 @@ function lastRow(unfit: string, next: string, now: string, lanes = "NULL"): stri
 /** Which lanes a claim walks: all there are, or those that a snapshot and the marks since say hold jobs. */
 export type LaneSource = "all" | "snapshot";
 
-/** A lane that came to be as its queue was paused may not know it. */
-function unpaused(s: string, lane: string): string {
-  return `${lane}.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`;
+/**
+ * A lane that came to be as its queue was paused may not know it. Those of a snapshot were looked at as they were gathered. The
+ * others are looked up in a hash: as a list, many paused queues would be compared with each lane.
+ */
+function unpaused(s: string, lane: string, source: LaneSource): string {
+  return source === "snapshot" ? "true" : `NOT (${lane}.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`;
 }
 
 /**
@@ -50,7 +53,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
   const { s } = sql;
   const byType = match !== EVERY_TYPE;
   const { lanes, walked } = sourceOf(sql, source, byType ? 13 : 12);
-  const open = `${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
+  const open = `${unpaused(s, "l", source)} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
   const isShort = "(SELECT pg_catalog.count(*) FROM claimed) < $3";
   // A claim for types says nothing of the jobs of others, and one from floors nothing of what lies below them.
   const emptied = `SELECT l.queue, l.priority FROM lane l WHERE ${byType ? "false" : "true"}
@@ -79,7 +82,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
       FROM ${lanes} a ${types}
       LEFT JOIN ${rowsOf("$7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]")} AS f (queue, priority, type, due_at, seq)
         ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
-      WHERE ${unpaused(s, "a")} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
+      WHERE ${unpaused(s, "a", source)} AND ($2::text[] IS NULL OR a.queue = ANY ($2::text[]))
     ),
     level AS MATERIALIZED (SELECT priority, pg_catalog.count(*) AS lanes FROM lane GROUP BY priority ORDER BY priority DESC),
     picked AS MATERIALIZED (
@@ -172,7 +175,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
 /** The relation of the lanes to walk, and what makes it; their values begin at `place`. */
 function sourceOf(sql: Sql, source: LaneSource, place: number): { lanes: string; walked: string } {
   if (source === "all") return { lanes: `${sql.s}.lanes`, walked: "" };
-  const places = { queues: `$${place}`, priorities: `$${place + 1}`, at: `$${place + 2}` };
+  const places = { queues: `$${place}`, priorities: `$${place + 1}`, at: `$${place + 2}`, paused: `$${place + 3}` };
   return { lanes: "walked", walked: `${walkedLanes(sql, places)},` };
 }
 
@@ -188,7 +191,7 @@ const QUICK_NOW = "coalesce($1::bigint, (extract(epoch FROM pg_catalog.statement
 export function quickClaimStatement(sql: Sql, source: LaneSource): Statement {
   const { s } = sql;
   const { lanes, walked } = sourceOf(sql, source, 7);
-  const open = `${unpaused(s, "l")} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
+  const open = `${unpaused(s, "l", source)} AND ($2::text[] IS NULL OR l.queue = ANY ($2::text[]))`;
   const emptied = `SELECT l.queue, l.priority FROM ${lanes} l WHERE ${open}
     AND (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority ORDER BY j.due_at, j.seq LIMIT 1) IS NULL`;
   return sql.statement(

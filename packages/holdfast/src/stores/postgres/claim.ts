@@ -3,7 +3,7 @@ import type { Claim, ClaimedJob, ClaimRequest } from "../../store.js";
 import { AGAIN_MS, claimStatement, EVERY_TYPE, quickClaimStatement, type LaneSource } from "./claim-sql.js";
 import type { Row, Runner, Statement } from "./db.js";
 import { Floors, type Place } from "./floors.js";
-import { LiveLanes, readChanges, type LaneSnapshot } from "./live-lanes.js";
+import { LiveLanes, readChanges, valuesOf, type LaneSnapshot } from "./live-lanes.js";
 import type { Sql } from "./sql.js";
 import { MATCH_TYPE, type TypesIndex } from "./types-index.js";
 
@@ -36,7 +36,7 @@ export function claimOperation(
   ): Promise<Row[]> {
     if (walked === null) return runner.run(statements.all[kind], values);
     const sentAt = performance.now();
-    const rows = await runner.run(statements.snapshot[kind], [...values, walked.queues, walked.priorities, walked.at]);
+    const rows = await runner.run(statements.snapshot[kind], [...values, ...valuesOf(walked)]);
     liveLanes.learn(walked, readChanges(rows.at(-1)?.[INPUT] as string), sentAt);
     return rows;
   }

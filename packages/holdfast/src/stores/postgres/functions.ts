@@ -1,10 +1,12 @@
-import { DEFAULTS, LIMITS } from "../../defaults.js";
+import { DEFAULTS, LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { OF_USER } from "../../unique-key.js";
+import { checkFunctions, checkSignatures, CONTROLS, holdsNul } from "./check-functions.js";
 import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "./insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "./sql.js";
 import { staleParts } from "./stale.js";
+import { laneFunction, laneSignature } from "./lane-functions.js";
 import { LANE_UNUSED_MS } from "./upkeep.js";
 
 /**
@@ -41,9 +43,19 @@ END;`,
   down: () => "",
 };
 
+/** For databases of before, whose functions took from those who may only enqueue what no client would send. */
+export const CHECKED_FUNCTIONS: Migration = {
+  version: 6,
+  name: "functions that check what they are given",
+  up: (settings) => functions(settings),
+  down: () => "",
+};
+
 function functions(settings: SchemaSettings): string {
   // It is part of every insert, so those who may insert into every table need it too.
   return `${refuseFinished(settings.schema)}
+${checkFunctions(settings)}
+${laneFunction(settings)}
 ${enqueue(settings)}
 ${insertFunctions(settings)}
 ${expireStale(settings)}
@@ -56,15 +68,21 @@ export function signatures(settings: SchemaSettings): {
   enqueue: string;
   /** What clients call whose login may do nothing but enqueue. */
   inserts: string;
+  /** How lanes come from those. */
+  lanes: string;
   expireStale: string;
   refuseFinished: string;
+  /** What the others call. */
+  checks: string;
 } {
   const { schema: s, userType } = settings;
   return {
     inserts: insertSignatures(settings).join(", "),
+    lanes: laneSignature(settings),
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
     expireStale: `${s}.expire_stale_jobs(integer)`,
     refuseFinished: `${s}.refuse_finished(uuid[])`,
+    checks: checkSignatures(settings).join(", "),
   };
 }
 
@@ -127,7 +145,7 @@ DECLARE
   field text; given text; longest integer;
   is_new boolean; is_known boolean; is_lost boolean; is_checked boolean;
 BEGIN
-${checks}
+${checks(s)}
   -- The time in front, as in every id: index pages fill in order.
   the_id := coalesce(the_id, pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
     PLACING substring(pg_catalog.int8send(the_now) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid);
@@ -161,7 +179,7 @@ END $function$;`;
 }
 
 /** As the client checks them, so that a worker never meets a job that no client could have made. */
-const checks = `  FOR field, given, longest IN
+const checks = (s: string): string => `  FOR field, given, longest IN
     VALUES ('type', coalesce(enqueue.type, ''), ${LIMITS.typeLength}), ('queue', the_queue, ${LIMITS.queueLength}),
       ('unique_key', enqueue.unique_key, ${LIMITS.keyLength}), ('user_id', enqueue.user_id::text, ${LIMITS.userLength})
     UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength} FROM pg_catalog.unnest(enqueue.tags) AS g (tag)
@@ -170,7 +188,7 @@ const checks = `  FOR field, given, longest IN
       RAISE EXCEPTION 'enqueue: % must not be empty', field USING ERRCODE = '22023';
     ELSIF pg_catalog.length(given) > longest THEN
       RAISE EXCEPTION 'enqueue: % is % characters long; at most %', field, pg_catalog.length(given), longest USING ERRCODE = '22023';
-    ELSIF given ~ '[\\u0001-\\u001f\\u007f]' THEN
+    ELSIF given ~ '${CONTROLS}' THEN
       RAISE EXCEPTION 'enqueue: % contains control characters', field USING ERRCODE = '22023';
     END IF;
   END LOOP;
@@ -185,13 +203,20 @@ const checks = `  FOR field, given, longest IN
   ELSIF the_bytes > ${LIMITS.payloadBytes} THEN
     RAISE EXCEPTION 'enqueue: input is % bytes of JSON; the limit is ${LIMITS.payloadBytes}', the_bytes
       USING ERRCODE = '22023', HINT = 'Store it elsewhere and pass a reference.';
-  ELSIF enqueue.input::text ~ '(^|[^\\\\])(\\\\\\\\)*\\\\u0000' THEN
+  ELSIF ${holdsNul("enqueue.input::text")} THEN
     RAISE EXCEPTION 'enqueue: input contains \\u0000, which PostgreSQL has no text for' USING ERRCODE = '22023';
   ELSIF NOT (coalesce(pg_catalog.isfinite(enqueue.run_at), true) AND coalesce(pg_catalog.isfinite(enqueue.expires_at), true)) THEN
     RAISE EXCEPTION 'enqueue: run_at and expires_at must be points in time' USING ERRCODE = '22023';
+  ELSIF the_queue = '*' THEN
+    RAISE EXCEPTION 'enqueue: queue: * is not the name of a queue' USING ERRCODE = '22023';
+  ELSIF ${s}.is_too_deep(enqueue.input::text) THEN
+    RAISE EXCEPTION 'enqueue: input is nested deeper than ${LIMITS.payloadDepth} levels' USING ERRCODE = '22023';
   END IF;
   the_run_at := ${ms("enqueue.run_at")};
   the_expiry := ${ms("enqueue.expires_at")};
+  IF pg_catalog.abs(the_run_at) > ${LAST_INSTANT_MS} OR pg_catalog.abs(the_expiry) > ${LAST_INSTANT_MS} THEN
+    RAISE EXCEPTION 'enqueue: run_at and expires_at must be points in time that a date of JavaScript can hold' USING ERRCODE = '22023';
+  END IF;
   IF the_expiry <= greatest(the_now, the_run_at) THEN
     RAISE EXCEPTION 'enqueue: expires_at is before the job may run; it could never do so' USING ERRCODE = '22023';
   END IF;`;

@@ -6,7 +6,7 @@ import { sqlFor, WAITING, type Sql } from "./sql.js";
 import type { SchemaSettings } from "./schema.js";
 
 /** The values of a batch, without the time: it is the server's, or whoever gave a later one could take keys that are held. */
-const COLUMNS = {
+export const COLUMNS = {
   id: "uuid",
   type: "text",
   queue: "text",
@@ -26,8 +26,8 @@ const COLUMNS = {
   periodMs: "bigint",
   trace: "text",
 };
-const BATCH = Object.values(COLUMNS).map((type) => `${type}[]`);
-const placeOf = (column: keyof typeof COLUMNS): string => `$${Object.keys(COLUMNS).indexOf(column) + 1}`;
+export const BATCH: readonly string[] = Object.values(COLUMNS).map((type) => `${type}[]`);
+export const placeOf = (column: keyof typeof COLUMNS): string => `$${Object.keys(COLUMNS).indexOf(column) + 1}`;
 const INPUTS = placeOf("input");
 const BYTES = placeOf("bytes");
 const KEYS = placeOf("key");
@@ -90,7 +90,8 @@ export function insertFunctions({ schema: s, userType }: SchemaSettings): string
   // As long as the inputs are, and not as the caller says: workers rely on it.
   const bytes = `the_bytes integer[] := ARRAY(SELECT octet_length(convert_to(i.input, 'UTF8'))
     FROM unnest(${INPUTS}) WITH ORDINALITY AS i (input, place) ORDER BY i.place);`;
-  const refuseLarge = `IF ${LIMITS.payloadBytes} < ANY (the_bytes) THEN
+  const checks = `PERFORM ${s}.check_jobs(${BATCH.map((_, at) => `$${at + 1}`).join(", ")});
+  IF ${LIMITS.payloadBytes} < ANY (the_bytes) THEN
     RAISE EXCEPTION 'an input is more than ${LIMITS.payloadBytes} bytes of JSON' USING ERRCODE = '22023';
   END IF;`;
   /** A statement of the store, whose first value is the time. */
@@ -105,7 +106,7 @@ DECLARE
   ${PATIENCE.declared} ${bytes}
   fresh text; is_checked boolean;
 BEGIN
-  ${refuseLarge}
+  ${checks}
   ${PATIENCE.begin}
   ${bind(texts.plain(null))} INTO fresh, is_checked;
   ${PATIENCE.end}
@@ -116,7 +117,7 @@ DECLARE
   ${PATIENCE.declared} ${bytes}
   each record;
 BEGIN
-  ${refuseLarge}
+  ${checks}
   ${PATIENCE.begin}
   FOR each IN ${bind(texts.keyed(null))} LOOP
     IF each.lost THEN
@@ -142,7 +143,7 @@ DECLARE
   ${PATIENCE.declared} ${bytes}
   the_state text; the_queue text; the_type text; still_holds boolean; done integer;
 BEGIN
-  ${refuseLarge}
+  ${checks}
   ${PATIENCE.begin}
   SELECT l.state, l.queue, l.type FROM ${s}.live l WHERE l.id = ${HOLDER} FOR UPDATE INTO the_state, the_queue, the_type;
   -- Before the holder was locked, it may have lost the key to another job. That one's it stays.

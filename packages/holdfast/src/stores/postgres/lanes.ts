@@ -1,6 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import type { Db, Row, Runner, Statement } from "./db.js";
-import { isLockTimeout } from "./faults.js";
+import { isLockTimeout, isNoFunction, isNoRights } from "./faults.js";
+import { FRESH_MS } from "./lane-functions.js";
 import { NOW, rowsOf, type Sql } from "./sql.js";
 import { LANE_UNUSED_MS } from "./upkeep.js";
 
@@ -9,8 +10,6 @@ export interface Lane {
   priority: number;
 }
 
-// A lane that is used says so at least this often, and is forgotten much later.
-const FRESH_MS = 3_600_000;
 const MOST_KNOWN = 10_000;
 // A lane that said so within this time is not forgotten before any transaction is over.
 const SAFE_MS = LANE_UNUSED_MS / 2;
@@ -52,15 +51,38 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
      ${adding(sql, ", impatient")}`,
   );
   const addInside = addingInside(sql);
+  // For those who may not write the table.
+  const addByFunction = sql.statement(
+    "add_lanes",
+    `SELECT ${s}.add_lanes($1::text[], $2::smallint[], $3::bigint, $4::integer)`,
+  );
+  const mayAdd = sql.statement("may_add_lanes", `SELECT pg_catalog.has_table_privilege('${s}.lanes', 'INSERT') AS may`);
   const there = sql.statement(
     "lanes_there",
     `WITH ${NOW} SELECT l.queue, l.priority FROM ${rowsOf("$2::text[], $3::smallint[]")} AS g (queue, priority), t, ${s}.lanes l
      WHERE l.queue = g.queue AND l.priority = g.priority AND l.used_at >= now - $4::bigint`,
   );
   const known = new Known();
+  let byFunction = false;
   let starvedUntil = Number.NEGATIVE_INFINITY;
   /** Until when lanes that somebody has locked are left to the transactions that want them. */
   const lockedUntil = new Map<string, number>();
+
+  /** Null: there was no connection. */
+  async function adds(run: Run, lanes: readonly Lane[], now: number | null, lockMs: number): Promise<Row[] | null> {
+    const values = [...columnsOf(lanes, now), FRESH_MS, lockMs];
+    if (byFunction) return run(addByFunction, values.slice(1));
+    try {
+      return await run(add, values);
+    } catch (error) {
+      if (!isNoRights(error)) throw error;
+      const added = await run(addByFunction, values.slice(1)).catch((second: unknown) => {
+        throw isNoRights(second) || isNoFunction(second) ? error : second;
+      });
+      byFunction = true;
+      return added;
+    }
+  }
 
   /** Makes lanes known. Answers those that somebody has locked, or null if there was no connection to look. */
   async function open(
@@ -73,7 +95,7 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
     const since = moment(now);
     try {
       const lockMs = waits === MOST_WAITS ? LOCK_MS : PART_LOCK_MS;
-      if ((await run(add, [...columnsOf(lanes, now), FRESH_MS, lockMs])) === null) return null;
+      if ((await adds(run, lanes, now, lockMs)) === null) return null;
       known.add(lanes, since, FRESH_MS);
       return { locked: [], waits };
     } catch (error) {
@@ -121,8 +143,11 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
       const missing = known.missing(jobs, now);
       if (missing.length === 0) return;
       const lanes = await notOpenBeside(missing, now);
-      // Not known afterwards: the caller may yet roll back.
-      if (lanes.length > 0) await tx.run(addInside, [...columnsOf(lanes, now), SAFE_MS]);
+      if (lanes.length === 0) return;
+      // Not known afterwards: the caller may yet roll back. The transaction's login need not be ours, and must not fail in it.
+      const [row] = await tx.run(mayAdd, []);
+      const values = [...columnsOf(lanes, now), SAFE_MS];
+      await (row?.[0] === true ? tx.run(addInside, values) : tx.run(addByFunction, [...values.slice(1), null]));
     },
   };
 }

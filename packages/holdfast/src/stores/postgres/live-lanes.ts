@@ -19,6 +19,13 @@ export interface LaneSnapshot {
   at: string;
   queues: readonly string[];
   priorities: readonly number[];
+  /** Queues that were paused and held jobs. Their lanes are not among the others. */
+  paused: readonly string[];
+}
+
+/** For the places of {@link walkedLanes}. */
+export function valuesOf({ queues, priorities, at, paused }: LaneSnapshot): unknown[] {
+  return [queues, priorities, at, paused];
 }
 
 /** What a claim found in the lanes of a snapshot, and in its own. */
@@ -32,8 +39,8 @@ export interface LaneChanges {
 
 /**
  * Remembers which lanes hold live jobs, so that claims need not walk ten thousand that hold none. Nothing rests on a
- * clock or on being told: a claim walks the lanes of the last snapshot and those with marks since, and these are all
- * lanes that can hold a job. Now and then all lanes are read again, because marks are folded after a while.
+ * clock or on being told: a claim walks the lanes of the last snapshot, those with marks since and those of queues that were resumed,
+ * and these are all lanes that can hold a job and are open. Now and then all lanes are read again, because marks are folded after a while.
  */
 export class LiveLanes {
   readonly #read;
@@ -49,7 +56,8 @@ export class LiveLanes {
       "read_lanes",
       `WITH lane_count AS MATERIALIZED (SELECT pg_catalog.count(*) AS n FROM (SELECT 1 FROM ${s}.lanes LIMIT ${FEW_LANES + 1}) l)
        SELECT pg_catalog.pg_current_snapshot()::text, CASE WHEN n > ${FEW_LANES} THEN (
-         SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.queue, l.priority)), '[]'::json)::text FROM ${s}.lanes l
+         SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(l.queue, l.priority,
+           l.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))), '[]'::json)::text FROM ${s}.lanes l
          WHERE (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority ORDER BY j.due_at, j.seq LIMIT 1) IS NOT NULL) END
        FROM lane_count`,
     );
@@ -80,22 +88,31 @@ export class LiveLanes {
     }
     for (const lane of marked) lanes.set(nameOf(lane), lane);
     for (const lane of emptied) lanes.delete(nameOf(lane));
-    this.#snapshot = snapshotOf(at, [...lanes.values()]);
+    this.#snapshot = snapshotOf(at, [...lanes.values()], before.paused);
   }
 
   async #readAll(runner: Runner): Promise<void> {
     const begunAt = performance.now();
     const [row] = await runner.run(this.#read, []);
     const [at, lanes] = (row ?? ["", null]) as readonly [string, string | null];
-    this.#snapshot = lanes === null ? null : snapshotOf(at, (JSON.parse(lanes) as Pair[]).map(laneOf));
+    this.#snapshot = lanes === null ? null : readSnapshot(at, lanes);
     this.#takenAt = begunAt;
     const now = performance.now();
     this.#nextReadAt = now + Math.max(READ_EVERY_MS, READ_SHARE * (now - begunAt));
   }
 }
 
-/** The lanes that a claim walks, for its statement: those of the snapshot in `places`, and those marked since. */
-export function walkedLanes({ s }: Sql, places: { queues: string; priorities: string; at: string }): string {
+/**
+ * The lanes that a claim walks, for its statement: those of the snapshot in `places`, those marked since, and those of queues
+ * that were paused then; of all these, those that are not paused now. Each is looked up by itself, so that paused queues which hold
+ * nothing cost nothing.
+ */
+export function walkedLanes(
+  { s }: Sql,
+  places: { queues: string; priorities: string; at: string; paused: string },
+): string {
+  const isOpen = (queue: string): string =>
+    `(SELECT 1 FROM ${s}.lanes p WHERE p.queue = ${queue} AND p.paused LIMIT 1) IS NULL`;
   const at = `${places.at}::pg_catalog.pg_snapshot`;
   const mark = `FROM ${s}.deltas d WHERE d.state = 'pending' AND d.n > 0 AND d.tx`;
   return `marked AS MATERIALIZED (
@@ -104,8 +121,12 @@ export function walkedLanes({ s }: Sql, places: { queues: string; priorities: st
         UNION SELECT d.queue ${mark} = ANY (ARRAY(SELECT pg_catalog.pg_snapshot_xip(${at})))))
     ),
     walked AS MATERIALIZED (
-      SELECT k.queue, k.priority FROM ${rowsOf(`${places.queues}::text[], ${places.priorities}::smallint[]`)} AS k (queue, priority)
-      UNION SELECT queue, priority FROM marked
+      SELECT w.queue, w.priority FROM (
+        SELECT k.queue, k.priority FROM ${rowsOf(`${places.queues}::text[], ${places.priorities}::smallint[]`)} AS k (queue, priority)
+        UNION SELECT queue, priority FROM marked
+        UNION SELECT l.queue, l.priority FROM ${s}.lanes l WHERE l.queue = ANY (ARRAY(
+          SELECT q.queue FROM pg_catalog.unnest(${places.paused}::text[]) AS q (queue) WHERE ${isOpen("q.queue")}))
+      ) w WHERE (SELECT p.queue FROM ${s}.lanes p WHERE p.paused ORDER BY p.queue LIMIT 1) IS NULL OR ${isOpen("w.queue")}
     )`;
 }
 
@@ -127,8 +148,19 @@ function laneOf([queue, priority]: Pair): Lane {
   return { queue, priority };
 }
 
-function snapshotOf(at: string, lanes: readonly Lane[]): LaneSnapshot {
-  return { at, queues: lanes.map(({ queue }) => queue), priorities: lanes.map(({ priority }) => priority) };
+function readSnapshot(at: string, text: string): LaneSnapshot {
+  const lanes = JSON.parse(text) as [...Pair, isPaused: boolean][];
+  const paused = lanes.filter(([, , isPaused]) => isPaused).map(([queue]) => queue);
+  const open = lanes.filter(([, , isPaused]) => !isPaused);
+  return snapshotOf(
+    at,
+    open.map(([queue, priority]) => ({ queue, priority })),
+    [...new Set(paused)],
+  );
+}
+
+function snapshotOf(at: string, lanes: readonly Lane[], paused: readonly string[]): LaneSnapshot {
+  return { at, queues: lanes.map(({ queue }) => queue), priorities: lanes.map(({ priority }) => priority), paused };
 }
 
 function nameOf({ queue, priority }: Lane): string {

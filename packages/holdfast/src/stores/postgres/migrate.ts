@@ -4,6 +4,7 @@ import { refuseAccess } from "./access.js";
 import { type Db, unnamed } from "./db.js";
 import { sqlState } from "./faults.js";
 import { MIGRATIONS } from "./migrations.js";
+import { refuseForeign } from "./owners.js";
 import { stepsFor } from "./plan.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { block, LOCK_WAITS, MIGRATION_LOCK, undone, type LockWaits, type Standing, type Step } from "./steps.js";
@@ -38,7 +39,11 @@ export async function migrate(db: Db, settings: SchemaSettings, options: Migrate
   if (missing.length === 0) return;
   await refuseUsers(db, settings);
   await refuseAccess(db, settings);
-  for (const step of missing) await patiently(db, settings, step, patience);
+  for (const step of missing) {
+    // Each time: somebody may have made the schema just before we would have.
+    await refuseForeign(db, settings);
+    await patiently(db, settings, step, patience);
+  }
   // Others may have gone further while we waited for our turn.
   refuse(await standingOf(db, settings), settings, migrations.length);
 }

@@ -1,6 +1,13 @@
-import { FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
+import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
 
 /** Numbered from 1 and only ever appended to: workers of the version before may be running. */
-export const MIGRATIONS: readonly Migration[] = [TABLES, FUNCTIONS, FUNCTIONS_AGAIN, LANE_MARKS, CURSOR_KEY];
+export const MIGRATIONS: readonly Migration[] = [
+  TABLES,
+  FUNCTIONS,
+  FUNCTIONS_AGAIN,
+  LANE_MARKS,
+  CURSOR_KEY,
+  CHECKED_FUNCTIONS,
+];

@@ -82,7 +82,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     "oldest_due",
     `WITH ${NOW} SELECT (SELECT now FROM t)::float8, pg_catalog.min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
        SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE l.queue <> ALL (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))`,
+         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE NOT (l.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`,
   );
   const pace = sql.statement(
     "pace",

@@ -1,4 +1,5 @@
 import { LIMITS } from "../../defaults.js";
+import { StoreUnreadable } from "../../errors.js";
 import type { PutTokenAnswer, TokenRecord } from "../../store.js";
 import type { Row, Runner, Transaction } from "./db.js";
 import type { Sql } from "./sql.js";
@@ -44,7 +45,15 @@ export function tokenOperations(sql: Sql): TokenOperations {
     },
     list: async (runner) => (await runner.run(all, [])).map(readToken),
     remove: async (runner, id) => (await runner.run(remove, [id])).length > 0,
-    cursorKey: async (runner) => (await runner.run(key, []))[0]?.[0] as string,
+    async cursorKey(runner) {
+      const [found] = await runner.run(key, []);
+      if (found === undefined) {
+        throw new StoreUnreadable(
+          "the key of cursors cannot be read; log in with a role that may work, or call store.migrate()",
+        );
+      }
+      return found[0] as string;
+    },
   };
 }
 

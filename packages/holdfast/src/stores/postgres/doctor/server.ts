@@ -1,4 +1,5 @@
 import { type Runner, unnamed } from "../db.js";
+import { foreignPart } from "../owners.js";
 import { count, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
 
 const OLDEST_VERSION = 150_000;
@@ -91,7 +92,26 @@ export function judgeConnections(seen: { most: number; used: number; ours: numbe
 }
 
 /** Sessions of other roles show neither their age nor what they do, except to those with the right to look. */
-export async function lookAtRights(runner: Runner): Promise<Finding[]> {
+export async function lookAtRights(runner: Runner, patient: Patient): Promise<Finding[]> {
+  return [...(await lookAtSessions(runner)), ...(await lookAtOwners(runner, patient))];
+}
+
+/** A role that may make nothing in the schema is not one that migrates, and has its tables from another. */
+async function lookAtOwners(runner: Runner, { settings, schema }: Patient): Promise<Finding[]> {
+  const text = "SELECT pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace($1)::oid, 'CREATE')";
+  const [row] = await runner.run(unnamed(text), [settings.schema]);
+  const foreign = row?.[0] === true ? await foreignPart(runner, settings) : null;
+  if (foreign === null) return [];
+  return [
+    problem(
+      "rights",
+      `${foreign.what} belongs to the role ${foreign.owner}, who can have code run with the rights of whoever uses the schema ${schema}`,
+      "Have a superuser give it to the role that migrates (ALTER … OWNER TO …), or use another schema.",
+    ),
+  ];
+}
+
+async function lookAtSessions(runner: Runner): Promise<Finding[]> {
   const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
     FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()`;
   const [row] = await runner.run(unnamed(text), []);
