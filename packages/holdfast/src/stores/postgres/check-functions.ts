@@ -26,9 +26,11 @@ export function holdsNul(json: string): string {
  */
 export function checkFunctions({ schema: s }: SchemaSettings): string {
   const $ = placeOf;
+  const [ofUser, inPeriod] = [OF_USER, IN_PERIOD].map((sign) => `chr(${sign.charCodeAt(0)})`);
   const refuse = (message: string): string => `RAISE EXCEPTION '${message}' USING ERRCODE = '22023';`;
   const beyond = (column: string, least: number, most: number): string =>
-    `EXISTS (SELECT FROM unnest(${column}) AS u (v) WHERE u.v NOT BETWEEN ${least} AND ${most})`;
+    `(${least} > ANY (${column}) OR ${most} < ANY (${column}))`;
+  const given = (column: string): string => `array_remove(${column}, NULL)`;
   const names = (field: string, column: string, longest: number): string =>
     `SELECT '${field}', u.v, ${longest} FROM unnest(${column}) AS u (v)`;
   return `CREATE OR REPLACE FUNCTION ${s}.is_too_deep(input text) RETURNS boolean
@@ -49,7 +51,7 @@ END $function$;
 CREATE OR REPLACE FUNCTION ${s}.check_jobs(${BATCH.join(", ")}) RETURNS void
 LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
-  field text; given text; longest integer;
+  field text; given text; longest integer; all_inputs text;
 BEGIN
   IF cardinality(${$("input")}) IS DISTINCT FROM cardinality(${$("id")}) OR array_position(${$("input")}, NULL) IS NOT NULL THEN
     ${refuse("each job has an input")}
@@ -58,7 +60,9 @@ BEGIN
     ${names("type", $("type"), LIMITS.typeLength)}
     UNION ALL ${names("queue", $("queue"), LIMITS.queueLength)}
     UNION ALL ${names("user", $("user"), LIMITS.userLength)}
-    UNION ALL SELECT 'key', translate(u.v, chr(${OF_USER.charCodeAt(0)}) || chr(${IN_PERIOD.charCodeAt(0)}), ''), ${LONGEST_KEY} FROM unnest(${$("key")}) AS u (v)
+    -- Keys of a user without a name are those of schedules.
+    UNION ALL SELECT 'key', CASE WHEN pg_catalog.left(u.v, 1) <> ${ofUser} THEN translate(u.v, ${ofUser} || ${inPeriod}, '') ELSE '' END, ${LONGEST_KEY}
+      FROM unnest(${$("key")}) AS u (v) WHERE u.v IS NOT NULL
     UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength}
       FROM unnest(${$("tags")}) AS u (v) CROSS JOIN LATERAL json_array_elements_text(u.v::json) AS g (tag)
   ) n (field, given, longest)
@@ -68,29 +72,41 @@ BEGIN
   END IF;
   IF '*' = ANY (${$("queue")}) THEN
     ${refuse("queue: * is not the name of a queue")}
-  ELSIF EXISTS (SELECT FROM unnest(${$("tags")}) AS u (v) WHERE json_array_length(u.v::json) > ${LIMITS.tags}) THEN
-    ${refuse(`tags: at most ${LIMITS.tags}`)}
   ELSIF ${beyond($("maxAttempts"), 1, LIMITS.maxAttempts)} THEN
     ${refuse(`max_attempts is not from 1 to ${LIMITS.maxAttempts}`)}
   ELSIF ${beyond($("runAt"), -LAST_INSTANT_MS, LAST_INSTANT_MS)} OR ${beyond($("expiresAt"), -LAST_INSTANT_MS, LAST_INSTANT_MS)} THEN
     ${refuse("run_at and expires_at must be points in time that a date of JavaScript can hold")}
   ELSIF ${beyond($("delayMs"), 0, LIMITS.durationMs)} OR ${beyond($("periodMs"), 0, 2 * LIMITS.durationMs)} THEN
     ${refuse("a delay or a period is longer than ten years, or negative")}
-  ELSIF (SELECT max(u.v) FROM unnest(${$("runAt")}) AS u (v)) + (SELECT max(u.v) FROM unnest(${$("delayMs")}) AS u (v)) > ${LAST_INSTANT_MS} THEN
-    ${refuse("run_at with its delay is later than a date of JavaScript can hold")}
-  ELSIF EXISTS (SELECT FROM unnest(${$("scope")}) AS u (v) WHERE u.v NOT IN ('waiting', 'live', 'period', 'ever')) THEN
+  ELSIF ${LAST_INSTANT_MS - LIMITS.durationMs} < ANY (${$("runAt")}) AND 0 < ANY (${$("delayMs")}) THEN
+    ${refuse("run_at with a delay is later than a date of JavaScript can hold")}
+  ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'ever'] THEN
     ${refuse("the scope of a key is none of waiting, live, period, ever")}
-  -- Those are the keys of schedules.
-  ELSIF EXISTS (SELECT FROM unnest(${$("key")}) AS u (v) WHERE pg_catalog.left(u.v, 1) = chr(${OF_USER.charCodeAt(0)})) THEN
-    ${refuse("a key of a user without a name")}
-  ELSIF EXISTS (SELECT FROM unnest(${$("trace")}) AS u (v) WHERE octet_length(convert_to(u.v, 'UTF8')) > ${LIMITS.traceBytes}) THEN
-    ${refuse(`a trace is more than ${LIMITS.traceBytes} bytes`)}
-  ELSIF EXISTS (SELECT FROM unnest(${$("schedule")}) AS u (v) WHERE u.v IS NOT NULL) OR EXISTS (SELECT FROM unnest(${$("slot")}) AS u (v) WHERE u.v IS NOT NULL) THEN
+  ELSIF cardinality(${given($("schedule"))}) > 0 OR cardinality(${given($("slot"))}) > 0 THEN
     ${refuse("jobs of schedules are made by those who may work")}
-  ELSIF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v) WHERE ${holdsNul("u.v")}) THEN
-    ${refuse("input contains \\u0000, which PostgreSQL has no text for")}
-  ELSIF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v) WHERE octet_length(u.v) <= ${LIMITS.payloadBytes} AND ${s}.is_too_deep(u.v)) THEN
-    ${refuse(`input is nested deeper than ${LIMITS.payloadDepth} levels`)}
+  END IF;
+  -- Looked at one by one only where there may be something to find.
+  IF cardinality(${given($("tags"))}) > 0 THEN
+    IF EXISTS (SELECT FROM unnest(${$("tags")}) AS u (v) WHERE json_array_length(u.v::json) > ${LIMITS.tags}) THEN
+      ${refuse(`tags: at most ${LIMITS.tags}`)}
+    END IF;
+  END IF;
+  IF octet_length(array_to_string(${$("trace")}, '')) > ${LIMITS.traceBytes / 4} THEN
+    IF EXISTS (SELECT FROM unnest(${$("trace")}) AS u (v) WHERE octet_length(convert_to(u.v, 'UTF8')) > ${LIMITS.traceBytes}) THEN
+      ${refuse(`a trace is more than ${LIMITS.traceBytes} bytes`)}
+    END IF;
+  END IF;
+  all_inputs := array_to_string(${$("input")}, ' ');
+  IF strpos(all_inputs, '\\u0000') > 0 THEN
+    IF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v) WHERE ${holdsNul("u.v")}) THEN
+      ${refuse("input contains \\u0000, which PostgreSQL has no text for")}
+    END IF;
+  END IF;
+  IF length(all_inputs) > ${2 * LIMITS.payloadDepth} THEN
+    IF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v)
+      WHERE length(u.v) > ${2 * LIMITS.payloadDepth} AND octet_length(u.v) <= ${LIMITS.payloadBytes} AND ${s}.is_too_deep(u.v)) THEN
+      ${refuse(`input is nested deeper than ${LIMITS.payloadDepth} levels`)}
+    END IF;
   END IF;
 END $function$;`;
 }
