@@ -196,10 +196,10 @@ describe("retention of the audit log", () => {
   });
 
   it.each<[string, unknown, string]>([
-    ["a count", { count: 5 }, "count"],
+    ["a count", { count: 5 }, "retention.audit.count"],
     ["no age", {}, "retention.audit.age"],
     ["what is no duration", "long", "retention.audit"],
-    ["a misspelt name", undefined, "audits"],
+    ["a misspelt name", undefined, "retention.audits"],
   ])("refuses %s by name", async (_name, audit, field) => {
     const retention = audit === undefined ? { audits: "1d" } : { audit };
     await expect(scene({ retention: retention as never })).rejects.toMatchObject({ code: "INVALID_OPTION", field });

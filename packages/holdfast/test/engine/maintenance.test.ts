@@ -254,7 +254,7 @@ describe("retention", () => {
       [{ completed: "never" }, "retention.completed"],
       [{ dead: {} }, "retention.dead"],
       [{ dead: { count: -1 } }, "retention.dead.count"],
-      [{ pending: "1d" }, "pending"],
+      [{ pending: "1d" }, "retention.pending"],
     ] as const) {
       const opening = scene({ retention: retention as object });
       await expect(opening).rejects.toThrow(InvalidOption);

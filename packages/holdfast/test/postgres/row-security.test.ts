@@ -206,11 +206,11 @@ describe("the option access", () => {
 
   it("is refused by name where it makes no sense, or what it names is not there", async () => {
     const bad: [object, string][] = [
-      [{ userRole: ["a"] }, "userRole"],
+      [{ userRole: ["a"] }, "access.userRole"],
       [{ userRoles: "a" }, "access.userRoles"],
       [{ userRoles: ['a"; DROP TABLE b'] }, "access.userRoles"],
       [{ identity: { setting: "user" } }, "access.identity.setting"],
-      [{ roles: { worker: "a" } }, "worker"],
+      [{ roles: { worker: "a" } }, "access.roles.worker"],
       [{ roles: { work: "" } }, "access.roles.work"],
     ];
     for (const [access, field] of bad) {

@@ -1,9 +1,10 @@
-import type { Database } from "better-sqlite3";
+import type { Database, Statement } from "better-sqlite3";
 import { LIMITS } from "../../defaults.js";
 import { isWaiting, type State } from "../../state.js";
 import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
 import type { Counts } from "./counts.js";
 import { isHeld, type Keys } from "./keys.js";
+import { NEXT_NUMBER } from "./numbers.js";
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
 export function insertOperation(
@@ -11,12 +12,15 @@ export function insertOperation(
   counts: Counts,
   keys: Keys,
 ): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
-  const insertRow = db.prepare(
-    `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
-       fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
-     VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT (id) DO NOTHING`,
-  );
+  const insertWith = (seq: string): Statement =>
+    db.prepare(
+      `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
+         fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
+       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO NOTHING`,
+    );
+  const insertFirst = insertWith(NEXT_NUMBER);
+  const insertRow = insertWith("NULL");
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
@@ -41,16 +45,9 @@ export function insertOperation(
       if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
     const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
-    const added = insertRow.run(
-      counts.numbers.next(),
-      job.id,
-      ...asked(job, now),
-      now,
-      now,
-      key,
-      scope,
-      tagText(job.tags),
-    );
+    const values = [job.id, ...asked(job, now), now, now, key, scope, tagText(job.tags)];
+    const { used } = counts.numbers;
+    const added = used === null ? insertRow.run(...values) : insertFirst.run(used, used, ...values);
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
     counts.numbers.taken();
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);

@@ -1,5 +1,9 @@
 import type { Database } from "better-sqlite3";
 
+/** The number of the next job, given twice what is {@link Numbers.used}; NULL for the one that SQLite gives. */
+export const NEXT_NUMBER = `(SELECT max(highest, ?) + 1 FROM holdfast_numbers
+  WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0))`;
+
 /**
  * Numbers of jobs only grow. SQLite gives the highest there is and one more, which is an old number when the newest job was
  * deleted; a list that has passed that number would miss the new job, and who deletes page by page would come upon it.
@@ -9,26 +13,18 @@ export class Numbers {
   #deleted = 0;
   /** SQLite will give a new one. */
   #isSafe = false;
-  readonly #next;
   readonly #top;
   readonly #keep;
 
   constructor(db: Database) {
-    this.#next = db
-      .prepare(
-        `SELECT max(highest, ?) + 1 FROM holdfast_numbers
-         WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0)`,
-      )
-      .pluck();
     this.#top = db.prepare("SELECT max(seq) FROM holdfast_jobs").pluck();
     this.#keep = db.prepare("UPDATE holdfast_numbers SET highest = max(highest, ?)");
-    for (const statement of [this.#next, this.#top]) statement.safeIntegers(false);
+    this.#top.safeIntegers(false);
   }
 
-  /** The number of a job that is about to be added; null for the one that SQLite gives. */
-  next(): number | null {
-    if (this.#isSafe) return null;
-    return (this.#next.get(this.#deleted, this.#deleted) as number | undefined) ?? null;
+  /** The highest deleted number that a job about to be added must be above, for {@link NEXT_NUMBER}; null where SQLite gives a new one anyway. */
+  get used(): number | null {
+    return this.#isSafe ? null : this.#deleted;
   }
 
   /** A job was added. */

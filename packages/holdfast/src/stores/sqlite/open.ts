@@ -74,8 +74,8 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   let farthestAhead = Number.NEGATIVE_INFINITY;
   let closed = false;
 
-  async function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
-    if (closed) throw new Closed("the store is closed", "open a new one");
+  function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
+    if (closed) return Promise.reject(new Closed("the store is closed", "open a new one"));
     farthestAhead = Math.max(farthestAhead, clock.now() - clock.monotonic());
     const answer = link.call(op, args, time());
     if (!memory) clock.waitFor?.(answer);
