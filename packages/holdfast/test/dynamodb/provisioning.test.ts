@@ -14,6 +14,7 @@ import {
 import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { add, claim, claimIds, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { exerciseAll } from "./every-call.js";
 import { actionsOf, Recorder } from "./recorder.js";
 import { dynamoServer } from "./server.js";
@@ -244,6 +245,11 @@ describe("migrate", () => {
       await client.send(
         new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete: { IndexName } }] }),
       );
+      // One at a time, and it takes the emulator a while.
+      await until(`${IndexName} to be gone`, async () => {
+        const { Table } = await client.send(new DescribeTableCommand({ TableName: table }));
+        return Table?.GlobalSecondaryIndexes?.every((index) => index.IndexName !== IndexName) === true;
+      });
     }
     await store.migrate();
     expect((await migratedShape(opened)).indexes).toEqual(whole.indexes);
