@@ -26,24 +26,24 @@ export function holdsNul(json: string): string {
  */
 export function checkFunctions({ schema: s }: SchemaSettings): string {
   const $ = placeOf;
-  const [ofUser, inPeriod] = [OF_USER, IN_PERIOD].map((sign) => `chr(${sign.charCodeAt(0)})`);
+  const [ofUser, inPeriod] = [OF_USER, IN_PERIOD].map((sign) => `pg_catalog.chr(${sign.charCodeAt(0)})`);
   const refuse = (message: string): string => `RAISE EXCEPTION '${message}' USING ERRCODE = '22023';`;
   const beyond = (column: string, least: number, most: number): string =>
     `(${least} > ANY (${column}) OR ${most} < ANY (${column}))`;
   const given = (column: string): string => `array_remove(${column}, NULL)`;
   const names = (field: string, column: string, longest: number): string =>
-    `SELECT '${field}', u.v, ${longest} FROM unnest(${column}) AS u (v)`;
+    `SELECT '${field}', u.v, ${longest} FROM pg_catalog.unnest(${column}) AS u (v)`;
   return `CREATE OR REPLACE FUNCTION ${s}.is_too_deep(input text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
   brackets text;
 BEGIN
   -- Few have as many lists and objects at all.
-  IF length(input) - length(translate(input, '[{', '')) <= ${LIMITS.payloadDepth} THEN RETURN false; END IF;
-  brackets := translate(regexp_replace(input, '"([^"\\\\]|\\\\.)*"|[^][{}"]+', '', 'g'), '{}', '[]');
+  IF pg_catalog.length(input) - pg_catalog.length(pg_catalog.translate(input, '[{', '')) <= ${LIMITS.payloadDepth} THEN RETURN false; END IF;
+  brackets := pg_catalog.translate(pg_catalog.regexp_replace(input, '"([^"\\\\]|\\\\.)*"|[^][{}"]+', '', 'g'), '{}', '[]');
   -- Each time the innermost go.
   FOR level IN 1..${LIMITS.payloadDepth} LOOP
-    brackets := replace(brackets, '[]', '');
+    brackets := pg_catalog.replace(brackets, '[]', '');
     IF brackets = '' THEN RETURN false; END IF;
   END LOOP;
   RETURN true;
@@ -53,7 +53,7 @@ LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp A
 DECLARE
   field text; given text; longest integer; all_inputs text;
 BEGIN
-  IF cardinality(${$("input")}) IS DISTINCT FROM cardinality(${$("id")}) OR array_position(${$("input")}, NULL) IS NOT NULL THEN
+  IF pg_catalog.cardinality(${$("input")}) IS DISTINCT FROM pg_catalog.cardinality(${$("id")}) OR pg_catalog.array_position(${$("input")}, NULL) IS NOT NULL THEN
     ${refuse("each job has an input")}
   END IF;
   SELECT n.* FROM (
@@ -61,12 +61,12 @@ BEGIN
     UNION ALL ${names("queue", $("queue"), LIMITS.queueLength)}
     UNION ALL ${names("user", $("user"), LIMITS.userLength)}
     -- Keys of a user without a name are those of schedules.
-    UNION ALL SELECT 'key', CASE WHEN pg_catalog.left(u.v, 1) <> ${ofUser} THEN translate(u.v, ${ofUser} || ${inPeriod}, '') ELSE '' END, ${LONGEST_KEY}
-      FROM unnest(${$("key")}) AS u (v) WHERE u.v IS NOT NULL
+    UNION ALL SELECT 'key', CASE WHEN pg_catalog.left(u.v, 1) <> ${ofUser} THEN pg_catalog.translate(u.v, ${ofUser} || ${inPeriod}, '') ELSE '' END, ${LONGEST_KEY}
+      FROM pg_catalog.unnest(${$("key")}) AS u (v) WHERE u.v IS NOT NULL
     UNION ALL SELECT 'tags', coalesce(g.tag, ''), ${LIMITS.tagLength}
-      FROM unnest(${$("tags")}) AS u (v) CROSS JOIN LATERAL json_array_elements_text(u.v::json) AS g (tag)
+      FROM pg_catalog.unnest(${$("tags")}) AS u (v) CROSS JOIN LATERAL pg_catalog.json_array_elements_text(u.v::json) AS g (tag)
   ) n (field, given, longest)
-  WHERE n.given = '' OR length(n.given) > n.longest OR n.given ~ '${CONTROLS}' LIMIT 1 INTO field, given, longest;
+  WHERE n.given = '' OR pg_catalog.length(n.given) > n.longest OR n.given ~ '${CONTROLS}' LIMIT 1 INTO field, given, longest;
   IF FOUND THEN
     RAISE EXCEPTION '% is empty, longer than % characters, or contains control characters', field, longest USING ERRCODE = '22023';
   END IF;
@@ -82,29 +82,29 @@ BEGIN
     ${refuse("run_at with a delay is later than a date of JavaScript can hold")}
   ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'ever'] THEN
     ${refuse("the scope of a key is none of waiting, live, period, ever")}
-  ELSIF cardinality(${given($("schedule"))}) > 0 OR cardinality(${given($("slot"))}) > 0 THEN
+  ELSIF pg_catalog.cardinality(${given($("schedule"))}) > 0 OR pg_catalog.cardinality(${given($("slot"))}) > 0 THEN
     ${refuse("jobs of schedules are made by those who may work")}
   END IF;
   -- Looked at one by one only where there may be something to find.
-  IF cardinality(${given($("tags"))}) > 0 THEN
-    IF EXISTS (SELECT FROM unnest(${$("tags")}) AS u (v) WHERE json_array_length(u.v::json) > ${LIMITS.tags}) THEN
+  IF pg_catalog.cardinality(${given($("tags"))}) > 0 THEN
+    IF EXISTS (SELECT FROM pg_catalog.unnest(${$("tags")}) AS u (v) WHERE pg_catalog.json_array_length(u.v::json) > ${LIMITS.tags}) THEN
       ${refuse(`tags: at most ${LIMITS.tags}`)}
     END IF;
   END IF;
-  IF octet_length(array_to_string(${$("trace")}, '')) > ${LIMITS.traceBytes / 4} THEN
-    IF EXISTS (SELECT FROM unnest(${$("trace")}) AS u (v) WHERE octet_length(convert_to(u.v, 'UTF8')) > ${LIMITS.traceBytes}) THEN
+  IF pg_catalog.octet_length(pg_catalog.array_to_string(${$("trace")}, '')) > ${LIMITS.traceBytes / 4} THEN
+    IF EXISTS (SELECT FROM pg_catalog.unnest(${$("trace")}) AS u (v) WHERE pg_catalog.octet_length(pg_catalog.convert_to(u.v, 'UTF8')) > ${LIMITS.traceBytes}) THEN
       ${refuse(`a trace is more than ${LIMITS.traceBytes} bytes`)}
     END IF;
   END IF;
-  all_inputs := array_to_string(${$("input")}, ' ');
-  IF strpos(all_inputs, '\\u0000') > 0 THEN
-    IF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v) WHERE ${holdsNul("u.v")}) THEN
+  all_inputs := pg_catalog.array_to_string(${$("input")}, ' ');
+  IF pg_catalog.strpos(all_inputs, '\\u0000') > 0 THEN
+    IF EXISTS (SELECT FROM pg_catalog.unnest(${$("input")}) AS u (v) WHERE ${holdsNul("u.v")}) THEN
       ${refuse("input contains \\u0000, which PostgreSQL has no text for")}
     END IF;
   END IF;
-  IF length(all_inputs) > ${2 * LIMITS.payloadDepth} THEN
-    IF EXISTS (SELECT FROM unnest(${$("input")}) AS u (v)
-      WHERE length(u.v) > ${2 * LIMITS.payloadDepth} AND octet_length(u.v) <= ${LIMITS.payloadBytes} AND ${s}.is_too_deep(u.v)) THEN
+  IF pg_catalog.length(all_inputs) > ${2 * LIMITS.payloadDepth} THEN
+    IF EXISTS (SELECT FROM pg_catalog.unnest(${$("input")}) AS u (v)
+      WHERE pg_catalog.length(u.v) > ${2 * LIMITS.payloadDepth} AND pg_catalog.octet_length(u.v) <= ${LIMITS.payloadBytes} AND ${s}.is_too_deep(u.v)) THEN
       ${refuse(`input is nested deeper than ${LIMITS.payloadDepth} levels`)}
     END IF;
   END IF;

@@ -76,7 +76,7 @@ const FIXED = "LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_c
 const PATIENCE = {
   declared: "the_wait text := current_setting('lock_timeout');",
   begin: `IF the_wait::interval = '0' OR the_wait::interval > ${WAIT} * interval '1 ms' THEN
-    PERFORM set_config('lock_timeout', ${WAIT}::text, true);
+    PERFORM pg_catalog.set_config('lock_timeout', ${WAIT}::text, true);
   END IF;`,
   end: "PERFORM set_config('lock_timeout', the_wait, true);",
 };
@@ -88,8 +88,8 @@ export function insertFunctions({ schema: s, userType }: SchemaSettings): string
     `CREATE OR REPLACE FUNCTION ${s}.${name}(${takes.join(", ")}) RETURNS ${gives} ${FIXED} AS $function$
 #variable_conflict use_column`;
   // As long as the inputs are, and not as the caller says: workers rely on it.
-  const bytes = `the_bytes integer[] := ARRAY(SELECT octet_length(convert_to(i.input, 'UTF8'))
-    FROM unnest(${INPUTS}) WITH ORDINALITY AS i (input, place) ORDER BY i.place);`;
+  const bytes = `the_bytes integer[] := ARRAY(SELECT pg_catalog.octet_length(pg_catalog.convert_to(i.input, 'UTF8'))
+    FROM pg_catalog.unnest(${INPUTS}) WITH ORDINALITY AS i (input, place) ORDER BY i.place);`;
   const checks = `PERFORM ${s}.check_jobs(${BATCH.map((_, at) => `$${at + 1}`).join(", ")});
   IF ${LIMITS.payloadBytes} < ANY (the_bytes) THEN
     RAISE EXCEPTION 'an input is more than ${LIMITS.payloadBytes} bytes of JSON' USING ERRCODE = '22023';
@@ -127,7 +127,7 @@ BEGIN
     came := CASE WHEN each.inserted THEN 'new' WHEN each.known THEN 'known' END;
     holder := NULL;
     IF came IS NULL THEN
-      SELECT k.job::text FROM ${s}.keys k WHERE k.key = (${KEYS})[array_position($1, each.id::uuid)] INTO holder;
+      SELECT k.job::text FROM ${s}.keys k WHERE k.key = (${KEYS})[pg_catalog.array_position($1, each.id::uuid)] INTO holder;
       -- The very job, inserted by somebody else this moment; or one that is gone, while its key is held for good.
       IF holder = job AND (EXISTS (SELECT FROM ${s}.live l WHERE l.id = each.id::uuid)
         OR EXISTS (SELECT FROM ${s}.archive a WHERE a.id = each.id::uuid)) THEN
@@ -158,7 +158,7 @@ BEGIN
   IF the_state IS NULL OR the_state NOT IN ${WAITING} THEN RETURN 'kept'; END IF;
   DELETE FROM ${s}.tags g WHERE g.job = ${HOLDER};
   ${bind(texts.rewrite, [HOLDER, "the_queue", "the_type", "the_state"])} INTO done;
-  INSERT INTO ${s}.tags (tag, seq, job) SELECT unnest(l.tags), l.seq, l.id FROM ${s}.live l WHERE l.id = ${HOLDER};
+  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(l.tags), l.seq, l.id FROM ${s}.live l WHERE l.id = ${HOLDER};
   IF the_bytes[1] > ${LIMITS.inlineInputBytes} THEN
     INSERT INTO ${s}.inputs (job, input) VALUES (${HOLDER}, (${INPUTS})[1]::json)
     ON CONFLICT (job) DO UPDATE SET input = excluded.input;
