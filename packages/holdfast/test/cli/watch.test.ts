@@ -30,7 +30,7 @@ interface Watched {
 // oxlint-disable-next-line no-control-regex -- colours, and what clears lines
 const CODES = /\u001b\[\d*[mKJ]/g;
 
-/** `stats --watch` on a terminal, of 60 columns and 10 rows unless told. */
+/** `stats --watch` on a terminal, of 60 columns and 10 rows by default. */
 async function watch(
   { cwd, store }: Place,
   { args = "--interval 100", env = {}, size = "cols 60 rows 10" } = {},

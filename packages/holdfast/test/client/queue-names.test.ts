@@ -29,9 +29,9 @@ describe("the queue *", () => {
 
   it("pause and resume, which have no options, do not say to leave one out", async () => {
     const { hf } = await open();
-    const told =
+    const message =
       'queue: "*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)';
-    for (const call of [hf.pause("*"), hf.resume("*")]) expect(await errorOf(call)).toMatchObject({ message: told });
+    for (const call of [hf.pause("*"), hf.resume("*")]) expect(await errorOf(call)).toMatchObject({ message });
   });
 
   it("is refused by the API with 400", async () => {

@@ -78,7 +78,7 @@ describe("a read-only file", () => {
     expect(refusal).toMatch(/^error: .+jobs\.db is read-only for this process/);
   });
 
-  it("is told once by a command that changes many, and not by the log as well", async ({ skip }) => {
+  it("is printed once by a command that changes many jobs", async ({ skip }) => {
     const file = await database();
     const db = connect(file);
     const ended = Date.now() - 60_000;

@@ -39,7 +39,7 @@ export interface LaneChanges {
 
 /**
  * Remembers which lanes hold live jobs, so that claims need not walk ten thousand that hold none. Nothing rests on a
- * clock or on being told: a claim walks the lanes of the last snapshot, those with marks since and those of queues that were resumed,
+ * clock or on notifications: a claim walks the lanes of the last snapshot, those with marks since and those of queues that were resumed,
  * and these are all lanes that can hold a job and are open. Now and then all lanes are read again, because marks are folded after a while.
  */
 export class LiveLanes {

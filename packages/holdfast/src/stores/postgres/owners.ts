@@ -14,7 +14,7 @@ export interface Foreign {
 
 /**
  * What belongs to a role that is neither this one, nor one that it is a member of, nor a superuser, nor the owner of the database.
- * Whoever owns a table can have code run by everybody who writes it, and whoever owns the schema can put other tables in it. Other
+ * The owner of a table can run code as every role that writes it, and the owner of the schema can put other tables in it. Other
  * names are not looked at: a schema may be shared, and we use none of those.
  */
 export async function foreignPart(runner: Runner, settings: SchemaSettings): Promise<Foreign | null> {

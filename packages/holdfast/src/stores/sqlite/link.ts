@@ -95,8 +95,8 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     target.postMessage({ calls });
     const { known = null } = options;
     const reliedOn = calls.filter(({ op }) => isReliedOn(op));
-    // Here, while the thread works: there it would cost every write twenty microseconds. Whoever calls once the file was moved
-    // is refused; a call under way meanwhile is answered as if it had come before, and its job is in the file that was moved.
+    // Here, while the thread works: there it would cost every write twenty microseconds. Calls made
+    // after the file was moved are refused. A call in progress at that moment may succeed: its job is in the file that was moved.
     if (known === null || reliedOn.length === 0 || isInPlace(known)) return;
     for (const { n } of reliedOn) {
       const waiting = pending.get(n);

@@ -105,7 +105,7 @@ async function lookAtOwners(runner: Runner, { settings, schema }: Patient): Prom
   return [
     problem(
       "rights",
-      `${foreign.what} belongs to the role ${foreign.owner}, who can have code run with the rights of whoever uses the schema ${schema}`,
+      `${foreign.what} belongs to the role ${foreign.owner}, which can run code with the rights of every role that uses the schema ${schema}`,
       "Have a superuser give it to the role that migrates (ALTER … OWNER TO …), or use another schema.",
     ),
   ];
