@@ -1,7 +1,6 @@
 import { job, JobCancelled, StoreUnavailable, type AbortReason } from "holdfast";
-import type { Hint } from "holdfast/store";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, onFile, scene, untilAborted } from "./scene.js";
+import { deferred, hear, hinting, onFile, scene, untilAborted } from "./scene.js";
 
 describe("cancellation", () => {
   it("C-07 a waiting job is cancelled at once and never runs", async () => {
@@ -231,18 +230,13 @@ describe("cancellation", () => {
   it("a hint that is not true costs one look, and the next ones less and less", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const hints: ((hint: Hint) => void)[] = [];
-    const listen = store.store.listen.bind(store.store);
-    store.store.listen = (listener) => {
-      hints.push(listener);
-      return listen(listener);
-    };
+    const hint = hinting(store.store);
     hf.work({ lease: "10m" });
     const { id } = await hf.enqueue(type);
     await clock.settle();
     store.forget();
     for (let round = 0; round < 600; round++) {
-      for (let n = 0; n < 100; n++) for (const hint of hints) hint({ kind: "cancel", ids: [id, "another"] });
+      for (let n = 0; n < 100; n++) hint({ kind: "cancel", ids: [id, "another"] });
       await clock.advance(100);
     }
     // In a minute: after 50 ms, 100 ms and so on up to 5 s.

@@ -1,7 +1,6 @@
 import { Closed, job, JobNotCompleted, JobNotFound, StoreUnavailable, StoreUnreadable, WaitTimeout } from "holdfast";
-import type { Hint } from "holdfast/store";
 import { describe, expect, it } from "vitest";
-import { deferred, onFile, scene, type LogLine } from "./scene.js";
+import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 
 const type = job({ type: "t", run: () => ({ answer: 42 }) });
 
@@ -26,18 +25,13 @@ describe("results", () => {
 
   it("hints that are not true cost a bounded number of looks", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const hints: ((hint: Hint) => void)[] = [];
-    const listen = store.store.listen.bind(store.store);
-    store.store.listen = (listener) => {
-      hints.push(listener);
-      return listen(listener);
-    };
+    const hint = hinting(store.store);
     const { id } = await hf.enqueue(type);
     const waiting = hf.result(type, id);
     await clock.settle();
     store.forget();
     for (let round = 0; round < 500; round++) {
-      for (const hint of hints) hint({ kind: "finished" });
+      hint({ kind: "finished" });
       await clock.advance(2);
     }
     expect(store.count("get")).toBeLessThan(150);

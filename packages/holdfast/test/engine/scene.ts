@@ -12,6 +12,7 @@ import {
   type Store,
 } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
+import type { Hint } from "holdfast/store";
 import { fakeClock, type FakeClock } from "holdfast/testing";
 import { onTestFinished } from "vitest";
 
@@ -29,6 +30,19 @@ export interface WatchedStore {
   fail(error: Error, ...names: Call[]): () => void;
   /** From now on these calls wait; the answer lets them go. */
   hold(...names: Call[]): () => void;
+}
+
+/** Sends a hint to all who listen to the store from now on, as another process would. */
+export function hinting(store: Store): (hint: Hint) => void {
+  const listeners: ((hint: Hint) => void)[] = [];
+  const listen = store.listen.bind(store);
+  store.listen = (listener) => {
+    listeners.push(listener);
+    return listen(listener);
+  };
+  return (hint) => {
+    for (const listener of listeners) listener(hint);
+  };
 }
 
 export function watch(store: Store): WatchedStore {
