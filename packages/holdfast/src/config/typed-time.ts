@@ -7,6 +7,8 @@ export type TypedTime = "instant" | "past" | "future";
 
 const SIGNS: Readonly<Record<TypedTime, number>> = { instant: 0, past: -1, future: 1 };
 
+const LOOKS_LIKE_A_DATE = /^\d{4}-\d\d-\d\d(?:$|[T ])/;
+
 /** In words that follow "is". */
 export const TIME_WORDS: Readonly<Record<TypedTime, string>> = {
   instant: "an ISO time such as 2026-01-31T08:00:00Z",
@@ -21,9 +23,8 @@ export function typedTimeMs(text: string, time: TypedTime, field = "time"): numb
   try {
     return isLength ? Date.now() + sign * durationMs(text, field) : instantMs(text, field);
   } catch (error) {
-    // What looks like a date may have a fault of its own: no zone, or a day that does not exist.
-    const isOwn = /^\d{4}-/.test(text) && error instanceof InvalidOption && error.message.includes(show(text));
-    if (isOwn || !(error instanceof InvalidOption)) throw error;
+    // What looks like a date has a fault of its own: no zone, or a day that does not exist.
+    if (!(error instanceof InvalidOption) || LOOKS_LIKE_A_DATE.test(text)) throw error;
     throw new InvalidOption(field, `${show(text)} is not ${TIME_WORDS[time]}`);
   }
 }

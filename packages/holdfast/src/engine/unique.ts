@@ -74,7 +74,7 @@ function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKe
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
     throw new InvalidOption("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
   }
-  // Whoever writes it has a zone in mind; a day of another would be wrong in silence.
+  // An unset variable must not silently mean UTC.
   if ("zone" in scope && scope.zone === undefined) {
     throw new InvalidOption(
       "unique.scope.zone",
