@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
-const { referenceText } = await import(join(root, "packages/holdfast/dist/admin/reference.js"));
+const { referenceText } = await import(join(root, "packages/holdfast/dist/admin/contract/reference.js"));
 const page = join(root, "docs/reference/http-api.md");
 writeFileSync(page, referenceText());
 spawnSync(join(root, "node_modules/.bin/oxfmt"), [page], { stdio: "inherit" });

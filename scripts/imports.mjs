@@ -12,7 +12,18 @@ const src = "packages/holdfast/src";
  */
 
 /** @type {Record<string, number>} */
-const folderLevels = { schedule: 0, engine: 2, stores: 2, observe: 3, config: 3, testing: 3, admin: 4, cli: 5 };
+const folderLevels = {
+  job: 0,
+  access: 0,
+  schedule: 0,
+  engine: 2,
+  stores: 2,
+  observe: 3,
+  config: 3,
+  testing: 3,
+  admin: 4,
+  cli: 5,
+};
 /** @type {Record<string, Area>} */
 const fileAreas = { "store.ts": { name: "store.ts", level: 1 }, "index.ts": { name: "index.ts", level: 6 } };
 const domain = { name: "domain", level: 0 };

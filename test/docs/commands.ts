@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { rootOf } from "../../packages/holdfast/dist/cli/command.js";
-import { parseCall } from "../../packages/holdfast/dist/cli/parse.js";
+import { rootOf } from "../../packages/holdfast/dist/cli/parse/command.js";
+import { parseCall } from "../../packages/holdfast/dist/cli/parse/parse.js";
 import { program } from "../../packages/holdfast/dist/cli/program.js";
 import { ROOT } from "./documents.js";
 

@@ -1,7 +1,7 @@
 import { STATES } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS, LIMITS } from "../../packages/holdfast/dist/defaults.js";
-import { TRANSITIONS } from "../../packages/holdfast/dist/state.js";
+import { TRANSITIONS } from "../../packages/holdfast/dist/job/state.js";
 import { errorCodes, exportsOf, membersOf } from "./declarations.js";
 import { findDocuments, readDocument, tablesOf, tableAfter } from "./documents.js";
 import { count, duration, leaves } from "./wording.js";

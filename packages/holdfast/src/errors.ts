@@ -1,5 +1,5 @@
-import { hideSecret } from "./secret.js";
-import { read } from "./thrown.js";
+import { hideSecret } from "./access/secret.js";
+import { read } from "./job/thrown.js";
 
 /**
  * Every error Holdfast throws or gives to a handler's signal. Each class has a stable `code`; match on that or on

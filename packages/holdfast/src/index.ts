@@ -1,8 +1,14 @@
 /** The public API of Holdfast. Listed by hand: what is not here is not promised. */
-export { holdfast, Holdfast } from "./engine/holdfast.js";
-export type { BulkOptions } from "./engine/changes.js";
-export type { ClaimOptions, HoldfastOptions, RerunOptions, SchedulerOptions, TickOptions } from "./engine/holdfast.js";
-export { job } from "./job.js";
+export { holdfast, Holdfast } from "./engine/client/holdfast.js";
+export type { BulkOptions } from "./engine/client/changes.js";
+export type {
+  ClaimOptions,
+  HoldfastOptions,
+  RerunOptions,
+  SchedulerOptions,
+  TickOptions,
+} from "./engine/client/holdfast.js";
+export { job } from "./job/job.js";
 export type {
   AttemptError,
   Job,
@@ -16,21 +22,21 @@ export type {
   NoInput,
   RunContext,
   RunningJob,
-} from "./job.js";
-export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/audit.js";
-export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/tokens.js";
-export type { EnqueueOptions } from "./engine/new-job.js";
-export type { CalendarScope, UniqueOptions } from "./engine/unique.js";
-export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueuer.js";
-export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events.js";
-export type { Filter, ListOptions } from "./engine/filter.js";
-export type { Lease } from "./engine/lease.js";
-export type { Logger } from "./engine/logger.js";
+} from "./job/job.js";
+export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/audit.js";
+export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
+export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
+export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
+export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueue/enqueuer.js";
+export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
+export type { Filter, ListOptions } from "./engine/client/filter.js";
+export type { Lease } from "./engine/worker/lease.js";
+export type { Logger } from "./engine/events/logger.js";
 export type { Maintained, Retention, RetentionOptions } from "./engine/maintenance.js";
-export type { ListedWorker } from "./engine/records.js";
-export type { ResultOptions } from "./engine/results.js";
-export type { ErrorReporter, FailedJob, JobFailure } from "./engine/reports.js";
-export type { Stats } from "./engine/stats.js";
+export type { ListedWorker } from "./engine/client/job-view.js";
+export type { ResultOptions } from "./engine/client/results.js";
+export type { ErrorReporter, FailedJob, JobFailure } from "./engine/events/reports.js";
+export type { Stats } from "./engine/client/stats.js";
 export type {
   EnqueueCall,
   EnqueueEnd,
@@ -41,19 +47,19 @@ export type {
   Telemetry,
   TraceCarrier,
   TracedRun,
-} from "./engine/telemetry.js";
-export type { UserJobs } from "./engine/user-jobs.js";
-export type { WorkOptions, Worker } from "./engine/worker.js";
-export { STATES, STATE_NAMES } from "./state.js";
-export type { FinishedState, State, StateKind } from "./state.js";
-export { TOKEN_ROLES } from "./roles.js";
-export type { TokenRole } from "./roles.js";
+} from "./engine/events/telemetry.js";
+export type { UserJobs } from "./engine/client/user-jobs.js";
+export type { WorkOptions, Worker } from "./engine/worker/worker.js";
+export { STATES, STATE_NAMES } from "./job/state.js";
+export type { FinishedState, State, StateKind } from "./job/state.js";
+export { TOKEN_ROLES } from "./access/roles.js";
+export type { TokenRole } from "./access/roles.js";
 export { Metrics } from "./observe/metrics.js";
 export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";
 export type { Redactor } from "./observe/redact.js";
-export { RetryAfter } from "./retry-after.js";
-export type { BackoffOptions, RetryOptions } from "./retry.js";
+export { RetryAfter } from "./job/retry-after.js";
+export type { BackoffOptions, RetryOptions } from "./job/retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
 export type {
@@ -62,8 +68,8 @@ export type {
   ScheduleOptions,
   ScheduleSettings,
   ScheduleTiming,
-} from "./engine/schedule-definition.js";
-export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/schedules.js";
+} from "./engine/scheduler/schedule-definition.js";
+export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/scheduler/schedules.js";
 export type { CalendarUnit } from "./schedule/calendar.js";
 export type { CatchUp } from "./schedule/slots.js";
 export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SlotReason, Store } from "./store.js";

@@ -1,6 +1,6 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOption, PayloadTooLarge } from "./errors.js";
-import { jsonBytes, NotJson, pathText, toJson } from "./json.js";
+import { jsonBytes, NotJson, pathText, toJson } from "./job/json.js";
 import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
 
 /**

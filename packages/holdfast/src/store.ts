@@ -1,5 +1,5 @@
-import type { ErrorRecord } from "./error-record.js";
-import type { FinishedState, State } from "./state.js";
+import type { ErrorRecord } from "./job/error-record.js";
+import type { FinishedState, State } from "./job/state.js";
 import type {
   AuditEntry,
   AuditFilter,
@@ -7,7 +7,7 @@ import type {
   PutTokenAnswer,
   StoredAuditEntry,
   TokenRecord,
-} from "./stored-access.js";
+} from "./access/stored-access.js";
 
 export type { AuditEntry, AuditFilter, AuditPage, PutTokenAnswer, StoredAuditEntry, TokenRecord };
 

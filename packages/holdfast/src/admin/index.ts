@@ -1,8 +1,8 @@
 /** The admin API: `holdfast/admin`. */
-export { admin } from "./app.js";
-export type { Admin, AdminOptions } from "./app.js";
-export { adminClient, AdminError } from "./client.js";
-export type { AdminClient, AdminClientOptions } from "./client.js";
+export { admin } from "./http/app.js";
+export type { Admin, AdminOptions } from "./http/app.js";
+export { adminClient, AdminError } from "./contract/client.js";
+export type { AdminClient, AdminClientOptions } from "./contract/client.js";
 export type {
   AuditAnswer,
   Calls,
@@ -25,12 +25,12 @@ export type {
   TimingBody,
   TokenAnswer,
   WorkerAnswer,
-} from "./calls.js";
-export type { Identity } from "./identity.js";
-export { lambdaHandler } from "./lambda.js";
-export type { LambdaResult } from "./lambda.js";
-export { nodeListener } from "./node-listener.js";
-export { ROUTES } from "./routes.js";
-export type { RouteLine, RouteName } from "./routes.js";
-export { ROLES } from "../roles.js";
-export type { Role } from "../roles.js";
+} from "./contract/api-types.js";
+export type { Identity } from "./auth/identity.js";
+export { lambdaHandler } from "./http/lambda.js";
+export type { LambdaResult } from "./http/lambda.js";
+export { nodeListener } from "./http/node-listener.js";
+export { ROUTES } from "./contract/routes.js";
+export type { RouteLine, RouteName } from "./contract/routes.js";
+export { ROLES } from "../access/roles.js";
+export type { Role } from "../access/roles.js";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readdirSync, statSync, type Dirent } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Output } from "./output.js";
+import type { Output } from "./ui/output.js";
 import { TEARDOWN_MS } from "./run-jobs.js";
 
 const WATCHED = /\.[cm]?[jt]s$/;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { commands } from "./commands/index.js";
-import type { Program } from "./command.js";
+import type { Program } from "./parse/command.js";
 
 /** The command `holdfast`, with all of its commands. */
 export function program(): Program {

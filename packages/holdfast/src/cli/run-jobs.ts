@@ -1,15 +1,15 @@
 import { showPath } from "../config/index.js";
-import type { Holdfast } from "../engine/holdfast.js";
-import { joinTelemetry } from "../engine/join-telemetry.js";
-import { safeLogger, type Logger } from "../engine/logger.js";
-import type { Telemetry } from "../engine/telemetry.js";
-import { messageOf } from "../thrown.js";
-import { loggerOf, openService } from "./clients.js";
-import type { Context } from "./command.js";
-import { Failure } from "./failure.js";
-import { Faults } from "./faults.js";
-import { jobsModule } from "./jobs-module.js";
-import type { JobsModule } from "./load-module.js";
+import type { Holdfast } from "../engine/client/holdfast.js";
+import { joinTelemetry } from "../engine/events/join-telemetry.js";
+import { safeLogger, type Logger } from "../engine/events/logger.js";
+import type { Telemetry } from "../engine/events/telemetry.js";
+import { messageOf } from "../job/thrown.js";
+import { loggerOf, openService } from "./store/clients.js";
+import type { Context } from "./parse/command.js";
+import { Failure } from "./errors.js";
+import { Faults } from "./crash-handler.js";
+import { jobsModule } from "./module/jobs-module.js";
+import type { JobsModule } from "./module/load-module.js";
 
 /** What a module's `teardown` has to end: a service that does not answer must not hold up a deployment. */
 export const TEARDOWN_MS = 5_000;

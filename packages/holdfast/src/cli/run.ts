@@ -1,18 +1,18 @@
 import { readConfig, InvalidConfig, type Config } from "../config/index.js";
-import type { Logger } from "../engine/logger.js";
+import type { Logger } from "../engine/events/logger.js";
 import { StoreMoved, StoreReadOnly, StoreUnavailable, StoreUnreadable, type HoldfastError } from "../errors.js";
-import { rootOf, type Command, type Context, type Ending, type Program } from "./command.js";
-import { completionsOf } from "./complete.js";
-import { confirm } from "./confirm.js";
-import { BadUsage, EXIT, Failure, Interrupted } from "./failure.js";
-import { showHelp } from "./help.js";
-import { createOutput, type Output, type Sink } from "./output.js";
-import { parseCall, type Call } from "./parse.js";
-import { createLogger } from "./logger.js";
-import { errorFields, errorJson, errorText, wantsJson } from "./report.js";
-import { readAll } from "./stdin.js";
-import { showsColours } from "./style.js";
-import { terminalOf } from "./terminal.js";
+import { rootOf, type Command, type Context, type Ending, type Program } from "./parse/command.js";
+import { completionsOf } from "./parse/complete.js";
+import { confirm } from "./ui/confirm.js";
+import { BadUsage, EXIT, Failure, Interrupted } from "./errors.js";
+import { showHelp } from "./parse/help.js";
+import { createOutput, type Output, type Sink } from "./ui/output.js";
+import { parseCall, type Call } from "./parse/parse.js";
+import { createLogger } from "./ui/logger.js";
+import { errorFields, errorJson, errorText, wantsJson } from "./ui/report.js";
+import { readAll } from "./parse/stdin.js";
+import { showsColours } from "./ui/style.js";
+import { terminalOf } from "./ui/terminal.js";
 
 type Stream = NodeJS.WriteStream & { fd?: number };
 
@@ -145,7 +145,7 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     return await runCommand(context, { flags: call.flags as never, args: call.args as never });
   } catch (error) {
     if (config === null || !isOfStore(error)) throw error;
-    const { sourceOfStore } = await import("./bare-store.js");
+    const { sourceOfStore } = await import("./store/bare-store.js");
     throw new Failure(error.message, { code: error.code, cause: error, hint: sourceOfStore(config) });
   }
 }

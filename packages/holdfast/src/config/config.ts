@@ -13,8 +13,8 @@ import {
 } from "./keys.js";
 import { checkValue, readText, showValue, type Read } from "./kind.js";
 import { didYouMean, nearest } from "./nearest.js";
-import { hideSecret } from "../secret.js";
-import { readSessionSecret } from "../session-secret.js";
+import { hideSecret } from "../access/secret.js";
+import { readSessionSecret } from "../access/session-secret.js";
 import { showPath, showSource, type Source } from "./source.js";
 import { isTable } from "./toml-edit.js";
 

@@ -6,9 +6,9 @@ import { isHost } from "../host.js";
 import { readQueue, show } from "../options.js";
 import { redactor } from "../redact.js";
 import { storeKindOf } from "../store-address.js";
-import { readDynamoOptions, readDynamoUrl } from "../stores/dynamodb/options.js";
-import { readPostgresUrl, readSchemaName } from "../stores/postgres/address.js";
-import { readSqliteFile } from "../stores/sqlite/file.js";
+import { readDynamoOptions, readDynamoUrl } from "../stores/dynamodb/connection/options.js";
+import { readPostgresUrl, readSchemaName } from "../stores/postgres/connection/address.js";
+import { readSqliteFile } from "../stores/sqlite/file-path.js";
 import { TIME_WORDS, typedTimeMs, type TypedTime } from "./typed-time.js";
 
 /** What a text may be, beyond any text. */

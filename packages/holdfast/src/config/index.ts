@@ -12,7 +12,7 @@ export type { Kind, Read, Value, ValueOf } from "./kind.js";
 export { ConfigLocked } from "./lock.js";
 export { didYouMean, nearest } from "./nearest.js";
 export { modulePath, toHoldfastOptions, toWorkOptions } from "./options.js";
-export { hideSecret } from "../secret.js";
+export { hideSecret } from "../access/secret.js";
 export { showPath, showSource } from "./source.js";
 export type { Source } from "./source.js";
 export { systemReason } from "./system-error.js";

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { randomUUID } from "node:crypto";
 import { findFile, FILE_NAME, readFile, refuseUntrustedConfig, type ConfigFile, type Place } from "./file.js";
 import { InvalidConfig } from "./invalid-config.js";
-import { hideSecret } from "../secret.js";
+import { hideSecret } from "../access/secret.js";
 import { keyOf, type KeyName } from "./keys.js";
 import type { Value } from "./kind.js";
 import { lockOf, withLock } from "./lock.js";

@@ -3,13 +3,13 @@ import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOption } from "../errors.js";
 import { readCount, refuseUnknownIn } from "../options.js";
-import type { FinishedState } from "../state.js";
-import { EXPIRED_ERROR, STALE_ERROR } from "../state.js";
+import type { FinishedState } from "../job/state.js";
+import { EXPIRED_ERROR, STALE_ERROR } from "../job/state.js";
 import type { LaidDown } from "../store.js";
-import { announceLaidDown } from "./announce.js";
-import type { BulkOptions } from "./changes.js";
-import type { Core } from "./core.js";
-import type { ErrorEvent } from "./events.js";
+import { announceLaidDown } from "./events/publish.js";
+import type { BulkOptions } from "./client/changes.js";
+import type { Core } from "./context.js";
+import type { ErrorEvent } from "./events/events.js";
 
 /** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;

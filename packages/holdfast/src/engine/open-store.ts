@@ -26,7 +26,7 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
     }
     case "dynamodb": {
       const { openDynamo } = await import("../stores/dynamodb/open.js");
-      const { readDynamoUrl } = await import("../stores/dynamodb/options.js");
+      const { readDynamoUrl } = await import("../stores/dynamodb/connection/options.js");
       return openDynamo({ ...readDynamoUrl(url), clock });
     }
   }

@@ -1,6 +1,6 @@
-import type { EventName, Listener } from "../engine/events.js";
-import type { ListedWorker } from "../engine/records.js";
-import type { Stats } from "../engine/stats.js";
+import type { EventName, Listener } from "../engine/events/events.js";
+import type { ListedWorker } from "../engine/client/job-view.js";
+import type { Stats } from "../engine/client/stats.js";
 import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
 import { MOST_NAMES, OTHER } from "./names.js";

@@ -1,8 +1,8 @@
-import type { ErrorReporter, JobFailure } from "../engine/reports.js";
+import type { ErrorReporter, JobFailure } from "../engine/events/reports.js";
 import { watchResult } from "../callbacks.js";
 import { InvalidOption } from "../errors.js";
 import { refuseUnknown, show } from "../options.js";
-import { codeOf, nameOf } from "../thrown.js";
+import { codeOf, nameOf } from "../job/thrown.js";
 
 /** What is used of `@sentry/node`, or of any other of Sentry's SDKs. */
 export interface SentryClient {

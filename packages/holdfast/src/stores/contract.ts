@@ -1,12 +1,12 @@
 /** For authors of stores: the contract with all its types, and the arithmetic that every store shares. */
 export type * from "../store.js";
-export { attemptsUsed, countClaim, EXPIRED_ERROR, settledBefore, STALE_ERROR } from "../state.js";
-export type { ClaimCount, FinishedState, State } from "../state.js";
+export { attemptsUsed, countClaim, EXPIRED_ERROR, settledBefore, STALE_ERROR } from "../job/state.js";
+export type { ClaimCount, FinishedState, State } from "../job/state.js";
 export { NEVER, OVERLAP, slotAnswer } from "../schedule/slots.js";
-export { auditCursor, auditWindow } from "../audit-order.js";
-export type { AuditPlace, AuditWindow } from "../audit-order.js";
-export { TOKEN_ROLES } from "../roles.js";
-export type { TokenRole } from "../roles.js";
+export { auditCursor, auditWindow } from "../access/audit-order.js";
+export type { AuditPlace, AuditWindow } from "../access/audit-order.js";
+export { TOKEN_ROLES } from "../access/roles.js";
+export type { TokenRole } from "../access/roles.js";
 export { LIMITS } from "../defaults.js";
 export { systemClock } from "../clock.js";
 export type { Clock, Timer } from "../clock.js";

@@ -1,8 +1,8 @@
 import { AssertionError } from "node:assert";
 import { isDeepStrictEqual } from "node:util";
-import type { Filter, ListOptions } from "../engine/filter.js";
-import type { Holdfast } from "../engine/holdfast.js";
-import type { Job, JobType } from "../job.js";
+import type { Filter, ListOptions } from "../engine/client/filter.js";
+import type { Holdfast } from "../engine/client/holdfast.js";
+import type { Job, JobType } from "../job/job.js";
 
 type Client = Pick<Holdfast, "list">;
 type Wanted = Omit<Filter, "type">;

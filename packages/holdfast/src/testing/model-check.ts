@@ -1,5 +1,5 @@
 import { deepStrictEqual } from "node:assert/strict";
-import { isFinished, isLeased } from "../state.js";
+import { isFinished, isLeased } from "../job/state.js";
 import type { Store, StoredJob } from "../store.js";
 import { countLabel } from "./model-job.js";
 import type { StoreModel } from "./model.js";

@@ -1,7 +1,7 @@
 import type * as fastCheck from "fast-check";
 import type { Arbitrary } from "fast-check";
 import { LIMITS } from "../defaults.js";
-import { STATE_NAMES, type FinishedState, type State } from "../state.js";
+import { STATE_NAMES, type FinishedState, type State } from "../job/state.js";
 import type { UniqueKey } from "../store.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 

@@ -1,5 +1,5 @@
-import type { LeasedJob } from "../engine/outcome.js";
-import { isFinished } from "../state.js";
+import type { LeasedJob } from "../engine/worker/outcome.js";
+import { isFinished } from "../job/state.js";
 import type { ClaimRequest, LaidDown, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import { insertAll } from "./exercise-store/builders.js";

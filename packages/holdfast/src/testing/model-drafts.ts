@@ -1,4 +1,12 @@
-import { cancelled, completed, failed, released, triage, unknownType, type LeasedJob } from "../engine/outcome.js";
+import {
+  cancelled,
+  completed,
+  failed,
+  released,
+  triage,
+  unknownType,
+  type LeasedJob,
+} from "../engine/worker/outcome.js";
 import { NotRetryable } from "../errors.js";
 import type { NewJob, Outcome } from "../store.js";
 import type { JobDraft, OutcomeDraft } from "./model-commands.js";

@@ -1,4 +1,4 @@
-import type { State } from "../state.js";
+import type { State } from "../job/state.js";
 import type { AttemptRecord, ClaimedJob, LaidDown, NewJob, StoredJob, UniqueKey } from "../store.js";
 
 /** A job of the model: the visible record, the unique key it asked for, and its place in the order of insertion. */

@@ -7,8 +7,8 @@ import {
   isWaiting,
   settledBefore,
   STALE_ERROR,
-} from "../state.js";
-import type { FinishedState } from "../state.js";
+} from "../job/state.js";
+import type { FinishedState } from "../job/state.js";
 import type {
   CancelAnswer,
   ClaimedJob,

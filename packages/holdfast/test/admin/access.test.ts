@@ -1,7 +1,7 @@
 import { ROUTES, type Identity, type RouteName } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { Sessions } from "#src/admin/sessions.js";
-import type { TokenRole } from "#src/roles.js";
+import { Sessions } from "#src/admin/auth/sessions.js";
+import type { TokenRole } from "#src/access/roles.js";
 import { fakeClock } from "holdfast/testing";
 import { adminScene, mail, STORES } from "./scene.js";
 

@@ -2,7 +2,7 @@ import { holdfast } from "holdfast";
 import { admin } from "holdfast/admin";
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { serve } from "#src/admin/serve.js";
+import { serve } from "#src/admin/http/serve.js";
 import { adminScene, STORES } from "./scene.js";
 
 /** Cookies as a browser keeps them, and sends them where their paths match (RFC 6265, 5.1.4). */

@@ -3,8 +3,8 @@ import { connect, type Socket } from "node:net";
 import { holdfast } from "holdfast";
 import { admin } from "holdfast/admin";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { serve, TIMEOUTS, type Timeouts } from "#src/admin/serve.js";
-import { Holdfast } from "#src/engine/holdfast.js";
+import { serve, TIMEOUTS, type Timeouts } from "#src/admin/http/serve.js";
+import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { mail } from "./scene.js";
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { EventBuffer } from "#src/admin/event-buffer.js";
-import { Feed } from "#src/admin/feed.js";
-import { Emitter, type EventName } from "#src/engine/events.js";
-import type { Holdfast } from "#src/engine/holdfast.js";
+import { EventBuffer } from "#src/admin/events/event-buffer.js";
+import { Feed } from "#src/admin/events/feed.js";
+import { Emitter, type EventName } from "#src/engine/events/events.js";
+import type { Holdfast } from "#src/engine/client/holdfast.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LaneLimit } from "#src/admin/lane-limit.js";
-import { Holdfast } from "#src/engine/holdfast.js";
+import { LaneLimit } from "#src/admin/calls/lane-limit.js";
+import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, never, STORES } from "./scene.js";
 

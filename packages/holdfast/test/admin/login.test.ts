@@ -1,9 +1,9 @@
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Attempts, networkOf } from "#src/admin/attempts.js";
-import { remembered } from "#src/admin/remembered.js";
-import { serve } from "#src/admin/serve.js";
-import { Holdfast } from "#src/engine/holdfast.js";
+import { Attempts, networkOf } from "#src/admin/auth/login-throttle.js";
+import { remembered } from "#src/admin/calls/cached.js";
+import { serve } from "#src/admin/http/serve.js";
+import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES, type AdminScene } from "./scene.js";
 

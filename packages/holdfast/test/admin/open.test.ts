@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { nodeListener } from "holdfast/admin";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Holdfast } from "#src/engine/holdfast.js";
+import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES } from "./scene.js";
 

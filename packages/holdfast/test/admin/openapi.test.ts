@@ -4,7 +4,7 @@ import { holdfast } from "holdfast";
 import { admin, ROUTES } from "holdfast/admin";
 import { Hono } from "hono";
 import { expect, it, onTestFinished } from "vitest";
-import { referenceText } from "#src/admin/reference.js";
+import { referenceText } from "#src/admin/contract/reference.js";
 import { adminScene } from "./scene.js";
 
 type Json = { [field: string]: unknown };

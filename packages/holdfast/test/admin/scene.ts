@@ -2,8 +2,8 @@ import { holdfast, job, type Holdfast, type HoldfastOptions, type JobType } from
 import { admin, adminClient, type Admin, type AdminClient, type AdminOptions } from "holdfast/admin";
 import { onTestFinished } from "vitest";
 import { z } from "zod";
-import { serve } from "#src/admin/serve.js";
-import type { TokenRole } from "#src/roles.js";
+import { serve } from "#src/admin/http/serve.js";
+import type { TokenRole } from "#src/access/roles.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 

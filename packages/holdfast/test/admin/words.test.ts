@@ -1,7 +1,7 @@
 import { holdfast } from "holdfast";
 import { admin, adminClient, AdminError } from "holdfast/admin";
 import { expect, it, onTestFinished } from "vitest";
-import { STATE_NAMES } from "#src/state.js";
+import { STATE_NAMES } from "#src/job/state.js";
 
 it("a request that is not as described is refused by its field, what that must be, and what it is", async () => {
   const hf = await holdfast({ store: "sqlite::memory:", logger: false });

@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { command, group, keyFlag, type Command } from "#src/cli/command.js";
-import { completionsOf } from "#src/cli/complete.js";
-import { completionScript } from "#src/cli/completion-scripts.js";
+import { command, group, keyFlag, type Command } from "#src/cli/parse/command.js";
+import { completionsOf } from "#src/cli/parse/complete.js";
+import { completionScript } from "#src/cli/parse/completion-scripts.js";
 import { KEY_NAMES } from "#src/config/index.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";

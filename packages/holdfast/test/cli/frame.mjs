@@ -1,10 +1,10 @@
 // A program on the frame of the command, with commands that do what tests need.
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { command, group, keyFlag, YES } from "../../dist/cli/command.js";
-import { workOptions } from "../../dist/cli/enabled.js";
+import { command, group, keyFlag, YES } from "../../dist/cli/parse/command.js";
+import { workOptions } from "../../dist/cli/work-options.js";
 import { run } from "../../dist/cli/run.js";
-import { paint } from "../../dist/cli/style.js";
+import { paint } from "../../dist/cli/ui/style.js";
 
 const job = {
   id: "01890a5d-ac96-774b-bcce-b302099a8057",

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { rootOf, type Command } from "#src/cli/command.js";
-import { ROUTE_NAMES } from "#src/admin/routes.js";
-import { helpText } from "#src/cli/help.js";
-import { JSON_ANSWERS } from "#src/cli/json-answers.js";
-import { parseCall } from "#src/cli/parse.js";
+import { rootOf, type Command } from "#src/cli/parse/command.js";
+import { ROUTE_NAMES } from "#src/admin/contract/routes.js";
+import { helpText } from "#src/cli/parse/help.js";
+import { JSON_ANSWERS } from "#src/cli/parse/json-results.js";
+import { parseCall } from "#src/cli/parse/parse.js";
 import { program } from "#src/cli/program.js";
-import { referenceText } from "#src/cli/reference.js";
-import { widthOf } from "#src/cli/text.js";
+import { referenceText } from "#src/cli/parse/reference.js";
+import { widthOf } from "#src/cli/ui/text-width.js";
 import { describe, expect, it } from "vitest";
 
 const root = rootOf(program());

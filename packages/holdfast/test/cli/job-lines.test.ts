@@ -1,6 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { logJobs } from "#src/cli/job-lines.js";
+import { logJobs } from "#src/cli/ui/job-lines.js";
 import { deferred, recordingLogger, scene } from "../engine/scene.js";
 
 describe("the lines of a job", () => {

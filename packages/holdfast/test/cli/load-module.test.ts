@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Failure } from "#src/cli/failure.js";
-import { loadJobs } from "#src/cli/load-module.js";
+import { Failure } from "#src/cli/errors.js";
+import { loadJobs } from "#src/cli/module/load-module.js";
 import { holdfast, InvalidOption, NotRetryable } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
@@ -232,7 +232,7 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
 describe("a plain process, without the loaders of a test runner", () => {
   it("loads TypeScript too", async () => {
     const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE });
-    const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/load-module.js"))};
+    const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/module/load-module.js"))};
 const { jobs } = await loadJobs("src/jobs.ts");
 console.log(jobs.map(({ type }) => type).join());\n`;
     writeFileSync(join(cwd, "load.mjs"), script);

@@ -1,7 +1,7 @@
-import { createLogger } from "#src/cli/logger.js";
-import { createOutput, type Output } from "#src/cli/output.js";
-import { errorText } from "#src/cli/report.js";
-import { Failure } from "#src/cli/failure.js";
+import { createLogger } from "#src/cli/ui/logger.js";
+import { createOutput, type Output } from "#src/cli/ui/output.js";
+import { errorText } from "#src/cli/ui/report.js";
+import { Failure } from "#src/cli/errors.js";
 import { describe, expect, it } from "vitest";
 
 interface Scene {

@@ -1,6 +1,6 @@
-import { command, group, keyFlag, YES, type Command } from "#src/cli/command.js";
-import { BadUsage } from "#src/cli/failure.js";
-import { parseCall } from "#src/cli/parse.js";
+import { command, group, keyFlag, YES, type Command } from "#src/cli/parse/command.js";
+import { BadUsage } from "#src/cli/errors.js";
+import { parseCall } from "#src/cli/parse/parse.js";
 import { describe, expect, expectTypeOf, it } from "vitest";
 
 const list = command({

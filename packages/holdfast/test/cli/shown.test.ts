@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import type { JobSummary } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { errorOf, timeOf } from "#src/cli/shown.js";
+import { errorOf, timeOf } from "#src/cli/ui/format.js";
 import { MAIN, plainEnv } from "./scene.js";
 
 describe("a list of jobs", () => {

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { OperationAnswer } from "#src/admin/calls.js";
+import type { OperationAnswer } from "#src/admin/contract/api-types.js";
 import { FRAME, MAIN, plainEnv } from "./scene.js";
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;

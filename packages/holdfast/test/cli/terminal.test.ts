@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
-import { widthOf } from "#src/cli/text.js";
+import { widthOf } from "#src/cli/ui/text-width.js";
 import { FRAME, plainEnv } from "./scene.js";
 
 // `script` of util-linux runs a command on a terminal of its own.

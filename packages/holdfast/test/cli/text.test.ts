@@ -1,8 +1,8 @@
-import { stderrLogger } from "#src/engine/logger.js";
-import { createLogger } from "#src/cli/logger.js";
-import { tableLines } from "#src/cli/table.js";
-import { paint, showsColours } from "#src/cli/style.js";
-import { cut, widthOf, wrap } from "#src/cli/text.js";
+import { stderrLogger } from "#src/engine/events/logger.js";
+import { createLogger } from "#src/cli/ui/logger.js";
+import { tableLines } from "#src/cli/ui/table.js";
+import { paint, showsColours } from "#src/cli/ui/style.js";
+import { cut, widthOf, wrap } from "#src/cli/ui/text-width.js";
 import { clean, cleanBlock, jsonText } from "#src/terminal-text.js";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { rootOf, type Command } from "#src/cli/command.js";
+import { rootOf, type Command } from "#src/cli/parse/command.js";
 import { program } from "#src/cli/program.js";
 import { dynamoServer, NO_SERVER } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { widthOf } from "#src/cli/text.js";
+import { widthOf } from "#src/cli/ui/text-width.js";
 import { place, SLOW, type Place } from "./place.js";
 import { MAIN, plainEnv } from "./scene.js";
 

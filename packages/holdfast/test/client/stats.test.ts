@@ -1,5 +1,5 @@
 import { STATE_NAMES, type State } from "holdfast";
-import { Holdfast } from "#src/engine/holdfast.js";
+import { Holdfast } from "#src/engine/client/holdfast.js";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, jobCount, open } from "./scene.js";
 

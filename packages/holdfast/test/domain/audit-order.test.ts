@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { auditCursor, auditWindow } from "#src/audit-order.js";
+import { auditCursor, auditWindow } from "#src/access/audit-order.js";
 
 const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 const LOWEST = "00000000-0000-0000-0000-000000000000";

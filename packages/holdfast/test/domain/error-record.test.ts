@@ -1,6 +1,6 @@
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
-import { describeError, redactError } from "#src/error-record.js";
+import { describeError, redactError } from "#src/job/error-record.js";
 import { redactor } from "#src/redact.js";
 
 const KEPT = { message: 4_000, stack: 8_000, causes: 3, dataBytes: 4_096 };

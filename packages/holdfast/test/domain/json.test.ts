@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromJson, jsonBytes, NotJson, refuseNul, toJson } from "#src/json.js";
+import { fromJson, jsonBytes, NotJson, refuseNul, toJson } from "#src/job/json.js";
 
 function issueOf(value: unknown): { path: string; message: string } {
   try {

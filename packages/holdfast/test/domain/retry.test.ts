@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readBackoff, readMaxAttempts } from "#src/retry.js";
+import { readBackoff, readMaxAttempts } from "#src/job/retry.js";
 import { InvalidOption, type BackoffOptions } from "holdfast";
 
 const half = (): number => 0.5;

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UnknownStore } from "holdfast";
-import { hideSecret } from "#src/secret.js";
+import { hideSecret } from "#src/access/secret.js";
 
 describe("the address of a store", () => {
   it.each([

@@ -1,6 +1,6 @@
 import { STATE_NAMES, STATES, type State } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { countClaim, isFinished, isLeased, isState, isWaiting, TRANSITIONS } from "#src/state.js";
+import { countClaim, isFinished, isLeased, isState, isWaiting, TRANSITIONS } from "#src/job/state.js";
 
 const of = (kind: string): State[] => STATE_NAMES.filter((state) => STATES[state].kind === kind);
 

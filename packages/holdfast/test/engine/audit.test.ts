@@ -1,7 +1,7 @@
 import { InvalidOption, type AuditRecord, type Holdfast } from "holdfast";
 import { LIMITS } from "holdfast/store";
 import { describe, expect, it } from "vitest";
-import { newId } from "#src/id.js";
+import { newId } from "#src/job/id.js";
 import { scene } from "./scene.js";
 
 const DAY = 86_400_000;

@@ -1,6 +1,6 @@
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { LeftAlone } from "#src/engine/left-alone.js";
+import { LeftAlone } from "#src/engine/scheduler/backoff-map.js";
 
 describe("a schedule that is left alone", () => {
   it("is so for a while, and for longer each time until it had its peace", async () => {

@@ -1,5 +1,5 @@
-import { Emitter } from "#src/engine/events.js";
-import { Settler } from "#src/engine/settler.js";
+import { Emitter } from "#src/engine/events/events.js";
+import { Settler } from "#src/engine/worker/settler.js";
 import type { Outcome, SettleAnswer, Store } from "#src/store.js";
 import { DiskFull, HoldfastError, job, StoreUnavailable } from "holdfast";
 import { fakeClock } from "holdfast/testing";

@@ -1,4 +1,4 @@
-import { Prefetch } from "#src/engine/prefetch.js";
+import { Prefetch } from "#src/engine/worker/prefetch.js";
 import type { ClaimRequest } from "#src/store.js";
 import { job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";

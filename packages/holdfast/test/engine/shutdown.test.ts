@@ -1,7 +1,7 @@
-import type { Core } from "#src/engine/core.js";
-import { Emitter } from "#src/engine/events.js";
-import { Settler } from "#src/engine/settler.js";
-import { readWorkOptions, Worker } from "#src/engine/worker.js";
+import type { Core } from "#src/engine/context.js";
+import { Emitter } from "#src/engine/events/events.js";
+import { Settler } from "#src/engine/worker/settler.js";
+import { readWorkOptions, Worker } from "#src/engine/worker/worker.js";
 import type { Outcome, SettleAnswer, Store } from "#src/store.js";
 import { Closed, job, WorkerStopping, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import { STATE_NAMES, type State } from "#src/state.js";
+import { STATE_NAMES, type State } from "#src/job/state.js";
 import type { JobFilter, NewJob, Store } from "#src/store.js";
-import type { Bounds } from "#src/stores/paging.js";
+import type { Bounds } from "#src/stores/list-plan.js";
 import type { FakeClock } from "#src/testing/clock.js";
 import { addAll, claim, finish, MINUTE, newJob } from "#src/testing/exercise-store/builders.js";
 

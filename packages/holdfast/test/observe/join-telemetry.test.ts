@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { job, type Telemetry } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { joinTelemetry } from "#src/engine/join-telemetry.js";
+import { joinTelemetry } from "#src/engine/events/join-telemetry.js";
 import { BROKEN, raise } from "./broken-telemetry.js";
 import { recordingLogger, scene } from "../engine/scene.js";
 

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { postgres } from "holdfast/postgres";
 import type { AuditFilter, Store } from "holdfast/store";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { PgPool } from "#src/stores/postgres/db.js";
+import type { PgPool } from "#src/stores/postgres/connection/db.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();

@@ -1,6 +1,6 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { PgPool } from "#src/stores/postgres/db.js";
+import type { PgPool } from "#src/stores/postgres/connection/db.js";
 import {
   addAll,
   claim,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Floors, type Look, type Place } from "#src/stores/postgres/floors.js";
+import { Floors, type Look, type Place } from "#src/stores/postgres/jobs/claim-cursors.js";
 
 // From this many jobs on floors are in force.
 const ENOUGH = 10_000;

@@ -1,8 +1,8 @@
 import { job } from "holdfast";
 import type { Hint } from "holdfast/store";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { Heard } from "#src/stores/postgres/heard.js";
-import { newId } from "#src/id.js";
+import { Heard } from "#src/stores/postgres/notify/hint-filter.js";
+import { newId } from "#src/job/id.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred, watch, type WatchedStore } from "../engine/scene.js";
 import { login, newRole } from "./roles.js";

@@ -1,7 +1,7 @@
 import { job } from "holdfast";
 import type { Firing } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { scheduleKey } from "#src/engine/unique.js";
+import { scheduleKey } from "#src/engine/enqueue/unique.js";
 import { add, claimOne, key, outcomeOf } from "#src/testing/exercise-store/builders.js";
 import {
   addSchedule,

@@ -3,10 +3,10 @@ import { postgres } from "holdfast/postgres";
 import { fakeClock } from "holdfast/testing";
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { callersRunner, type Runner } from "#src/stores/postgres/db.js";
-import { pageFinder } from "#src/stores/postgres/listing.js";
-import { sqlFor } from "#src/stores/postgres/sql.js";
-import { BLOCK } from "#src/stores/paging.js";
+import { callersRunner, type Runner } from "#src/stores/postgres/connection/db.js";
+import { pageFinder } from "#src/stores/postgres/jobs/listing.js";
+import { sqlFor } from "#src/stores/postgres/connection/sql.js";
+import { BLOCK } from "#src/stores/list-plan.js";
 import { anyFilter, BOUNDS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
 import { postgresServer } from "./server.js";
 

@@ -2,10 +2,10 @@ import { holdfast, job, type HoldfastError } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
-import { Db } from "#src/stores/postgres/db.js";
-import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/migrate.js";
-import { MIGRATIONS } from "#src/stores/postgres/migrations.js";
-import type { Migration, SchemaSettings } from "#src/stores/postgres/schema.js";
+import { Db } from "#src/stores/postgres/connection/db.js";
+import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/schema/migrate.js";
+import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
+import type { Migration, SchemaSettings } from "#src/stores/postgres/schema/schema.js";
 import { insertAll, newJob } from "#src/testing/exercise-store/builders.js";
 import { postgresServer } from "./server.js";
 

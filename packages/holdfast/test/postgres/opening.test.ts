@@ -1,6 +1,6 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { refuseUnfit } from "#src/stores/postgres/unfit.js";
+import { refuseUnfit } from "#src/stores/postgres/connection/server-check.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
 import { startChild } from "../sqlite/child.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";

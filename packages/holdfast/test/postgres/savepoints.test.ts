@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Db, type PgClient, type Statement } from "#src/stores/postgres/db.js";
-import { qualify } from "#src/stores/postgres/qualify.js";
-import { insideOf } from "#src/stores/postgres/savepoints.js";
+import { Db, type PgClient, type Statement } from "#src/stores/postgres/connection/db.js";
+import { qualify } from "#src/stores/postgres/connection/qualify.js";
+import { insideOf } from "#src/stores/postgres/connection/savepoints.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
 import { openStore } from "./scene.js";
 import { postgresServer } from "./server.js";

@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { Db } from "#src/stores/postgres/db.js";
-import { sqlFor } from "#src/stores/postgres/sql.js";
-import { TypesIndex } from "#src/stores/postgres/types-index.js";
-import { upkeepOperations } from "#src/stores/postgres/upkeep.js";
+import { Db } from "#src/stores/postgres/connection/db.js";
+import { sqlFor } from "#src/stores/postgres/connection/sql.js";
+import { TypesIndex } from "#src/stores/postgres/schema/types-index.js";
+import { upkeepOperations } from "#src/stores/postgres/jobs/maintenance.js";
 import { claim, claimIds, newJob } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { startProxy } from "./proxy.js";

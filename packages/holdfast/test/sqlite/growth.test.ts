@@ -3,9 +3,9 @@ import type { Database } from "better-sqlite3";
 import { job } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { SPARE_PAGES } from "#src/stores/sqlite/spare-pages.js";
+import { SPARE_PAGES } from "#src/stores/sqlite/thread/spare-pages.js";
 import type { Store } from "#src/store.js";
-import { laneStatements } from "#src/stores/sqlite/lanes.js";
+import { laneStatements } from "#src/stores/sqlite/jobs/lanes.js";
 import {
   addAll,
   claim,

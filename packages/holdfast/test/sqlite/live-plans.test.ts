@@ -1,9 +1,9 @@
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobFilter } from "#src/store.js";
-import { BLOCK } from "#src/stores/paging.js";
+import { BLOCK } from "#src/stores/list-plan.js";
 import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn } from "#src/stores/sqlite/operations.js";
+import { operationsOn } from "#src/stores/sqlite/jobs/prepared-store.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 
 const LIVE = 1_000_000;

@@ -1,7 +1,7 @@
 import { appendFileSync, rmSync, symlinkSync, watch, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { expect, it, onTestFinished } from "vitest";
-import { Lookout } from "#src/stores/sqlite/lookout.js";
+import { Lookout } from "#src/stores/sqlite/thread/wal-watcher.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { tempFile } from "./scene.js";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { holdfast } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
-import { refuseUnsupported } from "#src/stores/sqlite/driver.js";
+import { refuseUnsupported } from "#src/stores/sqlite/thread/driver.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
 

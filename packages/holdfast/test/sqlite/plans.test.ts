@@ -1,8 +1,8 @@
 import type Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import type { JobFilter } from "#src/store.js";
-import { operationsOn } from "#src/stores/sqlite/operations.js";
-import { BLOCK } from "#src/stores/paging.js";
+import { operationsOn } from "#src/stores/sqlite/jobs/prepared-store.js";
+import { BLOCK } from "#src/stores/list-plan.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 import { preparedOn } from "./prepared.js";
 

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { beforeAll } from "vitest";
 import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn, type Room } from "#src/stores/sqlite/operations.js";
+import { operationsOn, type Room } from "#src/stores/sqlite/jobs/prepared-store.js";
 
 /** The store's operations on a filled database, and every statement they really prepare. */
 export interface Prepared {

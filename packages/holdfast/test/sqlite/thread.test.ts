@@ -4,7 +4,7 @@ import workerThreads from "node:worker_threads";
 import { Closed, job, StoreUnavailable } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { connect as connectAs } from "#src/stores/sqlite/connection.js";
+import { connect as connectAs } from "#src/stores/sqlite/thread/connection.js";
 import { claim, claimRequest, newJob, newJobs, outcomeOf } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { startChild, startClient } from "./child.js";

@@ -1,11 +1,11 @@
-import type { AuditAnswer } from "../../admin/calls.js";
-import { TOKEN_ROLES } from "../../roles.js";
-import { command, group, YES, type Command } from "../command.js";
-import { BadUsage } from "../failure.js";
-import { readTime } from "../instant.js";
-import { REACH, reach } from "../reach.js";
-import { agoOf, clockOf } from "../shown.js";
-import { paint, type Part } from "../style.js";
+import type { AuditAnswer } from "../../admin/contract/api-types.js";
+import { TOKEN_ROLES } from "../../access/roles.js";
+import { command, group, YES, type Command } from "../parse/command.js";
+import { BadUsage } from "../errors.js";
+import { readTime } from "../parse/instant.js";
+import { REACH, reach } from "../store/admin-connection.js";
+import { agoOf, clockOf } from "../ui/format.js";
+import { paint, type Part } from "../ui/style.js";
 
 const create = command({
   name: "create",

@@ -1,5 +1,5 @@
-import { command, type Command } from "../command.js";
-import { completionScript, SHELLS } from "../completion-scripts.js";
+import { command, type Command } from "../parse/command.js";
+import { completionScript, SHELLS } from "../parse/completion-scripts.js";
 
 export const completionCommand: Command = command({
   name: "completion",

@@ -18,11 +18,11 @@ import {
   type Source,
   type Value,
 } from "../../config/index.js";
-import { writeDownIfThere } from "../bare-store.js";
-import { command, group, type Argument, type Command, type Context } from "../command.js";
-import { BadUsage, Failure } from "../failure.js";
-import { STDIN } from "../stdin.js";
-import { paint, type Part } from "../style.js";
+import { writeDownIfThere } from "../store/bare-store.js";
+import { command, group, type Argument, type Command, type Context } from "../parse/command.js";
+import { BadUsage, Failure } from "../errors.js";
+import { STDIN } from "../parse/stdin.js";
+import { paint, type Part } from "../ui/style.js";
 
 const KEY = {
   kind: "text",

@@ -1,14 +1,14 @@
-import type { StatsAnswer } from "../../admin/calls.js";
+import type { StatsAnswer } from "../../admin/contract/api-types.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut, OTHER } from "../../observe/names.js";
 import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
-import { lackOf, pendingOf, sourceOfStore, tellStoreOnly, withBareStore, type Lack } from "../bare-store.js";
-import { command, keyFlag, type Command } from "../command.js";
-import { knownTypes } from "../known-types.js";
-import { reach } from "../reach.js";
-import { countOf, jobs, lengthOf } from "../shown.js";
-import { paint, type Colour } from "../style.js";
+import { lackOf, pendingOf, sourceOfStore, tellStoreOnly, withBareStore, type Lack } from "../store/bare-store.js";
+import { command, keyFlag, type Command } from "../parse/command.js";
+import { knownTypes } from "../module/known-types.js";
+import { reach } from "../store/admin-connection.js";
+import { countOf, jobs, lengthOf } from "../ui/format.js";
+import { paint, type Colour } from "../ui/style.js";
 
 /** What the store's own doctor finds, and what is looked at here. */
 type Finding = Omit<StoreFinding, "check"> & { check: string };

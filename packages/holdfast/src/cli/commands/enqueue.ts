@@ -1,15 +1,15 @@
 import { LIMITS } from "../../defaults.js";
-import type { Calls } from "../../admin/calls.js";
+import type { Calls } from "../../admin/contract/api-types.js";
 import { InvalidOption } from "../../errors.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
 import { readText, showValue } from "../../config/index.js";
-import { command, type Command } from "../command.js";
-import { BadUsage } from "../failure.js";
-import { readTime } from "../instant.js";
-import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
-import { readPayload } from "../payload.js";
-import { REACH, reach } from "../reach.js";
+import { command, type Command } from "../parse/command.js";
+import { BadUsage } from "../errors.js";
+import { readTime } from "../parse/instant.js";
+import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../module/known-jobs.js";
+import { readPayload } from "../parse/payload.js";
+import { REACH, reach } from "../store/admin-connection.js";
 
 const SCOPES = ["waiting", "live", "ever"] as const;
 const IN_ZONE = /^([a-z]+)(?:@(.+))?$/;

@@ -1,7 +1,7 @@
 import { didYouMean } from "../../config/index.js";
-import { command, type Command } from "../command.js";
-import { BadUsage } from "../failure.js";
-import { showHelp } from "../help.js";
+import { command, type Command } from "../parse/command.js";
+import { BadUsage } from "../errors.js";
+import { showHelp } from "../parse/help.js";
 
 export const helpCommand: Command = command({
   name: "help",

@@ -1,4 +1,4 @@
-import type { Command } from "../command.js";
+import type { Command } from "../parse/command.js";
 import { auditCommand, tokensCommand } from "./access.js";
 import { completionCommand } from "./completion.js";
 import { configCommand } from "./config.js";

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AdminClient } from "../../admin/client.js";
-import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/calls.js";
-import type { AttemptError } from "../../job.js";
-import { STATE_NAMES, type FinishedState, type State } from "../../state.js";
-import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../command.js";
-import { BadUsage, Failure } from "../failure.js";
-import { readTime } from "../instant.js";
-import type { Output, Page } from "../output.js";
-import { knownJobs, TYPES_FROM } from "../known-jobs.js";
-import { readPayload } from "../payload.js";
-import { REACH, reach } from "../reach.js";
-import { agoOf, clockOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../shown.js";
-import { paint, type Part } from "../style.js";
+import type { AdminClient } from "../../admin/contract/client.js";
+import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/contract/api-types.js";
+import type { AttemptError } from "../../job/job.js";
+import { STATE_NAMES, type FinishedState, type State } from "../../job/state.js";
+import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../parse/command.js";
+import { BadUsage, Failure } from "../errors.js";
+import { readTime } from "../parse/instant.js";
+import type { Output, Page } from "../ui/output.js";
+import { knownJobs, TYPES_FROM } from "../module/known-jobs.js";
+import { readPayload } from "../parse/payload.js";
+import { REACH, reach } from "../store/admin-connection.js";
+import { agoOf, clockOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../ui/format.js";
+import { paint, type Part } from "../ui/style.js";
 
 const ID = { kind: "text", says: "The id of a job." } as const satisfies Argument;
 const IDS = {

@@ -1,12 +1,12 @@
-import type { StatsAnswer } from "../../admin/calls.js";
-import type { AdminClient } from "../../admin/client.js";
+import type { StatsAnswer } from "../../admin/contract/api-types.js";
+import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut } from "../../observe/names.js";
-import { command, group, type Argument, type Command } from "../command.js";
-import { REACH, reach } from "../reach.js";
-import { agoOf } from "../shown.js";
-import { paint, type Part } from "../style.js";
+import { command, group, type Argument, type Command } from "../parse/command.js";
+import { REACH, reach } from "../store/admin-connection.js";
+import { agoOf } from "../ui/format.js";
+import { paint, type Part } from "../ui/style.js";
 
 type Counts = StatsAnswer["states"];
 const QUEUE = { kind: "text", says: "The queue's name." } as const satisfies Argument;

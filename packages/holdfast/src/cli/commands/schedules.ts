@@ -1,15 +1,15 @@
-import type { ScheduleAnswer, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/calls.js";
+import type { ScheduleAnswer, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/contract/api-types.js";
 import { showValue } from "../../config/index.js";
 import { LIMITS } from "../../defaults.js";
-import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../command.js";
-import { BadUsage } from "../failure.js";
-import { readTime } from "../instant.js";
-import type { Page } from "../output.js";
-import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../known-jobs.js";
-import { readPayload } from "../payload.js";
-import { REACH, reach } from "../reach.js";
-import { agoOf, clockIn, clockOf, lengthOf } from "../shown.js";
-import { paint, type Part } from "../style.js";
+import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../parse/command.js";
+import { BadUsage } from "../errors.js";
+import { readTime } from "../parse/instant.js";
+import type { Page } from "../ui/output.js";
+import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../module/known-jobs.js";
+import { readPayload } from "../parse/payload.js";
+import { REACH, reach } from "../store/admin-connection.js";
+import { agoOf, clockIn, clockOf, lengthOf } from "../ui/format.js";
+import { paint, type Part } from "../ui/style.js";
 
 const NAME = { kind: "text", says: "The schedule's name." } as const satisfies Argument;
 

@@ -1,11 +1,11 @@
 import { SECRET_VARIABLE } from "../../config/index.js";
-import type { Holdfast } from "../../engine/holdfast.js";
-import { tellStoreOnly } from "../bare-store.js";
-import { command, keyFlag, type Command, type Context } from "../command.js";
-import { Failure } from "../failure.js";
-import { openService } from "../clients.js";
+import type { Holdfast } from "../../engine/client/holdfast.js";
+import { tellStoreOnly } from "../store/bare-store.js";
+import { command, keyFlag, type Command, type Context } from "../parse/command.js";
+import { Failure } from "../errors.js";
+import { openService } from "../store/clients.js";
 import { modulePath } from "../../config/index.js";
-import { jobsModule } from "../jobs-module.js";
+import { jobsModule } from "../module/jobs-module.js";
 
 /** The flags of whatever listens. */
 export const LISTEN: {
@@ -15,9 +15,9 @@ export const LISTEN: {
 
 /** Serves a client's API until `stop`. Without any token only this machine is let in. */
 export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
-  const { admin } = await import("../../admin/app.js");
-  const { isLoopback } = await import("../../admin/loopback.js");
-  const { NotListening, serve } = await import("../../admin/serve.js");
+  const { admin } = await import("../../admin/http/app.js");
+  const { isLoopback } = await import("../../admin/auth/loopback.js");
+  const { NotListening, serve } = await import("../../admin/http/serve.js");
   const { values } = context.config;
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());

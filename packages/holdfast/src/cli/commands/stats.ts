@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { StatsAnswer } from "../../admin/calls.js";
+import type { StatsAnswer } from "../../admin/contract/api-types.js";
 import { durationMs } from "../../duration.js";
-import { isFinished, STATE_NAMES } from "../../state.js";
-import { command, type Command } from "../command.js";
-import { BadUsage } from "../failure.js";
-import type { Page } from "../output.js";
-import { REACH, reach } from "../reach.js";
-import { clockOf, countOf, lengthOf, stateOf } from "../shown.js";
-import { paint, type Part } from "../style.js";
+import { isFinished, STATE_NAMES } from "../../job/state.js";
+import { command, type Command } from "../parse/command.js";
+import { BadUsage } from "../errors.js";
+import type { Page } from "../ui/output.js";
+import { REACH, reach } from "../store/admin-connection.js";
+import { clockOf, countOf, lengthOf, stateOf } from "../ui/format.js";
+import { paint, type Part } from "../ui/style.js";
 
 export const statsCommand: Command = command({
   name: "stats",

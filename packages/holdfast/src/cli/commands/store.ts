@@ -4,10 +4,10 @@ import { systemReason } from "../../config/index.js";
 import type { Store } from "../../store.js";
 import type { DynamoStore } from "../../stores/dynamodb/index.js";
 import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
-import { migrated, pendingOf, tellStoreOnly, withBareStore, writeDown } from "../bare-store.js";
-import { command, keyFlag, YES, type Command } from "../command.js";
-import { importAnswer, showImport } from "../import-answer.js";
-import { BadUsage, Failure } from "../failure.js";
+import { migrated, pendingOf, tellStoreOnly, withBareStore, writeDown } from "../store/bare-store.js";
+import { command, keyFlag, YES, type Command } from "../parse/command.js";
+import { importAnswer, showImport } from "../ui/import-result.js";
+import { BadUsage, Failure } from "../errors.js";
 
 const STORE = { store: keyFlag("store", { placeholder: "url" }) };
 

@@ -1,4 +1,4 @@
-import { command, type Command } from "../command.js";
+import { command, type Command } from "../parse/command.js";
 
 export const versionCommand: Command = command({
   name: "version",

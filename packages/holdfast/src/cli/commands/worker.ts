@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
 import { hideSecret, modulePath, showPath } from "../../config/index.js";
-import type { Holdfast } from "../../engine/holdfast.js";
-import type { WorkOptions } from "../../engine/worker.js";
-import { tellStoreOnly } from "../bare-store.js";
-import { command, keyFlag, type Command, type Context } from "../command.js";
+import type { Holdfast } from "../../engine/client/holdfast.js";
+import type { WorkOptions } from "../../engine/worker/worker.js";
+import { tellStoreOnly } from "../store/bare-store.js";
+import { command, keyFlag, type Command, type Context } from "../parse/command.js";
 import { UNMENDABLE, watchAndRun } from "../dev.js";
-import { workOptions } from "../enabled.js";
-import { moduleNamedBy, noModule, refuseUntrustedModule } from "../jobs-module.js";
-import { Failure } from "../failure.js";
-import { refuseFile } from "../load-module.js";
+import { workOptions } from "../work-options.js";
+import { moduleNamedBy, noModule, refuseUntrustedModule } from "../module/jobs-module.js";
+import { Failure } from "../errors.js";
+import { refuseFile } from "../module/load-module.js";
 import { runJobs } from "../run-jobs.js";
 import { LISTEN, serveClient, untilStopped } from "./serve.js";
 

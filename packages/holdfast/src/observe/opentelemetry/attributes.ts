@@ -1,6 +1,6 @@
 import type { Attributes } from "@opentelemetry/api";
-import { describeError } from "../../error-record.js";
-import { nameOf } from "../../thrown.js";
+import { describeError } from "../../job/error-record.js";
+import { nameOf } from "../../job/thrown.js";
 
 /**
  * Names by OpenTelemetry's semantic conventions for messaging. What they have no name for is under `messaging.holdfast`, as

@@ -1,5 +1,5 @@
 import type { Context, SpanContext } from "@opentelemetry/api";
-import type { TraceCarrier } from "../../engine/telemetry.js";
+import type { TraceCarrier } from "../../engine/events/telemetry.js";
 import type { Api } from "./api.js";
 
 /**

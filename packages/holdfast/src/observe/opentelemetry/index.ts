@@ -1,5 +1,5 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
-import type { Telemetry } from "../../engine/telemetry.js";
+import type { Telemetry } from "../../engine/events/telemetry.js";
 import { InvalidOption } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
 import { version } from "../version.js";

@@ -1,6 +1,6 @@
 import type { Attributes, Meter } from "@opentelemetry/api";
-import type { EnqueueCall, RunEnd, TracedRun } from "../../engine/telemetry.js";
-import type { Stats } from "../../engine/stats.js";
+import type { EnqueueCall, RunEnd, TracedRun } from "../../engine/events/telemetry.js";
+import type { Stats } from "../../engine/client/stats.js";
 import { ATTRIBUTES, errorType, operation } from "./attributes.js";
 
 // From a quick insert to the longest handler by default, in seconds.

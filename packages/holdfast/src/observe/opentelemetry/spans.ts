@@ -1,5 +1,5 @@
 import type { Attributes, Context, Link, Span, Tracer } from "@opentelemetry/api";
-import type { EnqueueCall, EnqueueEnd, RunEnd, TracedRun } from "../../engine/telemetry.js";
+import type { EnqueueCall, EnqueueEnd, RunEnd, TracedRun } from "../../engine/events/telemetry.js";
 import type { Api } from "./api.js";
 import { ATTRIBUTES, errorType, exceptionOf, operation } from "./attributes.js";
 

@@ -1,10 +1,10 @@
-import { auditCursor, auditWindow, type AuditWindow } from "../../audit-order.js";
+import { auditCursor, auditWindow, type AuditWindow } from "../../access/audit-order.js";
 import type { AuditEntry, AuditFilter, AuditPage, StoredAuditEntry } from "../../store.js";
-import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
-import { Change } from "./expressions.js";
-import { isGone, ttlSeconds } from "./items.js";
-import { AUDIT, auditIdKey, auditKey, timeText, type Key } from "./keys.js";
-import type { Table, TransactItem } from "./table.js";
+import { itemOf, numberOf, textOf, type Item } from "./connection/attributes.js";
+import { Change } from "./connection/expressions.js";
+import { isGone, ttlSeconds } from "./jobs/items.js";
+import { AUDIT, auditIdKey, auditKey, timeText, type Key } from "./jobs/keys.js";
+import type { Table, TransactItem } from "./connection/table.js";
 
 // Entries that one page reads at most, fit or not, and that one query reads.
 const MOST_READ = 1_000;

@@ -1,9 +1,9 @@
 import { openDynamo, type DynamoStore } from "./open.js";
-import { readDynamoUrl, type DynamoOptions } from "./options.js";
+import { readDynamoUrl, type DynamoOptions } from "./connection/options.js";
 
 export type { DynamoStore } from "./open.js";
-export type { DynamoOptions } from "./options.js";
-export type { DynamoClient } from "./table.js";
+export type { DynamoOptions } from "./connection/options.js";
+export type { DynamoClient } from "./connection/table.js";
 
 /**
  * A store on a DynamoDB table, for `holdfast({ store })`.

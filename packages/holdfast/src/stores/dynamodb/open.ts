@@ -2,23 +2,23 @@ import { systemClock } from "../../clock.js";
 import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
 import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
 import { AuditLog } from "./audit.js";
-import { Changes } from "./changes.js";
-import { Claims } from "./claim.js";
-import { ConfigKeeper } from "./config.js";
-import { Counts } from "./counts.js";
-import { fault } from "./faults.js";
-import { HeldJobs } from "./held.js";
-import { Inserts } from "./insert.js";
-import { Leases } from "./leases.js";
-import { readDynamoOptions, type DynamoOptions } from "./options.js";
-import { Queries } from "./queries.js";
+import { Changes } from "./jobs/changes.js";
+import { Claims } from "./jobs/claim.js";
+import { ConfigKeeper } from "./connection/config.js";
+import { Counts } from "./jobs/counts.js";
+import { fault } from "./connection/errors.js";
+import { HeldJobs } from "./jobs/lease-cache.js";
+import { Inserts } from "./jobs/insert.js";
+import { Leases } from "./jobs/leases.js";
+import { readDynamoOptions, type DynamoOptions } from "./connection/options.js";
+import { Queries } from "./jobs/queries.js";
 import { cloudFormation, iamPolicy, migrate, pendingMigrations, terraform } from "./schema.js";
 import { Schedules } from "./schedules.js";
-import { statsOf } from "./stats.js";
-import { Table, type DynamoClient, type Sdk } from "./table.js";
+import { statsOf } from "./jobs/stats.js";
+import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
 import { cursorKey, Tokens } from "./tokens.js";
-import { Upkeep } from "./upkeep.js";
-import { beat, leave, workers } from "./workers.js";
+import { Upkeep } from "./jobs/maintenance.js";
+import { beat, leave, workers } from "./jobs/workers.js";
 
 /** The DynamoDB store, and what only it can do. */
 export interface DynamoStore extends Store {

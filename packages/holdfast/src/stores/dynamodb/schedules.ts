@@ -1,6 +1,6 @@
 import { HoldfastError } from "../../errors.js";
 import { LIMITS } from "../../defaults.js";
-import { jsonBytes } from "../../json.js";
+import { jsonBytes } from "../../job/json.js";
 import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
@@ -16,15 +16,15 @@ import type {
   SlotReason,
   StoredSchedule,
 } from "../../store.js";
-import { itemBytes, itemOf, MOST_BYTES, numberOf, textOf, texts, textsOf, type Item } from "./attributes.js";
-import { isForgotten } from "./beside.js";
-import type { ConfigKeeper, Ensured } from "./config.js";
-import { Change } from "./expressions.js";
-import { isItemsFault } from "./faults.js";
-import { freeKey, newToken, settled, refusalOf, isNew, isOurs, type Inserts, type KeyState } from "./insert.js";
-import { keyItemOf, newItem, type Draft, type Fields } from "./items.js";
-import { endOf, LIVE, SCHEDULES, schedulesLane, shardOf, slotsKey, timeIn, timeText, type Key } from "./keys.js";
-import type { Table, TransactItem } from "./table.js";
+import { itemBytes, itemOf, MOST_BYTES, numberOf, textOf, texts, textsOf, type Item } from "./connection/attributes.js";
+import { isForgotten } from "./jobs/job-details.js";
+import type { ConfigKeeper, Ensured } from "./connection/config.js";
+import { Change } from "./connection/expressions.js";
+import { isItemsFault } from "./connection/errors.js";
+import { freeKey, newToken, settled, refusalOf, isNew, isOurs, type Inserts, type KeyState } from "./jobs/insert.js";
+import { keyItemOf, newItem, type Draft, type Fields } from "./jobs/items.js";
+import { endOf, LIVE, SCHEDULES, schedulesLane, shardOf, slotsKey, timeIn, timeText, type Key } from "./jobs/keys.js";
+import type { Table, TransactItem } from "./connection/table.js";
 
 interface Parts {
   config: ConfigKeeper;

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SchemaTooNew, StoreUnavailable, StoreUnreadable } from "../../errors.js";
-import { numberOf, type Item } from "./attributes.js";
-import { SCHEMA_VERSION, type ConfigKeeper } from "./config.js";
-import { isMissingTable } from "./faults.js";
-import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./keys.js";
-import type { Table } from "./table.js";
+import { numberOf, type Item } from "./connection/attributes.js";
+import { SCHEMA_VERSION, type ConfigKeeper } from "./connection/config.js";
+import { isMissingTable } from "./connection/errors.js";
+import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/keys.js";
+import type { Table } from "./connection/table.js";
 
 interface IndexDefinition {
   name: string;

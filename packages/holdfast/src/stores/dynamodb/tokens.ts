@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../defaults.js";
 import type { PutTokenAnswer, TokenRecord } from "../../store.js";
-import { itemOf, numberOf, textOf, type Item } from "./attributes.js";
-import { Change } from "./expressions.js";
-import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./keys.js";
-import type { Table } from "./table.js";
+import { itemOf, numberOf, textOf, type Item } from "./connection/attributes.js";
+import { Change } from "./connection/expressions.js";
+import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/keys.js";
+import type { Table } from "./connection/table.js";
 
 /** Tokens are few and stand in one partition. Each comes and goes with the count of them, which is what limits it. */
 export class Tokens {

@@ -1,7 +1,7 @@
-import { auditCursor, auditWindow } from "../../audit-order.js";
+import { auditCursor, auditWindow } from "../../access/audit-order.js";
 import type { AuditEntry, AuditFilter, AuditPage, StoredAuditEntry } from "../../store.js";
-import type { Row, Runner, Statement } from "./db.js";
-import { NOW, rowsOf, type Sql } from "./sql.js";
+import type { Row, Runner, Statement } from "./connection/db.js";
+import { NOW, rowsOf, type Sql } from "./connection/sql.js";
 
 export interface AuditOperations {
   append(runner: Runner, entries: readonly AuditEntry[], now: number | null): Promise<void>;

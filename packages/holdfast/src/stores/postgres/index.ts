@@ -3,12 +3,12 @@ import { openPostgres, WAYS, type PostgresOptions, type PostgresStore } from "./
 
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
-export type { CallersTransaction } from "./db.js";
+export type { CallersTransaction } from "./connection/db.js";
 export type { PostgresOptions, PostgresStore } from "./open.js";
-export type { AccessOptions, AccessRoles } from "./access.js";
-export type { UndoOptions } from "./migrate.js";
-export type { ScriptOptions } from "./plan.js";
-export type { UsersOptions } from "./users.js";
+export type { AccessOptions, AccessRoles } from "./schema/access.js";
+export type { UndoOptions } from "./schema/migrate.js";
+export type { ScriptOptions } from "./schema/migration-plan.js";
+export type { UsersOptions } from "./schema/users.js";
 
 /**
  * The PostgreSQL store, for those who open it themselves: by an address with options, or on a `pg` pool of their own.

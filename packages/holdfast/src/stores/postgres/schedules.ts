@@ -12,11 +12,11 @@ import type {
   ScheduleRecord,
   StoredSchedule,
 } from "../../store.js";
-import type { Row, Runner } from "./db.js";
-import { isLockTimeout } from "./faults.js";
-import type { InsertRunner } from "./insert-direct.js";
-import type { InsertOperations } from "./insert.js";
-import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./sql.js";
+import type { Row, Runner } from "./connection/db.js";
+import { isLockTimeout } from "./connection/errors.js";
+import type { InsertRunner } from "./jobs/insert-direct.js";
+import type { InsertOperations } from "./jobs/insert.js";
+import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./connection/sql.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;

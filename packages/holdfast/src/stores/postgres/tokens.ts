@@ -1,8 +1,8 @@
 import { LIMITS } from "../../defaults.js";
 import { StoreUnreadable } from "../../errors.js";
 import type { PutTokenAnswer, TokenRecord } from "../../store.js";
-import type { Row, Runner, Transaction } from "./db.js";
-import type { Sql } from "./sql.js";
+import type { Row, Runner, Transaction } from "./connection/db.js";
+import type { Sql } from "./connection/sql.js";
 
 export interface TokenOperations {
   put(transaction: Transaction, token: TokenRecord): Promise<PutTokenAnswer>;

@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { auditCursor, auditWindow } from "../../audit-order.js";
+import { auditCursor, auditWindow } from "../../access/audit-order.js";
 import type { AuditEntry, AuditFilter, AuditPage, StoredAuditEntry } from "../../store.js";
 
 export interface AuditOperations {

@@ -1,25 +1,30 @@
 import { existsSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Database } from "better-sqlite3";
-import { auditWindow } from "../../audit-order.js";
+import { auditWindow } from "../../access/audit-order.js";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { Closed, InvalidOption } from "../../errors.js";
-import { refuseForeignCursor } from "../paging.js";
+import { refuseForeignCursor } from "../list-plan.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
-import { unpackClaimed } from "./claim.js";
-import type { ConnectionOptions } from "./connection.js";
+import { unpackClaimed } from "./jobs/claim.js";
+import type { ConnectionOptions } from "./thread/connection.js";
 import type { Durability } from "./durability.js";
-import type { Call } from "./executor.js";
-import { readSqliteFile } from "./file.js";
-import { packError, unpackError } from "./faults.js";
-import { isInPlace, movedFile, type OpenFile } from "./file-guard.js";
-import { packOutcomes } from "./leases.js";
-import { inlineLink, threadLink } from "./link.js";
-import { callersOperationsOn, type CallersOperations, type OperationName, type Operations } from "./operations.js";
-import { CLOCK_WRONG_MS, type StaleWalk } from "./upkeep.js";
+import type { Call } from "./thread/executor.js";
+import { readSqliteFile } from "./file-path.js";
+import { packError, unpackError } from "./thread/errors.js";
+import { isInPlace, movedFile, type OpenFile } from "./thread/file-guard.js";
+import { packOutcomes } from "./jobs/leases.js";
+import { inlineLink, threadLink } from "./thread/link.js";
+import {
+  callersOperationsOn,
+  type CallersOperations,
+  type OperationName,
+  type Operations,
+} from "./jobs/prepared-store.js";
+import { CLOCK_WRONG_MS, type StaleWalk } from "./jobs/maintenance.js";
 
 export interface SqliteOptions {
   /** `full` (default): an answered enqueue survives a power cut. `normal`: it survives a crash of the process. */

@@ -16,7 +16,7 @@ import type {
   SlotReason,
   StoredSchedule,
 } from "../../store.js";
-import { readTagText, tagText } from "./insert.js";
+import { readTagText, tagText } from "./jobs/insert.js";
 
 interface ScheduleRow {
   name: string;

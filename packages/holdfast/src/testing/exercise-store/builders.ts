@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { newId } from "../../id.js";
-import type { State } from "../../state.js";
+import { newId } from "../../job/id.js";
+import type { State } from "../../job/state.js";
 import type {
   AttemptRecord,
   AuditEntry,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../state.js";
+import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../job/state.js";
 import {
   add,
   assertNothingToClaim,

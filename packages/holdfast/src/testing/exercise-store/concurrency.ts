@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isFinished } from "../../state.js";
+import { isFinished } from "../../job/state.js";
 import type { ClaimedJob, Outcome, Store } from "../../store.js";
 import { addAll, claimRequest, insertAll, key, newJob, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isFinished, type FinishedState, type State } from "../../state.js";
+import { isFinished, type FinishedState, type State } from "../../job/state.js";
 import type { Claim, LeaseRef, Outcome, SettleAnswer, Store, StoredJob } from "../../store.js";
 
 /** A lease as its worker saw it begin. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { STALE_ERROR } from "../../state.js";
+import { STALE_ERROR } from "../../job/state.js";
 import {
   add,
   addAll,

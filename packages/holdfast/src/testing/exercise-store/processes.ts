@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { isFinished } from "../../state.js";
+import { isFinished } from "../../job/state.js";
 import type { LeaseRef } from "../../store.js";
 import { addAll, MINUTE, newJobs, recordOf } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";

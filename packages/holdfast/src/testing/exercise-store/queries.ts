@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { STATE_NAMES } from "../../state.js";
+import { STATE_NAMES } from "../../job/state.js";
 import type { JobFilter, JobPage, Passed, Store, StoredJob } from "../../store.js";
 import {
   add,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId } from "../../id.js";
+import { newId } from "../../job/id.js";
 import type {
   FireAnswer,
   FiredSlot,

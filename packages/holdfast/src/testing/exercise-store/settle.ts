@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
-import { isState, TRANSITIONS, type State } from "../../state.js";
+import { isState, TRANSITIONS, type State } from "../../job/state.js";
 import type { ClaimedJob, Outcome, Store } from "../../store.js";
 import {
   add,

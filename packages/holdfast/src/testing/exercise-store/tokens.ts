@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
-import { TOKEN_ROLES } from "../../roles.js";
+import { TOKEN_ROLES } from "../../access/roles.js";
 import type { PutTokenAnswer, Store, TokenRecord } from "../../store.js";
 import { newTokenRecord } from "./builders.js";
 import { handlesOf, type DefineCase } from "./scene.js";

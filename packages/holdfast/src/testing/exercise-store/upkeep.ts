@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EXPIRED_ERROR, isWaiting, STALE_ERROR } from "../../state.js";
+import { EXPIRED_ERROR, isWaiting, STALE_ERROR } from "../../job/state.js";
 import type { Store } from "../../store.js";
 import {
   add,

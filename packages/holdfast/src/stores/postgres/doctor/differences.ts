@@ -1,4 +1,4 @@
-import { TYPES_INDEX } from "../types-index.js";
+import { TYPES_INDEX } from "../schema/types-index.js";
 import { problem, warning, type Finding, type Patient } from "./finding.js";
 import type { Part } from "./shape.js";
 

@@ -1,5 +1,5 @@
-import { type Db, type Runner, unnamed } from "../db.js";
-import { sqlState } from "../faults.js";
+import { type Db, type Runner, unnamed } from "../connection/db.js";
+import { sqlState } from "../connection/errors.js";
 import { ok, problem, warning, type DoctorCheck, type Finding, type Patient } from "./finding.js";
 import { lookAtPrepared, lookAtSlots, lookAtTransactions } from "./horizon.js";
 import { lookAtCounts, lookAtLanes, lookAtOverdue, lookAtPaused } from "./queues.js";

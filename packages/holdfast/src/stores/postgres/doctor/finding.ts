@@ -1,5 +1,5 @@
 import type { Clock } from "../../../clock.js";
-import type { SchemaSettings } from "../schema.js";
+import type { SchemaSettings } from "../schema/schema.js";
 
 /** What `doctor` looks at. */
 export type DoctorCheck =

@@ -1,4 +1,4 @@
-import { type Runner, unnamed } from "../db.js";
+import { type Runner, unnamed } from "../connection/db.js";
 import { bytes, count, levelOf, ok, time, worstOf, type Finding } from "./finding.js";
 
 // What holds the horizon keeps vacuum from removing any row version that ended since, in every table: claims then wade

@@ -1,7 +1,7 @@
 import { DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
-import { type Runner, unnamed } from "../db.js";
-import { NOW } from "../sql.js";
+import { type Runner, unnamed } from "../connection/db.js";
+import { NOW } from "../connection/sql.js";
 import { count, levelOf, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
 
 /** Counts are folded within two minutes where maintenance runs. */

@@ -1,5 +1,5 @@
-import { type Runner, unnamed } from "../db.js";
-import { foreignPart } from "../owners.js";
+import { type Runner, unnamed } from "../connection/db.js";
+import { foreignPart } from "../schema/owners.js";
 import { count, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
 
 const OLDEST_VERSION = 150_000;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { type Db, type Runner, type Transaction, unnamed } from "../db.js";
-import { MIGRATIONS } from "../migrations.js";
-import { migrationScript } from "../plan.js";
-import { COMMON } from "../schema.js";
+import { type Db, type Runner, type Transaction, unnamed } from "../connection/db.js";
+import { MIGRATIONS } from "../schema/migrations.js";
+import { migrationScript } from "../schema/migration-plan.js";
+import { COMMON } from "../schema/schema.js";
 import { ok, problem, warning, type Finding, type Patient } from "./finding.js";
 import { differences } from "./differences.js";
 

@@ -1,4 +1,4 @@
-import { type Runner, unnamed } from "../db.js";
+import { type Runner, unnamed } from "../connection/db.js";
 import { count, levelOf, ok, problem, type Finding, type Patient } from "./finding.js";
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };

@@ -1,9 +1,9 @@
 import { LIMITS } from "../../../defaults.js";
 import { InvalidOption } from "../../../errors.js";
 import { show } from "../../../options.js";
-import { type Transaction, unnamed } from "../db.js";
-import { isDataError } from "../faults.js";
-import type { Sql } from "../sql.js";
+import { type Transaction, unnamed } from "../connection/db.js";
+import { isDataError } from "../connection/errors.js";
+import type { Sql } from "../connection/sql.js";
 import type { Reading } from "./columns.js";
 import type { ImportPlan } from "./options.js";
 import { STAGED } from "./rows.js";

@@ -1,11 +1,11 @@
 import { StoreUnavailable } from "../../../errors.js";
-import { isFinished, STATE_NAMES, type State } from "../../../state.js";
+import { isFinished, STATE_NAMES, type State } from "../../../job/state.js";
 import type { StoredJob } from "../../../store.js";
-import { type Db, type Transaction, unnamed } from "../db.js";
-import { sqlState } from "../faults.js";
-import { addLanes, type Lane } from "../lanes.js";
-import type { QueryOperations } from "../queries.js";
-import { NOW, type Sql } from "../sql.js";
+import { type Db, type Transaction, unnamed } from "../connection/db.js";
+import { sqlState } from "../connection/errors.js";
+import { addLanes, type Lane } from "../jobs/lanes.js";
+import type { QueryOperations } from "../jobs/queries.js";
+import { NOW, type Sql } from "../connection/sql.js";
 import { blame, checkRows, checkStaged, checkValues } from "./checks.js";
 import { readColumns, type Reading } from "./columns.js";
 import {

@@ -10,7 +10,7 @@ import {
   refuseUnknownIn,
   show,
 } from "../../../options.js";
-import { isState, STATE_NAMES, type State } from "../../../state.js";
+import { isState, STATE_NAMES, type State } from "../../../job/state.js";
 import type { StoredJob } from "../../../store.js";
 import { readTableName, type TableName } from "./table.js";
 

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
-import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../../state.js";
-import { COMMON } from "../schema.js";
-import { rowsOf, type Sql } from "../sql.js";
+import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../../../job/state.js";
+import { COMMON } from "../schema/schema.js";
+import { rowsOf, type Sql } from "../connection/sql.js";
 import type { Reading } from "./columns.js";
 import type { Table } from "./table.js";
 

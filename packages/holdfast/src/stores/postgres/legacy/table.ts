@@ -1,7 +1,7 @@
 import { InvalidOption, StoreUnavailable } from "../../../errors.js";
 import { show } from "../../../options.js";
-import { type Transaction, unnamed } from "../db.js";
-import { sqlState } from "../faults.js";
+import { type Transaction, unnamed } from "../connection/db.js";
+import { sqlState } from "../connection/errors.js";
 
 /** A table as the caller names it. `field` is the option that did. */
 export interface TableName {

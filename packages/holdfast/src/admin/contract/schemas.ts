@@ -1,0 +1,382 @@
+import { z } from "zod";
+import { LIMITS } from "../../defaults.js";
+import type { AttemptError } from "../../job/job.js";
+import { show } from "../../options.js";
+import { TOKEN_ROLES } from "../../access/roles.js";
+import { CALENDAR_UNITS } from "../../schedule/calendar.js";
+import { STATE_NAMES, type FinishedState } from "../../job/state.js";
+import type { Calls, ErrorAnswer, SummaryAnswer } from "./api-types.js";
+import type { RouteName } from "./routes.js";
+
+/** Absent and undefined are the same to a schema. */
+type Loose<Value> = Value extends object
+  ? { [Key in keyof Value]: Loose<Value[Key]> | (undefined extends Value[Key] ? undefined : never) }
+  : Value;
+
+interface Shape<Name extends RouteName> {
+  /** Path, query and body taken together. A field that is not there is refused. */
+  input: z.ZodType<Loose<Calls[Name]["input"]>>;
+  answer: z.ZodType<Calls[Name]["answer"]>;
+}
+
+export const PAGE = { usual: 50, most: 200 } as const;
+export const FURTHEST = 10_000;
+export const MOST_IDS = 1_000;
+export const MOST_NAMES = 50;
+
+const text = (longest: number): z.ZodString => z.string().min(1).max(longest);
+const instant = z.iso.datetime({ offset: true });
+const time = z.string().meta({ format: "date-time" });
+const length = z.union([z.string().max(40), z.number().min(0).max(LIMITS.durationMs)]);
+const state = z.enum(STATE_NAMES);
+const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedState[]);
+const role = z.enum(TOKEN_ROLES);
+const count = (least: number, most: number): z.ZodInt => z.int().min(least).max(most);
+const limit = count(1, PAGE.most).optional();
+const cursor = text(400).optional();
+const priority = count(-LIMITS.priority, LIMITS.priority);
+const tags = z.array(text(LIMITS.tagLength)).max(LIMITS.tags);
+const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);
+
+// Looked at before anything is changed: the one that is none would be met when others are done already.
+const jobId = z.guid({ error: ({ input }) => `${show(input)} is not the id of a job, which is a UUID` });
+
+const none = z.strictObject({});
+const byId = { id: text(100) };
+const byName = { name: text(LIMITS.scheduleLength) };
+const byQueue = { queue: text(LIMITS.queueLength) };
+
+const conditions = {
+  state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
+  type: z.array(text(LIMITS.typeLength)).min(1).max(MOST_NAMES).optional(),
+  queue: z.array(text(LIMITS.queueLength)).min(1).max(MOST_NAMES).optional(),
+  user: text(LIMITS.userLength).optional(),
+  tag: text(LIMITS.tagLength).optional(),
+  schedule: text(LIMITS.scheduleLength).optional(),
+  createdAfter: instant.optional(),
+  createdBefore: instant.optional(),
+};
+const many = z.strictObject({
+  ids: z.array(jobId).min(1).max(MOST_IDS).optional(),
+  filter: z.strictObject(conditions).optional(),
+});
+
+const timing = {
+  cron: text(LIMITS.cronLength).optional(),
+  timezone: text(100).optional(),
+  every: length.optional(),
+  startAt: instant.nullable().optional(),
+  endAt: instant.nullable().optional(),
+};
+const schedule = {
+  ...timing,
+  input: z.unknown().optional(),
+  enabled: z.boolean().optional(),
+  catchUp: catchUp.optional(),
+  overlap: z.enum(["allow", "skip"]).optional(),
+  jitter: length.optional(),
+  queue: text(LIMITS.queueLength).optional(),
+  priority: priority.optional(),
+  maxAttempts: count(1, LIMITS.maxAttempts).optional(),
+  user: text(LIMITS.userLength).nullable().optional(),
+  tags: tags.optional(),
+};
+
+const unique = z.union([
+  text(LIMITS.keyLength),
+  z.strictObject({
+    key: text(LIMITS.keyLength),
+    scope: z
+      .union([
+        z.enum(["waiting", "live", "ever"]),
+        z.strictObject({ period: length }),
+        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: text(100).optional() }),
+      ])
+      .optional(),
+    onConflict: z.enum(["keep", "replace", "reject"]).optional(),
+  }),
+]);
+
+const summary = z
+  .object({
+    id: z.string(),
+    type: z.string(),
+    queue: z.string(),
+    state,
+    priority: z.int(),
+    user: z.string().nullable(),
+    attempt: z.int(),
+    maxAttempts: z.int(),
+    runAt: time,
+    dueAt: time.nullable(),
+    expiresAt: time.nullable(),
+    createdAt: time,
+    updatedAt: time,
+    claimedAt: time.nullable(),
+    startedAt: time.nullable(),
+    finishedAt: time.nullable(),
+    cancelRequestedAt: time.nullable(),
+    worker: z.string().nullable(),
+    key: z.string().nullable(),
+    tags: z.array(z.string()),
+    schedule: z.object({ name: z.string(), slot: time }).nullable(),
+    progress: z.object({ fraction: z.number(), note: z.string().nullable() }).nullable(),
+    error: z.object({ message: z.string(), code: z.string().nullable(), at: time }).nullable(),
+  })
+  .meta({ id: "JobSummary" });
+const attemptError: z.ZodType<AttemptError> = z
+  .object({
+    message: z.string(),
+    code: z.string().nullable(),
+    stack: z.string().nullable(),
+    cause: z.lazy(() => attemptError).nullable(),
+    data: z.record(z.string(), z.unknown()).nullable(),
+  })
+  .meta({ id: "AttemptError" });
+const attempt = z.object({
+  attempt: z.int(),
+  worker: z.string().nullable(),
+  claimedAt: time.nullable(),
+  startedAt: time.nullable(),
+  endedAt: time,
+  error: attemptError,
+});
+const detail = z
+  .object({
+    ...summary.shape,
+    input: z.unknown(),
+    output: z.unknown(),
+    trace: z.record(z.string(), z.string()).nullable(),
+    attempts: z.array(attempt),
+    log: z.array(z.object({ at: time, line: z.string() })),
+  })
+  .meta({ id: "Job" });
+const enqueued = z.object({ id: z.string(), duplicate: z.boolean(), replaced: z.boolean() }).meta({ id: "Enqueued" });
+const counts = z.record(state, z.int()).meta({ id: "Counts" });
+const stats = z
+  .object({
+    states: counts,
+    queues: z.record(z.string(), counts),
+    types: z.record(z.string(), counts),
+    counts: z.array(z.object({ queue: z.string(), type: z.string(), state, count: z.int() })),
+    oldestDueMs: z.number().nullable(),
+    lastMinute: z.record(finished, z.int()),
+    completedPerSecond: z.number(),
+  })
+  .meta({ id: "Stats" });
+const operation = z
+  .object({
+    id: z.string(),
+    action: z.enum(["retry", "cancel", "delete", "purge"]),
+    state: z.enum(["running", "done", "stopped", "failed"]),
+    looked: z.int(),
+    changed: z.int(),
+    total: z.int().nullable(),
+    actor: z.string(),
+    startedAt: time,
+    endedAt: time.nullable(),
+    error: z.string().nullable(),
+  })
+  .meta({ id: "Operation" });
+const scheduled = z
+  .object({
+    name: z.string(),
+    origin: z.enum(["code", "runtime"]),
+    changed: z.array(z.string()),
+    type: z.string(),
+    input: z.unknown(),
+    cron: z.string().nullable(),
+    timezone: z.string().nullable(),
+    everyMs: z.number().nullable(),
+    startAt: time.nullable(),
+    endAt: time.nullable(),
+    jitterMs: z.number(),
+    catchUp,
+    overlap: z.enum(["allow", "skip"]),
+    enabled: z.boolean(),
+    queue: z.string(),
+    priority: z.int(),
+    maxAttempts: z.int(),
+    user: z.string().nullable(),
+    tags: z.array(z.string()),
+    nextRunAt: time.nullable(),
+    lastSlot: time.nullable(),
+    createdAt: time,
+    updatedAt: time,
+    slots: z.array(
+      z.object({
+        slot: time,
+        through: time.nullable(),
+        job: z.string().nullable(),
+        reason: z.string().nullable(),
+        at: time,
+      }),
+    ),
+  })
+  .meta({ id: "Schedule" });
+/** What became of slots is not read for a list, and an input may be large. */
+const scheduledInList = scheduled.omit({ slots: true, input: true }).meta({ id: "ScheduleSummary" });
+const runs = z.object({ runs: z.array(time) });
+const paused = z.object({ queue: z.string(), paused: z.boolean() });
+const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });
+const worker = z
+  .object({
+    id: z.string(),
+    queues: z.array(z.string()).nullable(),
+    types: z.array(z.string()),
+    concurrency: z.int(),
+    running: z.int(),
+    host: z.string(),
+    pid: z.int(),
+    startedAt: time,
+    seenAt: time,
+    left: z.boolean(),
+  })
+  .meta({ id: "Worker" });
+const entry = z
+  .object({
+    id: z.string(),
+    at: time,
+    actor: z.string(),
+    action: z.string(),
+    target: z.string().nullable(),
+    count: z.int(),
+    detail: z.unknown(),
+  })
+  .meta({ id: "AuditEntry" });
+const token = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    role,
+    user: z.string().nullable(),
+    createdAt: time,
+    expiresAt: time.nullable(),
+  })
+  .meta({ id: "Token" });
+const session = z
+  .object({ name: z.string(), role, user: z.string().nullable(), expiresAt: time.nullable() })
+  .meta({ id: "Session" });
+
+/** The schemas of every call: they check what comes in, and describe both ways in the OpenAPI document. */
+export const SHAPES: { readonly [Name in RouteName]: Shape<Name> } = {
+  "jobs.list": {
+    input: z.strictObject({ ...conditions, limit, cursor, offset: count(0, FURTHEST).optional() }),
+    answer: z.object({ jobs: z.array(summary), cursor: z.string().nullable() }),
+  },
+  "jobs.stats": { input: none, answer: stats },
+  "jobs.get": { input: z.strictObject(byId), answer: detail },
+  "jobs.enqueue": {
+    input: z.strictObject({
+      type: text(LIMITS.typeLength),
+      input: z.unknown().optional(),
+      queue: text(LIMITS.queueLength).optional(),
+      priority: priority.optional(),
+      delay: length.optional(),
+      runAt: instant.optional(),
+      expiresAt: instant.optional(),
+      user: text(LIMITS.userLength).optional(),
+      maxAttempts: count(1, LIMITS.maxAttempts).optional(),
+      tags: tags.optional(),
+      id: z.uuid().optional(),
+      unique: unique.optional(),
+    }),
+    answer: enqueued,
+  },
+  "jobs.retry": {
+    input: z.strictObject(byId),
+    answer: z.object({ status: z.literal("retried") }),
+  },
+  "jobs.cancel": {
+    input: z.strictObject(byId),
+    answer: z.object({ status: z.enum(["cancelled", "requested"]) }),
+  },
+  "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), answer: enqueued },
+  "jobs.remove": { input: z.strictObject(byId), answer: z.object({ status: z.literal("removed") }) },
+  "jobs.retryMany": { input: many, answer: operation },
+  "jobs.cancelMany": { input: many, answer: operation },
+  "jobs.removeMany": { input: many, answer: operation },
+  "jobs.purge": { input: z.strictObject({ state: finished, olderThan: length }), answer: operation },
+  "operations.list": { input: none, answer: z.object({ operations: z.array(operation) }) },
+  "operations.get": { input: z.strictObject(byId), answer: operation },
+  "operations.stop": { input: z.strictObject(byId), answer: operation },
+  "schedules.list": {
+    input: z.strictObject({
+      origin: z.enum(["code", "runtime"]).optional(),
+      enabled: z.boolean().optional(),
+      type: text(LIMITS.typeLength).optional(),
+      user: text(LIMITS.userLength).optional(),
+      limit,
+      cursor,
+    }),
+    answer: z.object({ schedules: z.array(scheduledInList), cursor: z.string().nullable() }),
+  },
+  "schedules.preview": {
+    input: z.strictObject({ ...timing, count: count(1, LIMITS.preview).optional() }),
+    answer: runs,
+  },
+  "schedules.get": { input: z.strictObject(byName), answer: scheduled },
+  "schedules.next": {
+    input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional() }),
+    answer: runs,
+  },
+  "schedules.create": {
+    input: z.strictObject({ ...byName, ...schedule, job: text(LIMITS.typeLength) }),
+    answer: scheduled,
+  },
+  "schedules.update": {
+    input: z.strictObject({ ...byName, ...schedule, job: text(LIMITS.typeLength).optional() }),
+    answer: scheduled,
+  },
+  "schedules.remove": { input: z.strictObject(byName), answer: z.object({ status: z.literal("removed") }) },
+  "schedules.enable": { input: z.strictObject(byName), answer: scheduled },
+  "schedules.disable": { input: z.strictObject(byName), answer: scheduled },
+  "schedules.reset": { input: z.strictObject(byName), answer: scheduled },
+  "schedules.run": { input: z.strictObject(byName), answer: enqueued },
+  "queues.list": { input: none, answer: z.object({ queues: z.array(queue) }) },
+  "queues.pause": { input: z.strictObject(byQueue), answer: paused },
+  "queues.resume": { input: z.strictObject(byQueue), answer: paused },
+  "workers.list": { input: none, answer: z.object({ workers: z.array(worker) }) },
+  "types.list": { input: none, answer: z.object({ types: z.array(z.string()) }) },
+  "audit.list": {
+    input: z.strictObject({
+      actor: text(300).optional(),
+      action: text(100).optional(),
+      after: instant.optional(),
+      before: instant.optional(),
+      limit,
+      cursor,
+    }),
+    answer: z.object({ entries: z.array(entry), cursor: z.string().nullable() }),
+  },
+  "tokens.list": { input: none, answer: z.object({ tokens: z.array(token) }) },
+  "tokens.create": {
+    input: z.strictObject({
+      name: text(100),
+      role,
+      user: text(LIMITS.userLength).optional(),
+      expiresIn: length.optional(),
+    }),
+    answer: z.object({ ...token.shape, token: z.string() }),
+  },
+  "tokens.revoke": { input: z.strictObject(byId), answer: z.object({ status: z.literal("revoked") }) },
+  "session.get": { input: none, answer: session },
+  "session.start": { input: z.strictObject({ token: text(300) }), answer: session },
+  "session.end": { input: none, answer: z.object({ status: z.literal("ended") }) },
+};
+
+export const SUMMARY: z.ZodType<SummaryAnswer> = z.object({
+  stats: z.intersection(z.record(state, z.int()), z.object({ oldestDueMs: z.number().nullable() })),
+  recentFailures: z.array(summary),
+});
+
+export const ERROR: z.ZodType<ErrorAnswer> = z
+  .object({
+    error: z.object({
+      code: z.string(),
+      message: z.string(),
+      hint: z.string().exactOptional(),
+      issues: z.array(z.object({ path: z.string(), message: z.string() })).exactOptional(),
+    }),
+  })
+  .meta({ id: "Error" });

@@ -1,0 +1,103 @@
+import {
+  Closed,
+  DiskFull,
+  DuplicateJob,
+  HoldfastError,
+  InvalidInput,
+  InvalidOption,
+  JobNotFound,
+  PayloadTooLarge,
+  ScheduleExists,
+  ScheduleNotFound,
+  StoreMoved,
+  StoreReadOnly,
+  StoreUnavailable,
+  StoreUnreadable,
+  SchemaTooNew,
+  SchemaUntrusted,
+  TooManyTokens,
+} from "../../errors.js";
+import { cutText } from "../../job/json.js";
+import type { ErrorAnswer } from "../contract/api-types.js";
+
+export interface Issue {
+  path: string;
+  message: string;
+}
+
+/** What the API refuses, with the status that tells it. */
+export class ApiError extends HoldfastError {
+  readonly status: number;
+  readonly issues: readonly Issue[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    { issues = [], headers = {} }: { issues?: readonly Issue[]; headers?: Record<string, string> } = {},
+  ) {
+    super(code, message);
+    this.status = status;
+    this.issues = issues;
+    this.headers = headers;
+  }
+}
+
+/** An address that names nothing. */
+export function invalidAddress(why: string): ApiError {
+  return new ApiError(400, "INVALID_REQUEST", `the address of this request is malformed: ${why.slice(0, 200)}`);
+}
+
+/** The kinds of errors that say something of the request, or of the store. */
+const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status: number][] = [
+  [InvalidOption, 400],
+  [InvalidInput, 400],
+  [JobNotFound, 404],
+  [ScheduleNotFound, 404],
+  [DuplicateJob, 409],
+  [ScheduleExists, 409],
+  [TooManyTokens, 409],
+  [PayloadTooLarge, 413],
+  [StoreUnavailable, 503],
+  [StoreUnreadable, 503],
+  [StoreReadOnly, 503],
+  [StoreMoved, 503],
+  [SchemaTooNew, 503],
+  [SchemaUntrusted, 503],
+  [DiskFull, 503],
+  [Closed, 503],
+];
+
+// A message may repeat what was sent, and must not be as long as that.
+const MAX_MESSAGE = 1_000;
+const MAX_ISSUE = 300;
+const MAX_ISSUES = 20;
+
+/** What an error answers; null for one that is nobody's fault but ours. */
+export function answerTo(
+  error: unknown,
+): { status: number; body: ErrorAnswer; headers: Readonly<Record<string, string>> } | null {
+  if (!(error instanceof HoldfastError)) return null;
+  const known = STATUSES.find(([kind]) => error instanceof kind)?.[1];
+  const status = error instanceof ApiError ? error.status : known;
+  if (status === undefined) return null;
+  const { code } = error;
+  const message = cutText(error.message, MAX_MESSAGE);
+  const issues = issuesOf(error)
+    .slice(0, MAX_ISSUES)
+    .map((issue) => ({ path: cutText(issue.path, MAX_ISSUE), message: cutText(issue.message, MAX_ISSUE) }));
+  const headers = error instanceof ApiError ? error.headers : {};
+  return { status, headers, body: { error: { code, message, ...(issues.length > 0 && { issues }) } } };
+}
+
+function issuesOf(error: HoldfastError): Issue[] {
+  if (error instanceof ApiError) return [...error.issues];
+  if (error instanceof InvalidInput)
+    return error.issues.map(({ path, message }) => ({ path: join("input", path), message }));
+  return error instanceof InvalidOption ? [{ path: error.field, message: error.message }] : [];
+}
+
+function join(...parts: string[]): string {
+  return parts.filter((part) => part !== "").join(".");
+}

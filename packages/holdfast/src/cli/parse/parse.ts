@@ -1,0 +1,308 @@
+import { parseArgs, type ParseArgsConfig } from "node:util";
+import {
+  describe,
+  didYouMean,
+  readText,
+  showValue,
+  type GivenFlag,
+  type KeyName,
+  type Kind,
+} from "../../config/index.js";
+import { STDIN } from "./stdin.js";
+import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
+import { BadUsage } from "../errors.js";
+
+/** A call of the command, taken apart and checked. */
+export interface Call {
+  readonly command: Command;
+  /** `["config", "get"]`. */
+  readonly path: readonly string[];
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly args: Readonly<Record<string, unknown>>;
+  /** Flags that set keys of the configuration. */
+  readonly keyFlags: Readonly<Partial<Record<KeyName, GivenFlag>>>;
+}
+
+/** The command that words lead to, and what is left of them. */
+export interface Found {
+  readonly command: Command;
+  readonly path: readonly string[];
+  readonly rest: readonly string[];
+}
+
+const NEGATIVE_NUMBER = /^-\.?\d/;
+
+/** Walks from the root along the words that name commands; flags may stand anywhere between them. */
+export function findCommand(root: Command, words: readonly string[]): Found {
+  let command = root;
+  const path: string[] = [];
+  const rest: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    if (word === "--") return { command, path, rest: [...rest, ...words.slice(at)] };
+    const next = command.commands.find(({ name }) => name === word);
+    if (next !== undefined && command.run === null) {
+      command = next;
+      path.push(word);
+      continue;
+    }
+    rest.push(word);
+    // The value of a flag is not the name of a command.
+    const value = words[at + 1];
+    if (value !== undefined && takesNext(word, flagsOf(command, path.length === 0))) {
+      rest.push(value);
+      at++;
+    }
+  }
+  return { command, path, rest };
+}
+
+/** Does the word name a flag whose value is the next word? */
+export function takesNext(word: string, flags: Flags): boolean {
+  const flag = word.includes("=") ? undefined : flagNamed(word, flags)?.flag;
+  return flag !== undefined && flag.kind !== "switch";
+}
+
+/** The flag that a word such as `--limit`, `--limit=3` or `-l` names. */
+export function flagNamed(word: string, flags: Flags): { name: string; flag: Flag } | undefined {
+  const long = /^--(?<name>[^=]+)/.exec(word)?.groups?.["name"];
+  const short = /^-(?<name>[^-\d])$/.exec(word)?.groups?.["name"];
+  const found = Object.entries(flags).find(
+    ([name, flag]) => name === long || (short !== undefined && flag.short === short),
+  );
+  return found === undefined ? undefined : { name: found[0], flag: found[1] };
+}
+
+/** Takes a call apart. Throws {@link BadUsage} with what is wrong. */
+export function parseCall(root: Command, words: readonly string[]): Call {
+  const { command, path, rest } = findCommand(root, words);
+  const shown = [root.name, ...path].join(" ");
+  const hint = `${shown} --help shows how it is used`;
+  const flags = flagsOf(command, path.length === 0);
+  const typed = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  const asking = (what: "help" | "version"): Call => {
+    return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
+  };
+  // Whoever asks for help has a question, not a mistake.
+  if (typed.some((word) => word === "--help" || word === "-h")) return asking("help");
+  // Flags belong to the command that was meant: of a wrong one they say nothing.
+  const word = command.run === null ? firstValue(rest, flags) : undefined;
+  if (word !== undefined) throw noCommand(command, path, shown, word);
+  const { given, values } = takeApart(rest, flags, shown, hint);
+  if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
+  if (path.length === 0 && values.length === 0) return asking("help");
+  if (command.run === null) throw noCommand(command, path, shown, values[0]);
+  // What a call is about comes before how.
+  const args = readArguments(command, values, shown, hint);
+  return { command, path, ...readFlags(flags, given, hint), args };
+}
+
+/** The first word beside flags. After a flag that is not known, a word may be its value. */
+function firstValue(words: readonly string[], flags: Flags): string | undefined {
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    if (!word.startsWith("-")) return word;
+    if (flagNamed(word.replace(/^--no-/, "--"), flags) === undefined) return undefined;
+    if (takesNext(word, flags)) at++;
+  }
+  return undefined;
+}
+
+/** Words that people try for one another. */
+const SYNONYMS: readonly (readonly string[])[] = [
+  ["delete", "remove", "rm", "del", "destroy", "revoke"],
+  ["list", "ls"],
+  ["show", "get", "view", "describe", "info"],
+  ["create", "add", "new", "make"],
+  ["update", "edit", "change"],
+  ["resume", "unpause"],
+];
+
+function meantCommand(word: string, names: readonly string[]): string {
+  const same = SYNONYMS.find((words) => words.includes(word.toLowerCase())) ?? [];
+  const name = names.find((each) => same.includes(each));
+  return name === undefined ? didYouMean(word, names) : `; did you mean ${name}?`;
+}
+
+function noCommand(command: Command, path: readonly string[], shown: string, word: string | undefined): BadUsage {
+  const names = command.commands.map(({ name }) => name);
+  if (word === undefined) {
+    return new BadUsage(`${shown} needs a command: ${names.join(", ")}`, `${shown} --help says what each does`);
+  }
+  const where = path.length === 0 ? "there is no command" : `${shown} has no command`;
+  return new BadUsage(`${where} ${showValue(word)}${meantCommand(word, names)}`, `${shown} --help shows all commands`);
+}
+
+type Raw = string | boolean;
+
+/** Which flags were typed, with their texts, and what stands beside them. */
+function takeApart(
+  words: readonly string[],
+  flags: Flags,
+  shown: string,
+  hint: string,
+): { given: Map<string, Raw[]>; values: string[] } {
+  const args = joinValues(words, flags, hint);
+  const { tokens } = parseArgs({
+    args,
+    options: optionsOf(flags),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const given = new Map<string, Raw[]>();
+  const values: string[] = [];
+  let numberAt = -1;
+  for (const token of tokens) {
+    if (token.kind === "positional") values.push(token.value);
+    if (token.kind !== "option") continue;
+    const word = args[token.index] ?? "";
+    // Node takes -12 for the flags -1 and -2.
+    if (NEGATIVE_NUMBER.test(word)) {
+      if (token.index !== numberAt) values.push(word);
+      numberAt = token.index;
+      continue;
+    }
+    const { name, value } = readToken(token, flags, shown, hint);
+    given.set(name, [...(given.get(name) ?? []), value]);
+  }
+  return { given, values };
+}
+
+function optionsOf(flags: Flags): NonNullable<ParseArgsConfig["options"]> {
+  const options = Object.entries(flags).map(([name, { kind, short }]) => {
+    return [name, { type: kind === "switch" ? "boolean" : "string", ...(short !== undefined && { short }) }] as const;
+  });
+  return Object.fromEntries(options);
+}
+
+/** `--limit 3` as `--limit=3`, so that a value may begin with a dash where it is a number or stands for stdin. */
+function joinValues(words: readonly string[], flags: Flags, hint: string): string[] {
+  const joined: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    if (word === "--") return [...joined, ...words.slice(at)];
+    if (!takesNext(word, flags)) {
+      joined.push(word);
+      continue;
+    }
+    const value = words[++at];
+    const { name } = flagNamed(word, flags) as { name: string };
+    if (value === undefined || (value.startsWith("-") && value !== "-" && !NEGATIVE_NUMBER.test(value))) {
+      throw new BadUsage(`--${name} needs a value: ${describe(flags[name] as Kind)}`, hint);
+    }
+    joined.push(`--${name}=${value}`);
+  }
+  return joined;
+}
+
+function readToken(
+  token: { name: string; rawName: string; value?: string | undefined },
+  flags: Flags,
+  shown: string,
+  hint: string,
+): { name: string; value: Raw } {
+  const { rawName, value } = token;
+  const flag = Object.hasOwn(flags, token.name) ? flags[token.name] : undefined;
+  if (flag !== undefined) {
+    if (flag.kind !== "switch") return { name: token.name, value: value ?? "" };
+    if (value === undefined) return { name: token.name, value: true };
+    const read = readText(flag, value);
+    if ("value" in read) return { name: token.name, value: read.value === true };
+    throw new BadUsage(`--${token.name}: ${showValue(value)} ${read.problem}`, hint);
+  }
+  const negated = /^--no-(?<name>.+)$/.exec(rawName)?.groups?.["name"];
+  if (negated !== undefined && flags[negated]?.kind === "switch" && value === undefined) {
+    return { name: negated, value: false };
+  }
+  const known = Object.entries(flags).flatMap(([name, { kind }]) =>
+    kind === "switch" ? [name, `no-${name}`] : [name],
+  );
+  const meant = didYouMean(rawName.replace(/^-+/, ""), known).replace("mean ", "mean --");
+  throw new BadUsage(`${shown} has no flag ${clip(rawName)}${meant}`, hint);
+}
+
+function clip(text: string): string {
+  return showValue(text).slice(1, -1);
+}
+
+function readFlags(
+  flags: Flags,
+  given: ReadonlyMap<string, readonly Raw[]>,
+  hint: string,
+): { flags: Record<string, unknown>; keyFlags: Partial<Record<KeyName, GivenFlag>> } {
+  const values: Record<string, unknown> = {};
+  const keyFlags: Partial<Record<KeyName, GivenFlag>> = {};
+  for (const [name, flag] of Object.entries(flags)) {
+    const texts = given.get(name) ?? [];
+    if (flag.key !== undefined) {
+      // Checked with the rest of the configuration, which says whose range it is.
+      const last = texts.at(-1);
+      if (last !== undefined) keyFlags[flag.key] = { name: `--${name}`, text: String(last) };
+      continue;
+    }
+    if (flag.required === true && texts.length === 0) {
+      throw new BadUsage(`--${name} is needed: ${describe(flag)}`, hint);
+    }
+    if (texts.length > 1 && flag.repeated !== true && flag.kind !== "switch") {
+      throw new BadUsage(`--${name} is given ${texts.length} times; it can be given once`, hint);
+    }
+    // Of words that are known, none has a comma.
+    const parts =
+      flag.repeated === true && flag.kind === "choice" ? texts.flatMap((text) => String(text).split(",")) : texts;
+    const read = parts.map((text) => (typeof text === "boolean" ? text : readOne(`--${name}`, flag, text, hint)));
+    if (flag.repeated === true) values[name] = read;
+    else if (name === "color") values[name] = read.at(-1);
+    else values[name] = read.at(-1) ?? flag.default ?? (flag.kind === "switch" ? false : undefined);
+  }
+  return { flags: values, keyFlags };
+}
+
+function readOne(name: string, kind: Flag | Argument, text: string, hint: string): unknown {
+  if (kind.stdin === true && text === "-") return STDIN;
+  const read = readText(kind, text);
+  if ("value" in read) return read.value;
+  const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";
+  throw new BadUsage(
+    `${name}: ${showValue(text)} ${read.problem}${meant}`,
+    kind.kind === "json" ? `quote it: '{"to":"ada"}'` : hint,
+  );
+}
+
+function readArguments(
+  command: Command,
+  texts: readonly string[],
+  shown: string,
+  hint: string,
+): Record<string, unknown> {
+  const args = Object.entries(command.arguments);
+  const values: Record<string, unknown> = {};
+  let at = 0;
+  for (const [name, argument] of args) {
+    const own = argument.repeated === true ? texts.slice(at) : texts.slice(at, at + 1);
+    at += own.length;
+    if (own.length === 0 && argument.optional !== true) {
+      throw new BadUsage(`${shown} needs ${placeholderOf(name, argument)}: ${lower(argument.says)}`, hint);
+    }
+    const read = own.map((text) => readOne(`<${name}>`, argument, text, hint));
+    values[name] = argument.repeated === true ? read : read[0];
+  }
+  const extra = texts[at];
+  if (extra !== undefined) {
+    const takes =
+      args.length === 0
+        ? "takes no arguments"
+        : `takes ${args.map(([name, each]) => placeholderOf(name, each)).join(" ")}`;
+    throw new BadUsage(`${shown} ${takes}; ${showValue(extra)} is one too many`, hint);
+  }
+  return values;
+}
+
+/** `<key>`, `<id>…`, `[module]`. */
+export function placeholderOf(name: string, { optional, repeated }: Argument): string {
+  return `${optional === true ? `[${name}]` : `<${name}>`}${repeated === true ? "…" : ""}`;
+}
+
+function lower(sentence: string): string {
+  return `${sentence.charAt(0).toLowerCase()}${sentence.slice(1).replace(/\.$/, "")}`;
+}

@@ -1,0 +1,45 @@
+import { STATE_NAMES } from "../../job/state.js";
+import type { StoredJob } from "../../store.js";
+import type { LegacyImport } from "../../stores/postgres/index.js";
+import type { Page } from "./output.js";
+import { clockOf, countOf, stateOf } from "./format.js";
+import { paint, type Part } from "./style.js";
+
+/** What an import did or would do, as `--json` tells it: samples with times and payloads like those of any job. */
+export function importAnswer(done: LegacyImport): Record<string, unknown> {
+  return { ...done, samples: done.samples.map(sampleOf) };
+}
+
+function sampleOf({ input, output, trace: _trace, ...job }: StoredJob): Record<string, unknown> {
+  const fields = Object.entries(job).map(([name, value]) => [
+    name,
+    name.endsWith("At") && typeof value === "number" ? new Date(value).toISOString() : value,
+  ]);
+  return {
+    ...(Object.fromEntries(fields) as Record<string, unknown>),
+    input: JSON.parse(input) as unknown,
+    output: output === null ? null : (JSON.parse(output) as unknown),
+  };
+}
+
+export function showImport(page: Page, { imported, skipped, byState, dropped, samples, dryRun }: LegacyImport): void {
+  const rows = imported === 1 ? "1 row" : `${countOf(imported)} rows`;
+  const known = skipped === 0 ? "" : `; ${countOf(skipped)} ${dryRun ? "are" : "were"} jobs already`;
+  page.line(`${rows} ${dryRun ? "would become" : "became"} jobs${known}`);
+  const states = STATE_NAMES.filter((state) => byState[state] > 0);
+  if (states.length > 0) page.fields(states.map((state) => [state, stateOf(state, countOf(byState[state]))]));
+  for (const table of dropped) page.line(`${table} ${dryRun ? "would be" : "is"} dropped`);
+  if (samples.length === 0) return;
+  page.line("");
+  page.line(paint(samples.length < imported ? "Some of them" : "They are", "bold"));
+  page.table(
+    [{ title: "Id", whole: true }, { title: "State" }, { title: "Queue" }, { title: "Created" }, { title: "Input" }],
+    samples.map((job): Part[] => [
+      job.id,
+      stateOf(job.state),
+      job.queue,
+      clockOf(new Date(job.createdAt).toISOString()),
+      job.input,
+    ]),
+  );
+}

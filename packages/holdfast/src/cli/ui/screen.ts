@@ -1,0 +1,73 @@
+import type { Sink } from "./output.js";
+import type { Terminal } from "./terminal.js";
+import { cut, widthOf } from "./text-width.js";
+
+// Another screen than the one with the lines above, no cursor, and lines that are cut at the edge instead of broken there.
+const ENTER = "\u001b[?1049h\u001b[?25l\u001b[?7l";
+const LEAVE = "\u001b[?7h\u001b[?25h\u001b[?1049l";
+const HOME = "\u001b[H";
+const CLEAR_LINE = "\u001b[2K";
+const CLEAR_BELOW = "\u001b[J";
+
+/** Writes a frame for so many rows; null: as many as it takes. */
+export type Frame = (sink: Pick<Sink, "write" | "cells">, rows: number | null) => void;
+
+/** A terminal on which each frame takes the place of the one before. */
+export interface Screen {
+  show(frame: Frame): void;
+  /** Gives the terminal back as it was, with the last frame below its lines. May be repeated. */
+  end(): void;
+}
+
+/** Begins with the first frame. */
+export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, terminal: Terminal): Screen {
+  let last: Frame | null = null;
+  let isOn = false;
+  const textOf = (frame: Frame, rows: number | null): string => {
+    let text = "";
+    frame({ write: (more) => void (text += more), cells }, rows);
+    return text;
+  };
+  const draw = (): void => {
+    if (last === null) return;
+    const rows = terminal.rows();
+    const lines = textOf(last, rows).trimEnd().split("\n").slice(0, rows);
+    // A line's end in the last row would move all others up.
+    const below = lines.length < rows ? `\r\n${CLEAR_BELOW}` : "";
+    const text = lines.map((line) => `${CLEAR_LINE}${cutColoured(line, cells() ?? 80)}`).join("\r\n");
+    write(`${isOn ? "" : ENTER}${HOME}${text}${below}`);
+    isOn = true;
+  };
+  const leave = (): void => {
+    if (isOn) write(LEAVE);
+    isOn = false;
+  };
+  const stopWatching = terminal.watch({ draw, leave });
+  return {
+    show(frame) {
+      last = frame;
+      draw();
+    },
+    end() {
+      stopWatching();
+      leave();
+      if (last !== null) write(textOf(last, null));
+      last = null;
+    },
+  };
+}
+
+// oxlint-disable-next-line no-control-regex -- what colours are turned on and off by
+const COLOUR = /(\u001b\[\d+m)/;
+
+/** A line in at most so many cells, with all that turns its colours off again. */
+function cutColoured(line: string, cells: number): string {
+  let left = cells;
+  const parts = line.split(COLOUR).map((part) => {
+    if (COLOUR.test(part)) return part;
+    const shown = cut(part, left);
+    left -= widthOf(shown);
+    return shown;
+  });
+  return parts.join("");
+}

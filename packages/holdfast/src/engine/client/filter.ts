@@ -1,0 +1,92 @@
+import { LIMITS } from "../../defaults.js";
+import { instantMs } from "../../duration.js";
+import { InvalidOption } from "../../errors.js";
+import type { JobType } from "../../job/job.js";
+import { readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
+import { isState, STATE_NAMES, type State } from "../../job/state.js";
+import type { JobFilter, PageRequest } from "../../store.js";
+
+/** Which jobs: every condition given must hold; a list means any of them. */
+export interface Filter {
+  state?: State | readonly State[];
+  type?: string | JobType | readonly (string | JobType)[];
+  queue?: string | readonly string[];
+  user?: string;
+  tag?: string;
+  /** Jobs that this schedule made. */
+  schedule?: string;
+  createdAfter?: Date | number | string;
+  createdBefore?: Date | number | string;
+}
+
+export interface ListOptions extends Filter {
+  /** Jobs a page, 1 to 1000. Default 50. */
+  limit?: number;
+  /** Where the page before ended: its `cursor`. */
+  cursor?: string | null;
+  /** False: without inputs and outputs, which are then `null` and not even read. Default true. */
+  payloads?: boolean;
+}
+
+const FILTER_FIELDS: readonly string[] = [
+  "state",
+  "type",
+  "queue",
+  "user",
+  "tag",
+  "schedule",
+  "createdAfter",
+  "createdBefore",
+];
+const FILTER_SET: ReadonlySet<string> = new Set(FILTER_FIELDS);
+const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "cursor", "payloads"]);
+
+export function readFilter(filter: Filter): JobFilter {
+  refuseUnknown(filter, FILTER_SET, "a filter");
+  if (Object.keys(filter).length === 0) {
+    throw new InvalidOption("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
+  }
+  // This filter says what to cancel or delete: a value that went missing on its way here must not mean "all".
+  for (const [field, value] of Object.entries(filter)) {
+    if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if every job shall match");
+  }
+  return readConditions(filter);
+}
+
+export function readListOptions(options: ListOptions): { filter: JobFilter; page: PageRequest } {
+  refuseUnknown(options, LIST_SET, "list");
+  const { limit = 50, cursor = null, payloads = true } = options;
+  if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
+    throw new InvalidOption("cursor", "is not a cursor that list gave");
+  }
+  if (typeof payloads !== "boolean") throw new InvalidOption("payloads", `${show(payloads)} is neither true nor false`);
+  const page = { limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor, payloads };
+  return { filter: readConditions(options), page };
+}
+
+function readConditions(filter: Filter): JobFilter {
+  const read: JobFilter = {};
+  if (filter.state !== undefined) read.states = list(filter.state).map(readState);
+  if (filter.type !== undefined) {
+    const types = Array.isArray(filter.type)
+      ? (filter.type as readonly (string | JobType)[])
+      : [filter.type as string | JobType];
+    read.types = types.map((type) => readName(typeof type === "object" ? type?.type : type, "type", LIMITS.typeLength));
+  }
+  if (filter.queue !== undefined) read.queues = list(filter.queue).map((queue) => readQueue(queue));
+  if (filter.user !== undefined) read.user = readName(filter.user, "user", LIMITS.userLength);
+  if (filter.tag !== undefined) read.tag = readName(filter.tag, "tag", LIMITS.tagLength);
+  if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);
+  if (filter.createdAfter !== undefined) read.createdAfter = instantMs(filter.createdAfter, "createdAfter");
+  if (filter.createdBefore !== undefined) read.createdBefore = instantMs(filter.createdBefore, "createdBefore");
+  return read;
+}
+
+function list<Item>(value: Item | readonly Item[]): readonly Item[] {
+  return Array.isArray(value) ? (value as readonly Item[]) : [value as Item];
+}
+
+function readState(value: unknown): State {
+  if (!isState(value)) throw new InvalidOption("state", `${show(value)} is none of ${STATE_NAMES.join(", ")}`);
+  return value;
+}

@@ -1,0 +1,56 @@
+import { STATE_NAMES, type FinishedState, type State } from "../../job/state.js";
+import type { QueueRecord, StoreStats } from "../../store.js";
+
+export interface Stats {
+  /** Jobs by state. */
+  states: Record<State, number>;
+  queues: Record<string, Record<State, number>>;
+  types: Record<string, Record<State, number>>;
+  /** Jobs by queue, type and state; combinations without jobs are left out. */
+  counts: readonly { queue: string; type: string; state: State; count: number }[];
+  /** How long the job that has been due longest has waited; null if none is due. */
+  oldestDueMs: number | null;
+  /** Jobs that ended in the last minute. */
+  lastMinute: Record<FinishedState, number>;
+  /** Jobs completed a second, over the last minute. */
+  completedPerSecond: number;
+}
+
+export function readStats(stored: StoreStats): Stats {
+  const states = noJobs();
+  // Names come from callers: on a plain object "__proto__" or "constructor" would reach what all objects share.
+  const queues = new Map<string, Record<State, number>>();
+  const types = new Map<string, Record<State, number>>();
+  for (const { queue, type, state, count } of stored.counts) {
+    states[state] += count;
+    countsOf(queues, queue)[state] += count;
+    countsOf(types, type)[state] += count;
+  }
+  return {
+    states,
+    queues: Object.fromEntries(queues),
+    types: Object.fromEntries(types),
+    counts: stored.counts,
+    oldestDueMs: stored.oldestDueMs,
+    lastMinute: stored.lastMinute,
+    completedPerSecond: stored.lastMinute.completed / 60,
+  };
+}
+
+/** A store knows queues by what waits in them, and forgets those in which all is finished; its counts still have them. */
+export function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
+  const others = new Set(counts.map(({ queue }) => queue));
+  for (const { queue } of known) others.delete(queue);
+  const all = [...known, ...[...others].map((queue): QueueRecord => ({ queue, paused: false, priorities: [] }))];
+  return all.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function countsOf(counts: Map<string, Record<State, number>>, name: string): Record<State, number> {
+  let known = counts.get(name);
+  if (known === undefined) counts.set(name, (known = noJobs()));
+  return known;
+}
+
+function noJobs(): Record<State, number> {
+  return Object.fromEntries(STATE_NAMES.map((state) => [state, 0])) as Record<State, number>;
+}

@@ -1,0 +1,108 @@
+import { LIMITS } from "../../defaults.js";
+import { durationMs, type Duration } from "../../duration.js";
+import { InvalidOption } from "../../errors.js";
+import { readName, refuseUnknownIn, show } from "../../options.js";
+import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../../schedule/calendar.js";
+import { readZone } from "../../schedule/zone.js";
+import type { UniqueKey } from "../../store.js";
+import { IN_PERIOD, OF_USER } from "../../job/unique-key.js";
+
+export interface UniqueOptions {
+  key: string;
+  /** How long the key is held: until the first claim, until finished (default), for a period, or for good. */
+  scope?: "waiting" | "live" | "ever" | { period: Duration } | CalendarScope;
+  /** `keep` answers the job that holds the key, `replace` rewrites it if it waits, `reject` throws. */
+  onConflict?: "keep" | "replace" | "reject";
+}
+
+/** One job in each hour, day, week (from Monday on), month or year, as the clocks of a zone show them. */
+export interface CalendarScope {
+  calendar: CalendarUnit;
+  /** An IANA time zone. Left out: UTC. */
+  zone?: string;
+}
+
+const UNIQUE_FIELDS: ReadonlySet<string> = new Set(["key", "scope", "onConflict"]);
+const PERIOD_FIELDS: ReadonlySet<string> = new Set(["period"]);
+const CALENDAR_FIELDS: ReadonlySet<string> = new Set(["calendar", "zone"]);
+// A process whose clock is behind still asks for a period that is over elsewhere. Covers a change of the clocks as well.
+const AFTER_PERIOD_MS = 86_400_000;
+
+/** Checks the option `unique` and gives the key as the store keeps it. */
+export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
+  const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
+  refuseUnknownIn(options, UNIQUE_FIELDS, "unique");
+  const onConflict = options.onConflict ?? "keep";
+  if (!["keep", "replace", "reject"].includes(onConflict)) {
+    throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
+  }
+  const given = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
+  return { ...readScope(options.scope ?? "live", storedKey(given, user), now), onConflict };
+}
+
+function readScope(
+  scope: NonNullable<UniqueOptions["scope"]>,
+  key: string,
+  now: number,
+): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
+  if (typeof scope === "object" && scope !== null) {
+    return "calendar" in scope ? inPeriod(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
+  }
+  if (!["waiting", "live", "ever"].includes(scope)) {
+    throw new InvalidOption(
+      "unique.scope",
+      `${show(scope)} is none of "waiting", "live", "ever", { period }, { calendar }`,
+    );
+  }
+  return { key, scope, periodMs: 0 };
+}
+
+function readPeriod(scope: { period: Duration }): number {
+  refuseUnknownIn(scope, PERIOD_FIELDS, "unique.scope");
+  const periodMs = durationMs(scope.period, "unique.scope.period");
+  if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");
+  return periodMs;
+}
+
+/**
+ * Each period has a key of its own, by this process's clock: where two clocks disagree about midnight, an enqueue for the new
+ * day is never taken for one of the old.
+ */
+function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
+  refuseUnknownIn(scope, CALENDAR_FIELDS, "unique.scope");
+  if (!CALENDAR_UNITS.includes(scope.calendar)) {
+    const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
+    throw new InvalidOption("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
+  }
+  // An unset variable must not silently mean UTC.
+  if ("zone" in scope && scope.zone === undefined) {
+    throw new InvalidOption(
+      "unique.scope.zone",
+      'is undefined; name a zone such as "Europe/Berlin", or leave it out for UTC',
+    );
+  }
+  const zone = readZone(scope.zone ?? "UTC", "unique.scope.zone");
+  const { name, leftMs } = calendarPeriod(scope.calendar, zone, now);
+  return { key: `${key}${IN_PERIOD}${name}`, scope: "period", periodMs: leftMs + AFTER_PERIOD_MS };
+}
+
+/** How long the job of a key must be kept for the key to be held as long as was asked. */
+export function heldMs({ key, periodMs }: UniqueKey): number {
+  return key.includes(IN_PERIOD) ? periodMs - AFTER_PERIOD_MS : periodMs;
+}
+
+/** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
+function storedKey(key: string, user: string | undefined): string {
+  return user === undefined ? key : `${user}${OF_USER}${key}`;
+}
+
+/** The key that at most one live run of a schedule has. Nobody can be the user of no name, so nobody else can have it. */
+export function scheduleKey(name: string): string {
+  return `${OF_USER}schedule:${name}`;
+}
+
+/** The key as its enqueue gave it. */
+export function givenKey(stored: string): string {
+  const [key = ""] = stored.slice(stored.indexOf(OF_USER) + 1).split(IN_PERIOD);
+  return key;
+}

@@ -1,0 +1,167 @@
+import type { AbortReason } from "../../errors.js";
+import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
+import type { LaidDown, Outcome, SettleAnswer } from "../../store.js";
+import type { ErrorEvent, JobEvent } from "./events.js";
+import { leaseEvent, waitOf, type Core, type HeldLease } from "../context.js";
+import { NO_HANDLER } from "../worker/outcome.js";
+import { unthrown } from "./reports.js";
+
+// The error alone reads as if the handler had taken too long.
+const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
+const STUCK = "a handler ignored its signal and was written off; it may still be running";
+
+/** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
+export function announceClaim({ events, logger }: Core, lease: HeldLease): void {
+  const { id, type, queue, attempt, previous } = lease.job;
+  if (events.hears("claimed")) events.emit("claimed", leaseEvent(lease));
+  if (!isLeased(previous.state)) return;
+  events.emit("recovered", { id, type, queue, to: "claimed" });
+  logger.warn({ job: id, type, attempt }, VANISHED);
+}
+
+/** Tells listeners that the store knows of a handler that runs. */
+export function announceStart({ events }: Core, lease: HeldLease): void {
+  if (events.hears("started")) events.emit("started", { ...leaseEvent(lease), waitMs: waitOf(lease) });
+}
+
+/** Tells that a lease ran out under its handler. */
+export function announceLost({ events }: Core, lease: HeldLease): void {
+  lease.trace?.end("lost");
+  events.emit("lost", leaseEvent(lease));
+}
+
+/** Tells listeners, log, telemetry and reporter what the store has confirmed of a lease's outcome. */
+export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer: SettleAnswer): void {
+  const { events, logger } = core;
+  if (answer === "lost") {
+    announceLost(core, lease);
+    logger.warn({ job: lease.job.id, type: lease.job.type }, "the lease ran out before the outcome was recorded");
+    return;
+  }
+  const to = answer === "cancelled" ? "cancelled" : outcome.to;
+  switch (to) {
+    case "completed":
+      lease.trace?.end("completed");
+      if (events.hears("completed")) {
+        const text = outcome.output ?? "{}";
+        const durationMs = core.clock.now() - (lease.startedAt ?? lease.claimedAt);
+        events.emit("completed", {
+          ...leaseEvent(lease),
+          // Parsed by who reads it: most listeners only count.
+          get output(): unknown {
+            return JSON.parse(text);
+          },
+          durationMs,
+          waitMs: waitOf(lease),
+        });
+      }
+      return;
+    case "failed":
+      lease.trace?.end("failed", failureOf(lease, outcome), outcome.delayMs);
+      logger.warn(
+        {
+          job: lease.job.id,
+          type: lease.job.type,
+          attempt: lease.job.attempt,
+          of: lease.job.maxAttempts,
+          retryInMs: outcome.delayMs,
+          error: errorOf(outcome).message,
+        },
+        "an attempt failed",
+      );
+      events.emit("failed", {
+        ...leaseEvent(lease),
+        error: errorOf(outcome),
+        retryInMs: outcome.delayMs,
+        durationMs: core.clock.now() - (lease.startedAt ?? lease.claimedAt),
+        waitMs: waitOf(lease),
+      });
+      report(core, lease, outcome, false);
+      return;
+    case "dead":
+      lease.trace?.end("dead", failureOf(lease, outcome));
+      announceDeath(core, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
+      report(core, lease, outcome, true);
+      return;
+    case "cancelled":
+      lease.trace?.end("cancelled");
+      events.emit("cancelled", jobEvent(lease.job));
+      return;
+    case "pending":
+      lease.trace?.end("released");
+      events.emit("released", leaseEvent(lease));
+  }
+}
+
+/** Tells what maintenance laid down: a lease that ran out, or a waiting job past its expiry. */
+export function announceLaidDown(core: Core, job: LaidDown, error: ErrorEvent): void {
+  const { events, logger } = core;
+  if (error.code === STALE_ERROR.code) {
+    events.emit("recovered", { ...jobEvent(job), to: job.to });
+    logger.warn({ job: job.id, type: job.type, to: job.to }, VANISHED);
+  }
+  if (job.to === "dead") {
+    announceDeath(core, job, error, null);
+    if (error.code !== EXPIRED_ERROR.code) reportLaidDown(core, job, error);
+  }
+  if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
+}
+
+function announceDeath(
+  { events, logger, clock }: Core,
+  job: JobEvent & { attempt: number },
+  error: ErrorEvent,
+  lease: HeldLease | null,
+): void {
+  const expired = error.code === EXPIRED_ERROR.code;
+  if (expired) events.emit("expired", jobEvent(job));
+  const began = lease?.startedAt ?? null;
+  events.emit("dead", {
+    ...jobEvent(job),
+    attempt: job.attempt,
+    error,
+    durationMs: began === null ? null : clock.now() - began,
+    waitMs: lease === null || began === null ? null : waitOf(lease),
+  });
+  const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
+  // To expire is what such a job was asked to do; thousands at once are no alarm.
+  if (expired) logger.info(fields, "job expired");
+  else logger.error(fields, "job is dead");
+}
+
+/** Tells the log and the reporter of a handler whose slot is taken from it. */
+export function announceStuck(core: Core, lease: HeldLease, reason: AbortReason | null, outcome: Outcome | null): void {
+  const { events, logger, reports } = core;
+  events.emit("stuck", leaseEvent(lease));
+  logger.error({ job: lease.job.id, type: lease.job.type, reason: reason?.code }, STUCK);
+  // The attempt that fails for it is not another failure.
+  lease.reported = true;
+  const error = unthrown({ message: STUCK, code: "HANDLER_STUCK" }, reason ?? undefined);
+  reports?.report(lease.job, { kind: "stuck", error, final: outcome?.to === "dead", worker: lease.worker });
+}
+
+function report({ reports }: Core, lease: HeldLease, outcome: Outcome, final: boolean): void {
+  const { code } = errorOf(outcome);
+  if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
+  const unrun = code === NO_HANDLER ? "no handler" : "given up";
+  const kind = lease.thrown === null ? unrun : "attempt";
+  reports.report(lease.job, { kind, error: failureOf(lease, outcome), final, worker: lease.worker });
+}
+
+/** Maintenance knows little of what it lays down; the rest is in the record. */
+function reportLaidDown({ reports, store }: Core, { id }: LaidDown, error: ErrorEvent): void {
+  const failure = { kind: "given up", error: unthrown(error), final: true, worker: null } as const;
+  reports?.reportStored(() => store.get(id), failure);
+}
+
+function failureOf(lease: HeldLease, outcome: Outcome): unknown {
+  return lease.thrown === null ? unthrown(errorOf(outcome)) : lease.thrown.error;
+}
+
+function jobEvent({ id, type, queue }: JobEvent): JobEvent {
+  return { id, type, queue };
+}
+
+function errorOf(outcome: Outcome): { message: string; code: string | null } {
+  return outcome.error ?? { message: "unknown", code: null };
+}

@@ -1,0 +1,187 @@
+import { DEFAULTS, LIMITS } from "../../defaults.js";
+import { dateOf } from "../../duration.js";
+import type { AbortReason } from "../../errors.js";
+import { InvalidOption, LeaseLost } from "../../errors.js";
+import type { JobType, RunContext, RunningJob } from "../../job/job.js";
+import { keptText } from "../../kept-text.js";
+import type { Note, Outcome } from "../../store.js";
+import { completedIn } from "./completion.js";
+import { inTransaction } from "../enqueue/in-transaction.js";
+import { readSlot } from "../client/job-view.js";
+import { leaseEvent, waitOf, type Core, type HeldLease } from "../context.js";
+import { redactedInput } from "../events/reports.js";
+import type { ContextSource } from "./run-context.js";
+import type { HandlerTrace, Traces } from "../events/telemetry.js";
+
+/** One handler in progress, as the worker sees it. */
+export class Run implements ContextSource {
+  readonly lease: HeldLease;
+  readonly type: JobType;
+  /** Monotonic time at which the timeout strikes. */
+  readonly timeoutAt: number;
+  readonly startedMonotonic: number;
+  input: unknown = undefined;
+  /** The store knows that the handler has begun. */
+  marked = false;
+  /** The handler's end no longer matters: it has ended, or it was written off. */
+  over = false;
+  /** The outcome that the handler's own transaction holds. */
+  completion: Outcome | null = null;
+  reason: AbortReason | null = null;
+  abortedAt = 0;
+
+  readonly #core: Core;
+  #controller: AbortController | undefined;
+  #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
+  #progress: Note["progress"] = null;
+  #lines: { at: number; line: string }[] = [];
+  /** What the handler's own transaction keeps. */
+  #noted: Note | null = null;
+
+  constructor(core: Core, lease: HeldLease, type: JobType) {
+    this.#core = core;
+    this.lease = lease;
+    this.type = type;
+    this.startedMonotonic = core.clock.monotonic();
+    this.timeoutAt = this.startedMonotonic + type.timeoutMs;
+    lease.startedAt = core.clock.now();
+    lease.readyMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
+    if (core.traces !== null) lease.trace = this.#traced(core.traces);
+  }
+
+  #traced(traces: Traces): HandlerTrace | null {
+    const { worker } = this.lease;
+    const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, ...held } = this.lease.job;
+    // Not the record itself: its input is not redacted.
+    const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
+    const input = (): unknown => redactedInput(this.#core.redact, held.input);
+    return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
+  }
+
+  get id(): string {
+    return this.lease.job.id;
+  }
+
+  get job(): RunningJob {
+    if (this.#job === undefined) {
+      const held = this.lease.job;
+      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, runAt, createdAt } = held;
+      this.#job = {
+        id,
+        type,
+        queue,
+        priority,
+        user,
+        attempt,
+        maxAttempts,
+        fence: held.fence,
+        tags,
+        schedule: readSlot(schedule),
+        runAt: dateOf(runAt),
+        createdAt: dateOf(createdAt),
+      };
+    }
+    return this.#job;
+  }
+
+  /** The lease was renewed by a claim. */
+  renewed({ job, deadline }: HeldLease): void {
+    this.lease.job.fence = job.fence;
+    this.lease.deadline = deadline;
+    this.marked = false;
+    // The handler may have frozen it.
+    if (this.#job !== undefined) Reflect.set(this.#job, "fence", job.fence);
+  }
+
+  /** Made when first asked for: a controller costs more than the rest of a small job. */
+  get signal(): RunContext<unknown>["signal"] {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.reason !== null) this.#controller.abort(this.reason);
+    }
+    return this.#controller.signal;
+  }
+
+  log(line: string): void {
+    if (this.over) return;
+    const kept = keptText(String(line), LIMITS.logLineLength);
+    this.#lines.push({ at: this.#core.clock.now(), line: kept });
+    if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
+    const { events } = this.#core;
+    if (events.hears("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
+  }
+
+  progress(fraction: number, note?: string): void {
+    if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
+      throw new InvalidOption("progress", `${String(fraction)} is not a fraction from 0 to 1`);
+    }
+    if (this.over) return;
+    const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
+    this.#progress = { fraction, note: text };
+    this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
+  }
+
+  /**
+   * Not an async function: with a synchronous driver the job must be settled, or the error thrown, before this returns,
+   * so that a mistake rolls the handler's transaction back.
+   */
+  completeIn(tx: unknown, output?: unknown): Promise<void> {
+    return inTransaction(this.#core.store, () => this.#completeIn(tx, output));
+  }
+
+  #completeIn(tx: unknown, output: unknown): Promise<void> {
+    const { id } = this.lease.job;
+    if (this.over) throw new LeaseLost(id);
+    const note = this.takeNote();
+    const settled = (outcome: Outcome): void => {
+      this.completion = outcome;
+      this.#noted = note;
+    };
+    const failed = (error: unknown): never => {
+      if (note !== null) this.putBackNote(note);
+      throw error;
+    };
+    try {
+      const outcome = completedIn(this.#core, this.lease, tx, output, note);
+      if (outcome instanceof Promise) return outcome.then(settled, failed);
+      settled(outcome);
+      return Promise.resolve();
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  abort(reason: AbortReason): void {
+    if (this.reason !== null || this.over) return;
+    this.reason = reason;
+    this.abortedAt = this.#core.clock.monotonic();
+    this.#controller?.abort(reason);
+  }
+
+  /** Monotonic time at which the worker must look at this run again. */
+  get attentionAt(): number {
+    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
+  }
+
+  /** The transaction that completed the job did not commit: what was noted with it is noted again. */
+  uncompleted(): void {
+    if (this.#noted !== null) this.putBackNote(this.#noted);
+    this.#noted = null;
+  }
+
+  /** The store did not take a note: it goes with the next one, after what it holds. */
+  putBackNote(note: Note): void {
+    this.#progress ??= note.progress;
+    this.#lines = [...note.log, ...this.#lines].slice(-LIMITS.logLines);
+  }
+
+  /** What the handler noted since the last time, for the store. */
+  takeNote(): Note | null {
+    if (this.#progress === null && this.#lines.length === 0) return null;
+    const { id, fence } = this.lease.job;
+    const note: Note = { id, fence, progress: this.#progress, log: this.#lines };
+    this.#progress = null;
+    this.#lines = [];
+    return note;
+  }
+}

@@ -1,0 +1,67 @@
+import { createHash, randomFillSync } from "node:crypto";
+import { InvalidOption } from "../errors.js";
+import { show } from "../options.js";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const DIGITS = Buffer.from("0123456789abcdef");
+
+// Drawing random bytes one id at a time costs more than the rest of an enqueue.
+const pool = Buffer.alloc(4096);
+let used = pool.length;
+let lastMs = 0;
+let sequence = 0;
+// Where each id is written before it becomes a string: put together from strings, it would take several times as long, and
+// ten times the memory until somebody reads it.
+const text = Buffer.from("00000000-0000-7000-8000-000000000000");
+
+/**
+ * A UUIDv7: time-ordered, so that ids sort as they were made and index pages fill in order. Within one process the ids
+ * of one millisecond count upwards; a clock that jumps back does not break the order.
+ */
+export function newId(nowMs: number): string {
+  if (nowMs > lastMs) startMs(nowMs);
+  else if (++sequence > 0xfff) startMs(lastMs + 1);
+  if (used + 8 > pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  writeHex(15, sequence, 3);
+  writeHex(19, (pool.readUInt16BE(used) & 0x3fff) | 0x8000, 4);
+  writeHex(24, pool.readUInt16BE(used + 2), 4);
+  writeHex(28, pool.readUInt32BE(used + 4), 8);
+  used += 8;
+  return text.toString("latin1");
+}
+
+function startMs(ms: number): void {
+  lastMs = ms;
+  sequence = 0;
+  writeHex(0, Math.floor(ms / 0x1_0000), 8);
+  writeHex(9, ms % 0x1_0000, 4);
+}
+
+/** The lowest `digits` of a number of up to 32 bits. */
+function writeHex(at: number, value: number, digits: number): void {
+  let left = value;
+  for (let place = at + digits - 1; place >= at; place--) {
+    text[place] = DIGITS[left & 0xf] as number;
+    left >>>= 4;
+  }
+}
+
+/** The id of the job for a slot: whoever makes it, and however often, it is the same job. Sorts by the slot's time. */
+export function slotId(name: string, slot: number): string {
+  const hash = createHash("sha256").update(name).digest("hex");
+  const time = Math.max(0, slot).toString(16).padStart(12, "0");
+  const variant = ((Number.parseInt(hash.slice(0, 2), 16) & 0x3f) | 0x80).toString(16);
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${hash.slice(2, 5)}-${variant}${hash.slice(5, 7)}-${hash.slice(7, 19)}`;
+}
+
+/** Checks an id given by a caller; ids are kept in lower case. */
+export function readId(value: unknown, field = "id"): string {
+  const id = typeof value === "string" ? value.toLowerCase() : value;
+  if (typeof id !== "string" || !UUID.test(id)) {
+    throw new InvalidOption(field, `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`);
+  }
+  return id;
+}

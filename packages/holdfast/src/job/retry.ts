@@ -1,0 +1,117 @@
+import { isThenable, watchResult } from "../callbacks.js";
+import { DEFAULTS, LIMITS } from "../defaults.js";
+import { durationMs, type Duration } from "../duration.js";
+import { InvalidOption } from "../errors.js";
+import { refuseUnknownIn, show } from "../options.js";
+
+/** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
+export interface BackoffOptions {
+  /** The delay before the first retry. Default 30 s, or `max` where that is shorter. */
+  base?: Duration;
+  /** Default 2. */
+  factor?: number;
+  /** No delay is longer. Default 15 min, or `base` where that is longer. One that is given must not be shorter than a given `base`. */
+  max?: Duration;
+  /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. `0`: none, delays are exact. */
+  jitter?: number | string;
+}
+
+export interface RetryOptions {
+  /** Attempts in all, the first included. */
+  maxAttempts?: number;
+  /**
+   * The curve, or a function from the number of the attempt that failed (1, 2, …) to the delay. If it throws, or returns anything
+   * but a duration (a promise, say), that is logged, and the job waits for 30 s.
+   */
+  backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
+}
+
+/** The delay after attempt `attempt` failed with `error`. */
+export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
+
+const RETRY_FIELDS: ReadonlySet<string> = new Set(["maxAttempts", "backoff"]);
+const BACKOFF_FIELDS: ReadonlySet<string> = new Set(["base", "factor", "max", "jitter"]);
+
+export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
+  const ofCurve = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
+  refuseUnknownIn(options, RETRY_FIELDS, "retry", ofCurve);
+  return {
+    maxAttempts: readMaxAttempts(options.maxAttempts, "retry.maxAttempts"),
+    backoff: readBackoff(options.backoff),
+  };
+}
+
+/** What a job type sets itself, over what the client sets for all of them: field by field, also within a curve. */
+export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
+  const merged = { ...defaults, ...given(own) };
+  if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {
+    merged.backoff = mergeCurve(given(own.backoff), defaults.backoff);
+  }
+  return merged;
+}
+
+/** Where the type's base is above the client's max, or its max below the client's base, the type's own counts for both. */
+function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptions {
+  const merged = { ...defaults, ...own };
+  const { base, max } = merged;
+  if (base === undefined || max === undefined || durationMs(base, "base") <= durationMs(max, "max")) return merged;
+  if (own.max === undefined) return { ...merged, max: base };
+  return own.base === undefined ? { ...merged, base: max } : merged;
+}
+
+/** A field that is there and undefined says nothing. */
+function given<Options extends object>(options: Options): Partial<Options> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<Options>;
+}
+
+/** Checks the options once, when the job type is defined, and gives the function that computes delays. */
+export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
+  if (typeof options === "function") {
+    return (attempt, error) => {
+      const delay: unknown = options(attempt, error);
+      if (isThenable(delay)) {
+        watchResult(delay, () => {});
+        throw new InvalidOption(field, "returned a promise; it must return the delay itself");
+      }
+      return durationMs(delay as Duration, field);
+    };
+  }
+  if (options !== undefined) refuseUnknownIn(options, BACKOFF_FIELDS, field);
+  const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);
+  // A default must not cut what was asked for.
+  const max =
+    options?.max === undefined ? Math.max(base, DEFAULTS.backoff.max) : durationMs(options.max, `${field}.max`);
+  if (options?.base !== undefined && base > max) {
+    throw new InvalidOption(
+      `${field}.base`,
+      `${show(options.base)} is longer than max, ${show(options.max)}; raise max`,
+    );
+  }
+  const factor = options?.factor ?? DEFAULTS.backoff.factor;
+  if (!Number.isFinite(factor) || factor < 1)
+    throw new InvalidOption(`${field}.factor`, "must be a number of at least 1");
+  const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
+  return (attempt, _error, random) => {
+    // Nothing times infinity is not a number, and a job due at no time would never run.
+    const exact = base === 0 ? 0 : Math.min(base * factor ** (attempt - 1), max);
+    return Math.round(Math.min(spread(exact, random()), max));
+  };
+}
+
+function readJitter(jitter: number | string, field: string): (exact: number, random: number) => number {
+  if (typeof jitter === "string") {
+    const most = durationMs(jitter, field);
+    return (exact, random) => exact + most * random;
+  }
+  if (!(jitter >= 0 && jitter <= 1))
+    throw new InvalidOption(field, 'must be a share from 0 to 1, or a duration like "1s"');
+  return (exact, random) => exact * (1 + jitter * (2 * random - 1));
+}
+
+export function readMaxAttempts(value: number | undefined, field = "maxAttempts"): number {
+  const attempts = value ?? DEFAULTS.maxAttempts;
+  if (!Number.isInteger(attempts) || attempts < 1 || attempts > LIMITS.maxAttempts) {
+    throw new InvalidOption(field, `${show(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
+  }
+  return attempts;
+}

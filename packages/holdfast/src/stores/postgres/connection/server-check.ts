@@ -1,0 +1,25 @@
+import { StoreUnreadable } from "../../../errors.js";
+import { type Runner, unnamed } from "./db.js";
+
+const OLDEST = 15;
+// SQL_ASCII keeps whatever bytes it gets, and so keeps UTF-8. Any other would refuse some jobs for their characters, and
+// the outcomes of others.
+const ENCODINGS = ["UTF8", "SQL_ASCII"];
+
+/** Says in one sentence what a server lacks, before anything is written to it. */
+export async function refuseUnfit(runner: Runner, where: string): Promise<void> {
+  const text =
+    "SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_encoding')";
+  const [row] = await runner.run(unnamed(text), []);
+  const [version, encoding] = row as [number, string];
+  if (version < OLDEST * 10_000) {
+    const major = Math.floor(version / 10_000);
+    throw new StoreUnreadable(`PostgreSQL at ${where} is version ${major}; Holdfast needs ${OLDEST} or later`);
+  }
+  if (!ENCODINGS.includes(encoding)) {
+    throw new StoreUnreadable(
+      `the database at ${where} has the encoding ${encoding}, which cannot hold every text; ` +
+        `make one with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+    );
+  }
+}

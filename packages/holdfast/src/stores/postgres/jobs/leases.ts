@@ -1,0 +1,350 @@
+import { LIMITS } from "../../../defaults.js";
+import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
+import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../../store.js";
+import type { Row, Runner } from "../connection/db.js";
+import { movesFor } from "./archive-sql.js";
+import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
+
+export interface LeaseOperations {
+  start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseAnswer[]>;
+  extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseAnswer[]>;
+  settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleAnswer | "busy")[]>;
+  /** Inside a transaction of the caller's: whoever has the row locked is waited for. */
+  settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleAnswer>;
+  note(runner: Runner, notes: readonly Note[], now: number | null): Promise<void>;
+}
+
+const TRIES = 3;
+
+/** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
+export function leaseOperations(sql: Sql): LeaseOperations {
+  const { s } = sql;
+  const moves = movesFor(sql);
+  // Locked rows are passed over: whoever holds one must not hold up the batch it is in.
+  const heldRows = (lock: string): string => `held AS MATERIALIZED (
+    SELECT l.* FROM ${rowsOf("$2::uuid[], $3::integer[]")} AS r (id, fence) CROSS JOIN LATERAL (
+      SELECT ctid AS place, id, fence, state, cancel_at FROM ${s}.live
+      WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} ${lock}
+    ) l)`;
+  const held = heldRows("FOR UPDATE SKIP LOCKED");
+  const start = sql.statement(
+    "start",
+    `WITH ${NOW}, ${held}, mark AS MATERIALIZED (SELECT * FROM ${rowsOf("$2::uuid[], $4::bigint[]")} AS m (id, started_at)),
+     marked AS (
+       UPDATE ${s}.live SET state = 'running', started_at = (SELECT started_at FROM mark WHERE mark.id = live.id LIMIT 1),
+         updated_at = (SELECT now FROM t)
+       WHERE ctid = ANY (ARRAY(SELECT place FROM held WHERE state = 'claimed')) RETURNING id, queue, type
+     ), counted AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, queue, type, v.state, v.sign * pg_catalog.count(*), false FROM marked, t, (VALUES ('claimed', -1), ('running', 1)) AS v (state, sign)
+       GROUP BY now, queue, type, v.state, v.sign
+     )
+     SELECT id::text, cancel_at IS NOT NULL, fence FROM held WHERE state = 'running' OR id = ANY (ARRAY(SELECT id FROM marked))`,
+  );
+  const extend = sql.statement(
+    "extend",
+    `WITH ${NOW}, ${held}, moved AS (
+       UPDATE ${s}.live SET due_at = (SELECT now FROM t) + $4::bigint, updated_at = (SELECT now FROM t)
+       WHERE ctid = ANY (ARRAY(SELECT place FROM held)) RETURNING id, cancel_at, fence
+     ) SELECT id::text, cancel_at IS NOT NULL, fence FROM moved`,
+  );
+  const look = sql.statement(
+    "look_at_leases",
+    `SELECT id::text, fence, state, cancel_at IS NOT NULL FROM ${s}.live WHERE id = ANY ($1::uuid[])
+     UNION ALL SELECT id::text, fence, state, false FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
+  );
+  const outcomes = `o AS MATERIALIZED (
+    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]")}
+      AS o (id, goal, output, attempt, releases, started_at, message, code, delay_ms, record))`;
+  const history = (done: string): string => `INSERT INTO ${s}.attempts (job, record)
+    SELECT o.id, o.record::json FROM o WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM ${done}))`;
+  const error = {
+    error: "coalesce(o.message, g.error)",
+    error_code: "CASE WHEN o.message IS NULL THEN g.error_code ELSE o.code END",
+    error_at: "CASE WHEN o.message IS NULL THEN g.error_at ELSE (SELECT now FROM t) END",
+  };
+  const gone = (which: string): string => `gone AS (
+       DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which}
+         FOR UPDATE SKIP LOCKED))
+       RETURNING *)`;
+  const finish = sql.statement(
+    "finish",
+    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${moves.archive(
+      "gone g JOIN o ON o.id = g.id",
+      {
+        state: "CASE WHEN g.cancel_at IS NOT NULL AND o.goal <> 'completed' THEN 'cancelled' ELSE o.goal END",
+        output: "CASE WHEN o.goal = 'completed' THEN o.output::json END",
+        attempt: "o.attempt",
+        releases: "o.releases",
+        updated_at: "(SELECT now FROM t)",
+        started_at: "coalesce(g.started_at, o.started_at)",
+        ...error,
+      },
+    )}), freed AS (${moves.free}), counted AS (${moves.count}), history AS (${history("kept")})
+     SELECT id::text, state FROM kept`,
+  );
+  // A requested cancellation does not change what these come to.
+  const unmoved = "id = ANY (ARRAY(SELECT id FROM o WHERE goal IN ('completed', 'cancelled')))";
+  const drop = sql.statement(
+    "drop",
+    `WITH ${NOW}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unmoved})`)}, kept AS (
+       SELECT g.id, g.queue, g.type, o.goal AS state FROM gone g JOIN o ON o.id = g.id
+     ), ${moves.deleteBeside("gone", "own keys")}, ended AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
+       GROUP BY now, queue, type, state, v.sign, v.ended
+     )
+     SELECT id::text, state FROM kept`,
+  );
+  const lock = sql.statement(
+    "lock_lease",
+    `SELECT 1 FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
+  );
+  const putBack = sql.statement(
+    "put_back",
+    `WITH ${NOW}, ${outcomes}, target AS MATERIALIZED (
+       SELECT ctid AS place, id, queue, type, state FROM ${s}.live
+       WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND cancel_at IS NULL FOR UPDATE SKIP LOCKED
+     ), kept AS (
+       UPDATE ${s}.live g SET state = o.goal, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
+         attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
+         updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code},
+         error_at = CASE WHEN o.goal = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error.error_at} END
+       FROM o WHERE g.ctid = ANY (ARRAY(SELECT place FROM target)) AND o.id = g.id
+       RETURNING g.id, g.queue, g.type, g.state
+     ), history AS (${history("kept")}), counted AS (
+       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
+       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM target, t WHERE id = ANY (ARRAY(SELECT id FROM kept)) GROUP BY now, queue, type, state
+       UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), false FROM kept, t GROUP BY now, queue, type, state
+     )
+     SELECT id::text, state FROM kept`,
+  );
+  const trim = sql.statement(
+    "trim_history",
+    `DELETE FROM ${s}.attempts WHERE ctid = ANY (ARRAY(
+       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS place FROM ${s}.attempts k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.attempts}) d))`,
+  );
+  const noteProgress = sql.statement(
+    "note",
+    `WITH ${NOW}, ${held}, n AS (SELECT * FROM ${rowsOf("$2::uuid[], $4::float8[], $5::text[]")} AS n (id, fraction, note))
+     UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
+     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
+  );
+  // A job that is being deleted takes no more lines: nobody would delete them with it.
+  const noteLog = sql.statement(
+    "log",
+    `WITH ${NOW}, ${heldRows("FOR KEY SHARE SKIP LOCKED")} INSERT INTO ${s}.log (job, at, line)
+     SELECT l.id, l.at, l.line FROM ${rowsOf("$4::uuid[], $5::bigint[], $6::text[]")} WITH ORDINALITY AS l (id, at, line, place)
+     WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.place`,
+  );
+  const trimLog = sql.statement(
+    "trim_log",
+    `DELETE FROM ${s}.log WHERE ctid = ANY (ARRAY(
+       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS place FROM ${s}.log k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.logLines}) d))`,
+  );
+
+  /** The jobs as they stand, whether live or finished. */
+  async function standing(runner: Runner, ids: readonly string[]): Promise<Map<string, Standing>> {
+    const rows = await runner.run(look, [ids]);
+    return new Map(rows.map(readStanding));
+  }
+
+  async function leaseAnswers(
+    runner: Runner,
+    refs: readonly LeaseRef[],
+    change: () => Promise<Row[]>,
+  ): Promise<LeaseAnswer[]> {
+    const changed = new Map(
+      (await change()).map(([id, cancel, fence]) => [`${id as string} ${fence as number}`, cancel as boolean]),
+    );
+    const missing = refs.filter(({ id, fence }) => !changed.has(`${id} ${fence}`));
+    const found =
+      missing.length === 0
+        ? null
+        : await standing(
+            runner,
+            missing.map(({ id }) => id),
+          );
+    return refs.map(({ id, fence }) => {
+      const cancel = changed.get(`${id} ${fence}`);
+      if (cancel !== undefined) return cancel ? "cancel" : "kept";
+      const job = found?.get(id);
+      if (job === undefined || job.fence !== fence || !isLeased(job.state)) return "lost";
+      // Someone else has the row locked, or changed it this moment: the lease is ours, but as it was.
+      return "busy";
+    });
+  }
+
+  /** What came of each outcome of one fence; those that are missing in the answer were not ours to settle, or locked. */
+  async function settleGroup(
+    runner: Runner,
+    fence: number,
+    group: readonly Outcome[],
+    now: number | null,
+  ): Promise<Map<string, State>> {
+    const done = new Map<string, State>();
+    const take = (rows: Row[]): void => {
+      for (const [id, state] of rows as unknown as [string, State][]) done.set(id, state);
+    };
+    const waiting = group.filter(({ to }) => !isFinished(to));
+    if (waiting.length > 0) take(await runner.run(putBack, outcomeColumns(waiting, fence, now)));
+    const over = group.filter(({ to }) => isFinished(to));
+    const [kept, dropped] = [over.filter(({ keep }) => keep), over.filter(({ keep }) => !keep)];
+    if (kept.length > 0) take(await runner.run(finish, [...outcomeColumns(kept, fence, now), false]));
+    if (dropped.length > 0) take(await runner.run(drop, outcomeColumns(dropped, fence, now)));
+    // A requested cancellation turns what would wait, or would not be kept, into a job that is cancelled.
+    const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
+    if (left.length > 0) take(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
+    const long = group.filter(({ attemptRecord, attempt }) => attemptRecord !== null && attempt > LIMITS.attempts);
+    if (long.length > 0) await runner.run(trim, [long.map(({ id }) => id)]);
+    return done;
+  }
+
+  async function settleEach(
+    runner: Runner,
+    all: readonly Outcome[],
+    now: number | null,
+  ): Promise<(SettleAnswer | "busy")[]> {
+    const answers: (SettleAnswer | "busy")[] = [];
+    let open = all.map((outcome, at) => ({ outcome, at }));
+    for (let attempt = 1; open.length > 0; attempt++) {
+      const done = new Map<string, State>();
+      for (const [fence, group] of byFence(open.map(({ outcome }) => outcome))) {
+        for (const [id, state] of await settleGroup(runner, fence, group, now)) done.set(`${id} ${fence}`, state);
+      }
+      const missing = open.filter(({ outcome: { id, fence } }) => !done.has(`${id} ${fence}`));
+      for (const { outcome, at } of open) {
+        const state = done.get(`${outcome.id} ${outcome.fence}`);
+        if (state !== undefined) answers[at] = state === outcome.to ? "applied" : "cancelled";
+      }
+      if (missing.length === 0) break;
+      const found = await standing(
+        runner,
+        missing.map(({ outcome }) => outcome.id),
+      );
+      open = missing.filter(({ outcome, at }) => {
+        const job = found.get(outcome.id);
+        if (job === undefined || job.fence !== outcome.fence) answers[at] = "lost";
+        else if (!isLeased(job.state)) answers[at] = settledBefore(outcome.to, job.state);
+        else return true;
+        return false;
+      });
+      if (attempt === TRIES) {
+        for (const { at } of open) answers[at] = "busy";
+        break;
+      }
+    }
+    return answers;
+  }
+
+  async function keepNotes(runner: Runner, notes: readonly Note[], now: number | null): Promise<void> {
+    const progress = notes.filter((note) => note.progress !== null);
+    if (progress.length > 0) {
+      await runner.run(noteProgress, [
+        now,
+        ...refColumns(progress),
+        progress.map((note) => note.progress?.fraction ?? 0),
+        progress.map((note) => clean(note.progress?.note ?? null)),
+      ]);
+    }
+    const logged = notes.filter((note) => note.log.length > 0);
+    if (logged.length === 0) return;
+    const lines = logged.flatMap(({ id, log }) => log.map(({ at, line }) => ({ id, at, line })));
+    await runner.run(noteLog, [
+      now,
+      ...refColumns(logged),
+      lines.map(({ id }) => id),
+      lines.map(({ at }) => at),
+      lines.map(({ line }) => clean(line)),
+    ]);
+    await runner.run(trimLog, [logged.map(({ id }) => id)]);
+  }
+
+  return {
+    start: (runner, marks, now) =>
+      leaseAnswers(runner, marks, () =>
+        runner.run(start, [now, ...refColumns(marks), marks.map(({ startedAt }) => startedAt)]),
+      ),
+    extend: (runner, leases, leaseMs, now) =>
+      leaseAnswers(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
+    async settle(runner, all, now) {
+      // A job whose id was used again may be in a batch twice. One statement cannot end it twice.
+      const answers: (SettleAnswer | "busy")[] = [];
+      let open = all.map((outcome, at) => ({ outcome, at }));
+      while (open.length > 0) {
+        const first = [...new Map(open.toReversed().map((each) => [each.outcome.id, each])).values()];
+        const settled = await settleEach(
+          runner,
+          first.map(({ outcome }) => outcome),
+          now,
+        );
+        for (const [index, { at }] of first.entries()) answers[at] = settled[index] ?? "lost";
+        open = first.length === open.length ? [] : open.filter((each) => !first.includes(each));
+      }
+      return answers;
+    },
+    async settleIn(runner, outcome, note, now) {
+      // In a statement of its own: those that follow see the row as it is once others are done with it.
+      if ((await runner.run(lock, [outcome.id, outcome.fence])).length === 0) return "lost";
+      if (note !== null) await keepNotes(runner, [note], now);
+      const columns = outcomeColumns([outcome], outcome.fence, now);
+      const [row] = outcome.keep ? await runner.run(finish, [...columns, false]) : await runner.run(drop, columns);
+      if (row === undefined) return "lost";
+      return row[1] === outcome.to ? "applied" : "cancelled";
+    },
+    note: keepNotes,
+  };
+}
+
+interface Standing {
+  fence: number;
+  state: State;
+  cancel: boolean;
+}
+
+function readStanding([id, fence, state, cancel]: Row): [string, Standing] {
+  return [id as string, { fence: fence as number, state: state as State, cancel: cancel as boolean }];
+}
+
+function asCancelled(outcome: Outcome): Outcome {
+  return { ...outcome, to: "cancelled" };
+}
+
+function byFence(outcomes: readonly Outcome[]): Map<number, Outcome[]> {
+  const groups = new Map<number, Outcome[]>();
+  for (const outcome of outcomes) {
+    const group = groups.get(outcome.fence);
+    if (group === undefined) groups.set(outcome.fence, [outcome]);
+    else group.push(outcome);
+  }
+  return groups;
+}
+
+function refColumns(refs: readonly LeaseRef[]): [string[], number[]] {
+  return [refs.map(({ id }) => id), refs.map(({ fence }) => fence)];
+}
+
+function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number | null): unknown[] {
+  return [
+    now,
+    outcomes.map(({ id }) => id),
+    fence,
+    outcomes.map(({ to }) => to),
+    orNull(outcomes, ({ output }) => output),
+    outcomes.map(({ attempt }) => attempt),
+    outcomes.map(({ releases }) => releases),
+    orNull(outcomes, ({ startedAt }) => startedAt),
+    orNull(outcomes, ({ error }) => clean(error?.message ?? null)),
+    orNull(outcomes, ({ error }) => clean(error?.code ?? null)),
+    outcomes.map(({ delayMs }) => delayMs),
+    orNull(outcomes, ({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord))),
+  ];
+}
+
+/** PostgreSQL's text has no NUL; an error that quotes one is worth keeping without it. */
+function clean(text: string | null): string | null {
+  return text === null ? null : text.replaceAll("\0", "");
+}

@@ -1,0 +1,273 @@
+import { isFinished, type State } from "../../../job/state.js";
+import type { JobFilter } from "../../../store.js";
+import {
+  answeredLater,
+  END,
+  findPage,
+  stretchesFrom,
+  ANY_TYPE,
+  BLOCK,
+  type Bounds,
+  type Found,
+  type Kind,
+  type LaterAnswers,
+  type Source,
+  type Stretch,
+} from "../../list-plan.js";
+import type { Runner } from "../connection/db.js";
+import { Conditions, NOW, ofUser, rowsOf, type Sql } from "../connection/sql.js";
+import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
+
+// A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
+const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
+/** To pass over jobs many more are looked at in one call, as none is read: fewer calls begin anew where the last has stopped. */
+export const PASSING: Bounds = { ...BOUNDS, looks: 30_000 };
+// Of many kinds each has a few in every stride.
+const LEAST_OF_EACH = 20;
+
+/**
+ * The newest first. By the order of the index on all jobs the planner would walk those until enough fit, which may be never;
+ * asked for the other order, which means the same, it takes the index on those that fit.
+ */
+const OF_ALL = "j.seq DESC";
+const OF_SOME = "j.seq DESC NULLS LAST";
+
+export interface PageFinder {
+  (runner: Runner, filter: JobFilter, limit: number, cursor: number | null, now: number | null): Promise<Found>;
+}
+
+/** Finds the jobs of a page: see paging.ts. Only column names from here and bound values from the caller. */
+export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
+  const { s } = sql;
+  const kindsOf = (types: string): string => `SELECT k.queue, y.type, k.state FROM ${types}, LATERAL (
+      WITH RECURSIVE known AS (
+        (SELECT a.state, a.queue FROM ${s}.archive a WHERE a.type = y.type ORDER BY a.state, a.queue LIMIT 1)
+        UNION ALL SELECT n.state, n.queue FROM known, LATERAL (
+          SELECT a.state, a.queue FROM ${s}.archive a WHERE a.type = y.type AND (a.state, a.queue) > (known.state, known.queue)
+          ORDER BY a.state, a.queue LIMIT 1) n
+      ) SELECT state, queue FROM known LIMIT $1::bigint) k LIMIT $1::bigint`;
+  const kindsOfAll = sql.statement("kinds", kindsOf(`(${knownTypes(sql)}) AS y`));
+  const kindsOfSome = sql.statement("kinds_of_types", kindsOf("pg_catalog.unnest($2::text[]) AS y (type)"));
+  // What is not folded yet counts as well. A job of each block has its type and time told there. No further than jobs go: who
+  // may only enqueue writes these rows too, and could write any numbers.
+  const blocks = sql.statement(
+    "blocks",
+    `SELECT block::float8, pg_catalog.bool_or(($1::text[] IS NULL OR type = ANY ($1::text[]) OR type = '${ANY_TYPE}') AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
+       SELECT block, type, oldest, newest FROM ${s}.ages
+       UNION ALL SELECT pg_catalog.generate_series(greatest(first_seq, $4::bigint) / ${BLOCK}, least(last_seq, $5::bigint) / ${BLOCK}), type, coalesce(oldest, at), coalesce(newest, at)
+       FROM ${s}.deltas WHERE first_seq IS NOT NULL) b GROUP BY block`,
+  );
+  const ends = sql.statement(
+    "ends",
+    `SELECT least((SELECT pg_catalog.min(seq) FROM ${s}.live), (SELECT pg_catalog.min(seq) FROM ${s}.archive))::float8,
+       greatest((SELECT pg_catalog.max(seq) FROM ${s}.live), (SELECT pg_catalog.max(seq) FROM ${s}.archive))::float8`,
+  );
+  const liveCounts = sql.statement(
+    "live_counts",
+    `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+     GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0`,
+  );
+  const hasTypesIndex = sql.statement(
+    "has_types_index",
+    `SELECT (SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = pg_catalog.to_regclass('${s}.${TYPES_INDEX}'))`,
+  );
+  const liveOfTypes = sql.statement(
+    "live_of_types",
+    `SELECT n.seq::float8 FROM ${rowsOf("$1::text[], $2::text[]")} AS l (queue, type),
+       LATERAL (SELECT j.seq FROM ${s}.live j WHERE ${MATCH_TYPE} OFFSET 0) n`,
+  );
+  const around = (than: string, order: string): string =>
+    `(SELECT j.seq, j.type, j.state FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at ${than} (SELECT now FROM t)
+      ORDER BY j.due_at ${order}, j.seq ${order} LIMIT $3::bigint / (2 * (SELECT pg_catalog.count(*) FROM lanes)) + 1)`;
+  const dueAround = sql.statement(
+    "due_around",
+    `WITH ${NOW}, lanes AS MATERIALIZED (SELECT queue, priority FROM ${s}.lanes WHERE $2::text[] IS NULL OR queue = ANY ($2::text[]))
+     SELECT n.seq::float8, n.type, n.state FROM lanes l, LATERAL (${around(">", "ASC")} UNION ALL ${around("<=", "DESC")}) n`,
+  );
+
+  /** Queue, type and state of live jobs, and how many there are. */
+  const liveKinds = async (runner: Runner): Promise<[string, string, State, number][]> =>
+    ((await runner.run(liveCounts, [])) as [string, string, State, number][]).filter(
+      ([, , state]) => !isFinished(state),
+    );
+
+  const answers = (runner: Runner, now: number | null): LaterAnswers => ({
+    async kinds({ types, states, queues }, most) {
+      const rows =
+        types === undefined
+          ? await runner.run(kindsOfAll, [most + 1])
+          : await runner.run(kindsOfSome, [most + 1, types]);
+      if (rows.length > most) return null;
+      return rows
+        .map(([queue, type, state]) => ({ queue, type, state }) as Kind)
+        .filter((kind) => (states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true));
+    },
+    async stretches({ types = null, createdAfter = -END, createdBefore = END }) {
+      const [[first, last] = []] = await runner.run(ends, []);
+      if (typeof first !== "number" || typeof last !== "number") return [];
+      const told = await runner.run(blocks, [types, createdAfter, createdBefore, first, last]);
+      const known = told.map(([block, may]) => ({ block: block as number, may: may as boolean }));
+      return stretchesFrom(known, first, last);
+    },
+    async length(source, stretch, most) {
+      const values: unknown[] = [most];
+      const parts = walksOf(sql, source, stretch, values).map(
+        (walk) =>
+          `(SELECT 1 FROM ${walk.each}LATERAL (SELECT 1 FROM ${entriesOf(walk)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
+      );
+      const text = `SELECT pg_catalog.count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const [row] = await runner.run(sql.statement("list_length", text), values);
+      return Math.min(most, row?.[0] as number);
+    },
+    async floor(source, stretch, nth) {
+      const ofEach = source.by === "kinds" ? Math.max(LEAST_OF_EACH, Math.ceil(nth / source.kinds.length)) : nth;
+      const values: unknown[] = [ofEach - 1];
+      const parts = walksOf(sql, source, stretch, values).map(
+        (walk) =>
+          `(SELECT n.seq FROM ${walk.each}LATERAL (SELECT j.seq FROM ${entriesOf(walk)} LIMIT 1 OFFSET $1::bigint) n)`,
+      );
+      const text = `SELECT pg_catalog.max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const [row] = await runner.run(sql.statement("list_floor", text), values);
+      return (row?.[0] as number | null | undefined) ?? null;
+    },
+    async newest(source, stretch, filter, limit) {
+      const values: unknown[] = [limit];
+      const walks = walksOf(sql, source, stretch, values);
+      const rest = residue(sql, source, filter, values);
+      const text = walks.map((walk) => newestOf(sql, walk, rest)).join(" UNION ALL ");
+      return (await runner.run(sql.statement("list_newest", text), values)).map(([seq]) => seq as number);
+    },
+    async liveCounts({ states, types, queues }) {
+      let [whole, ofTypes, matching] = [0, 0, 0];
+      for (const [queue, type, state, n] of await liveKinds(runner)) {
+        if (!(queues?.includes(queue) ?? true)) continue;
+        whole += n;
+        if (!(types?.includes(type) ?? true)) continue;
+        ofTypes += n;
+        if (states?.includes(state) ?? true) matching += n;
+      }
+      return { all: whole, ofTypes, matching };
+    },
+    async liveOfTypes({ types = [], queues }) {
+      const [[isThere] = []] = await runner.run(hasTypesIndex, []);
+      if (isThere !== true) return null;
+      const live = (await liveKinds(runner)).filter(
+        ([queue, type]) => types.includes(type) && (queues?.includes(queue) ?? true),
+      );
+      const pairs = [...new Map(live.map(([queue, type]) => [JSON.stringify([queue, type]), [queue, type]])).values()];
+      const columns = [pairs.map(([queue]) => queue), pairs.map(([, type]) => type)];
+      return (await runner.run(liveOfTypes, columns)).map(([seq]) => seq as number);
+    },
+    async dueAround({ states, types, queues = null }, most) {
+      return ((await runner.run(dueAround, [now, queues, most])) as unknown as [number, string, State][])
+        .filter(([, type, state]) => (states?.includes(state) ?? true) && (types?.includes(type) ?? true))
+        .map(([seq]) => seq);
+    },
+  });
+
+  return (runner, filter, limit, cursor, now) =>
+    answeredLater(findPage(filter, limit, cursor, bounds), answers(runner, now));
+}
+
+/** One walk along an index of one table. */
+interface Walk {
+  table: "live" | "archive" | "tags";
+  /** What it is done for each of, with a comma, or nothing. */
+  each: string;
+  /** Table and conditions. */
+  from: string;
+  order: string;
+  /** In the order of numbers; otherwise what of its numbers is asked for is to be seen to behind it. */
+  ordered: boolean;
+  bounds: string;
+}
+
+function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unknown[]): Walk[] {
+  const { s } = sql;
+  const bounds = `j.seq >= $${values.push(from)}::bigint AND j.seq < $${values.push(below)}::bigint`;
+  const walk = (table: Walk["table"], order: string, term = "", each = ""): Walk => ({
+    table,
+    each,
+    from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
+    order,
+    ordered: true,
+    bounds,
+  });
+  const both = (order: string, term?: string): Walk[] => [walk("live", order, term), walk("archive", order, term)];
+  switch (source.by) {
+    case "all":
+      return both(OF_ALL);
+    case "live":
+      return [walk("live", OF_ALL)];
+    case "failed":
+      return [walk("live", OF_SOME, "j.error_at IS NOT NULL")];
+    case "user":
+      return both(OF_SOME, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
+    case "schedule":
+      return both(OF_SOME, `j.schedule = $${values.push(source.schedule)}`);
+    case "tag":
+      return [walk("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
+    case "kinds": {
+      const column = (name: keyof Kind): string => `$${values.push(source.kinds.map((kind) => kind[name]))}::text[]`;
+      const each = `${rowsOf(`${column("queue")}, ${column("type")}, ${column("state")}`)} AS k (queue, type, state), `;
+      return [walk("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
+    }
+    case "queues": {
+      if (source.queues === null) return [walk("live", OF_ALL)];
+      const each = `pg_catalog.unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
+      const queue = { ...walk("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
+      return [{ ...queue, ordered: false }];
+    }
+    case "seqs":
+      return [walk("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
+  }
+}
+
+/**
+ * What a walk comes by, the newest first. What it does not see to by itself is looked at only behind it (`OFFSET 0` keeps it
+ * there), or the planner might find another way that is quick for some and endless for others.
+ */
+function entriesOf({ from, order, ordered, bounds }: Walk, rest = "true"): string {
+  if (ordered && rest === "true") return `${from} ORDER BY ${order}`;
+  const walked = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j`;
+  return ordered ? `${walked} WHERE ${rest}` : `${walked} WHERE ${bounds} AND ${rest} ORDER BY j.seq DESC`;
+}
+
+/** The newest of a walk that fit. */
+function newestOf({ s }: Sql, walk: Walk, rest: string): string {
+  const { table, each } = walk;
+  const limit = "LIMIT $1::bigint";
+  if (table === "tags") {
+    const job = (of: string): string =>
+      `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${rest}`;
+    const fits = rest === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
+    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(walk)} OFFSET 0) g${fits} ${limit})`;
+  }
+  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(walk, rest)} ${limit}) n`;
+  return `(${newest} ORDER BY n.seq DESC ${limit})`;
+}
+
+/** What of a filter a source does not see to by itself. */
+function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
+  const terms = new Conditions(values);
+  if (source.by !== "kinds") {
+    terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);
+    terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
+    terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
+  }
+  if (source.by !== "user") terms.add((v) => ofUser(sql, "j.user_id", v), filter.user);
+  if (source.by !== "schedule") terms.add((v) => `j.schedule = ${v}`, filter.schedule);
+  if (source.by !== "tag")
+    terms.add((v) => `EXISTS (SELECT 1 FROM ${sql.s}.tags g WHERE g.tag = ${v} AND g.seq = j.seq)`, filter.tag);
+  terms.add((v) => `j.created_at >= ${v}::bigint`, filter.createdAfter);
+  terms.add((v) => `j.created_at < ${v}::bigint`, filter.createdBefore);
+  return terms.where === "" ? "true" : terms.where.replace(/^WHERE /, "");
+}
+
+/** The types in the archive, each found by one look at an index. */
+function knownTypes({ s }: Sql): string {
+  return `WITH RECURSIVE known AS (
+      (SELECT a.type FROM ${s}.archive a ORDER BY a.type LIMIT 1)
+      UNION ALL SELECT (SELECT a.type FROM ${s}.archive a WHERE a.type > k.type ORDER BY a.type LIMIT 1) FROM known k WHERE k.type IS NOT NULL
+    ) SELECT known.type FROM known WHERE known.type IS NOT NULL`;
+}

@@ -1,0 +1,216 @@
+import { LIMITS } from "../../../defaults.js";
+import type { FinishedState, State } from "../../../job/state.js";
+import type {
+  AttemptRecord,
+  JobFilter,
+  JobPage,
+  PageRequest,
+  Passed,
+  QueueRecord,
+  Scope,
+  SeenWorker,
+  StoredJob,
+  StoreStats,
+  WorkerRecord,
+} from "../../../store.js";
+import { pageOf } from "../../list-plan.js";
+import type { Row, Runner, Statement } from "../connection/db.js";
+import { pageFinder, PASSING } from "./listing.js";
+import { NOW, WAITING, type Sql } from "../connection/sql.js";
+
+export interface QueryOperations {
+  get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
+  /** Several statements, of one snapshot. */
+  list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
+  passOver(
+    runner: Runner,
+    filter: JobFilter,
+    page: Pick<PageRequest, "limit" | "cursor">,
+    now: number | null,
+  ): Promise<Passed>;
+  stats(runner: Runner, now: number | null): Promise<StoreStats>;
+  setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
+  queues(runner: Runner): Promise<QueueRecord[]>;
+  beat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<void>;
+  leave(runner: Runner, id: string, now: number | null): Promise<void>;
+  workers(runner: Runner, now: number | null): Promise<SeenWorker[]>;
+}
+
+// Long enough to tell that a type was listed by someone in the last ten minutes.
+const WORKERS_KEPT_MS = 3_600_000;
+
+export function queryOperations(sql: Sql): QueryOperations {
+  const { s } = sql;
+  const input = `CASE WHEN j.input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = j.id) ELSE j.input::text END`;
+  const columns = (
+    live: boolean,
+    payloads = true,
+  ): string => `j.id::text, j.type, j.queue, j.state, j.priority, j.user_id::text,
+    ${payloads ? input : "'null'"}, ${live || !payloads ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
+    j.run_at::float8, ${live ? "j.due_at::float8" : "NULL::float8"}, j.expires_at::float8, j.created_at::float8, j.updated_at::float8,
+    j.claimed_at::float8, j.started_at::float8, ${live ? "NULL::float8" : "j.finished_at::float8"}, j.cancel_at::float8,
+    ${live ? "j.worker" : "NULL"}, j.key, pg_catalog.array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
+  const byId = sql.statement(
+    "get",
+    `SELECT ${columns(true)} FROM ${s}.live j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)
+     UNION ALL SELECT ${columns(false)} FROM ${s}.archive j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)`,
+  );
+  const bySeq = (name: string, payloads: boolean): Statement =>
+    sql.statement(
+      name,
+      `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE seq = ANY ($1::bigint[])
+       UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE seq = ANY ($1::bigint[]) ORDER BY ${SEQ + 1} DESC`,
+    );
+  const whole = bySeq("list", true);
+  const bare = bySeq("list_bare", false);
+  const findPage = pageFinder(sql);
+  const findFar = pageFinder(sql, PASSING);
+  const attempts = sql.statement(
+    "attempts",
+    `SELECT record::text FROM (SELECT n, record FROM ${s}.attempts WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.attempts}) a ORDER BY n`,
+  );
+  const log = sql.statement(
+    "read_log",
+    `SELECT at::float8, line FROM (SELECT n, at, line FROM ${s}.log WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.logLines}) l ORDER BY n`,
+  );
+  const counts = sql.statement(
+    "counts",
+    `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+     GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0 ORDER BY queue, type, state`,
+  );
+  const oldest = sql.statement(
+    "oldest_due",
+    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, pg_catalog.min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
+       SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
+         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE NOT (l.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`,
+  );
+  const pace = sql.statement(
+    "pace",
+    `WITH ${NOW} SELECT state, pg_catalog.sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
+  );
+  // A queue is paused if any of its lanes is: one that is born this moment cannot be seen from here, and is not paused.
+  const pause = sql.statement(
+    "pause",
+    `WITH ${NOW}, known AS (UPDATE ${s}.lanes SET paused = $3 WHERE queue = $2 RETURNING 1)
+     INSERT INTO ${s}.lanes (queue, priority, paused, used_at) SELECT $2, 0, $3, now FROM t WHERE NOT EXISTS (SELECT 1 FROM known)
+     ON CONFLICT (queue, priority) DO UPDATE SET paused = excluded.paused`,
+  );
+  const lanes = sql.statement(
+    "lanes",
+    `SELECT queue, priority, paused FROM ${s}.lanes ORDER BY queue COLLATE "C", priority DESC`,
+  );
+  const beat = sql.statement(
+    "beat",
+    `WITH ${NOW}, old AS (DELETE FROM ${s}.workers WHERE seen_at < (SELECT now FROM t) - ${WORKERS_KEPT_MS} AND id <> $2)
+     INSERT INTO ${s}.workers (id, record, seen_at, gone) SELECT $2, $3::json, now, false FROM t
+     ON CONFLICT (id) DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = false`,
+  );
+  const leave = sql.statement(
+    "leave",
+    `WITH ${NOW} UPDATE ${s}.workers SET gone = true, seen_at = (SELECT now FROM t) WHERE id = $2`,
+  );
+  const workers = sql.statement(
+    "workers",
+    `WITH ${NOW} SELECT record::text, seen_at::float8, gone FROM ${s}.workers WHERE seen_at >= (SELECT now FROM t) - ${WORKERS_KEPT_MS} ORDER BY id COLLATE "C"`,
+  );
+
+  return {
+    async get(runner, id, { user }) {
+      const [row] = await runner.run(byId, [id, user ?? null]);
+      if (row === undefined) return null;
+      const history = (await runner.run(attempts, [id])).map(([text]) => JSON.parse(text as string) as AttemptRecord);
+      const lines = (await runner.run(log, [id])).map(([at, line]) => ({ at: at as number, line: line as string }));
+      return readRecord(row, { attempts: history, log: lines });
+    },
+    async list(runner, filter, { limit, cursor, payloads = true }, now) {
+      const found = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
+      const { passed, cursor: next } = pageOf(found, limit);
+      const shown = found.seqs.slice(0, passed);
+      const rows = shown.length === 0 ? [] : await runner.run(payloads ? whole : bare, [shown]);
+      const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
+      return { jobs, cursor: next };
+    },
+    passOver: async (runner, filter, { limit, cursor }, now) =>
+      pageOf(await findFar(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
+    async stats(runner, now) {
+      const [due] = await runner.run(oldest, [now]);
+      const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
+      for (const [state, n] of await runner.run(pace, [now])) lastMinute[state as FinishedState] = n as number;
+      const dueAt = due?.[1] as number | null | undefined;
+      return {
+        counts: (await runner.run(counts, [])).map(([queue, type, state, count]) => ({
+          queue: queue as string,
+          type: type as string,
+          state: state as State,
+          count: count as number,
+        })),
+        oldestDueMs: dueAt === null || dueAt === undefined ? null : (due?.[0] as number) - dueAt,
+        lastMinute,
+      };
+    },
+    setPaused: async (runner, queue, paused, now) => void (await runner.run(pause, [now, queue, paused])),
+    async queues(runner) {
+      const byQueue = new Map<string, QueueRecord>();
+      for (const [queue, priority, paused] of (await runner.run(lanes, [])) as unknown as [string, number, boolean][]) {
+        const known = byQueue.get(queue);
+        if (known === undefined) byQueue.set(queue, { queue, paused, priorities: [priority] });
+        else {
+          known.priorities.push(priority);
+          known.paused ||= paused;
+        }
+      }
+      return [...byQueue.values()];
+    },
+    beat: async (runner, worker, now) => void (await runner.run(beat, [now, worker.id, JSON.stringify(worker)])),
+    leave: async (runner, id, now) => void (await runner.run(leave, [now, id])),
+    workers: async (runner, now) =>
+      (await runner.run(workers, [now])).map(([record, seenAt, gone]) => ({
+        ...(JSON.parse(record as string) as WorkerRecord),
+        seenAt: seenAt as number,
+        left: gone as boolean,
+      })),
+  };
+}
+
+const SEQ = 32;
+
+function readRecord(row: Row, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {
+  const [id, type, queue, state, priority, user, input, output, error, errorCode, errorAt, attempt, maxAttempts] = row;
+  const [losses, releases, fence, runAt, dueAt, expiresAt, createdAt, updatedAt, claimedAt, startedAt] = row.slice(13);
+  const [finishedAt, cancelRequestedAt, worker, key, tags, schedule, slot, progress, note] = row.slice(23);
+  return {
+    id: id as string,
+    type: type as string,
+    queue: queue as string,
+    state: state as State,
+    priority: priority as number,
+    user: user as string | null,
+    input: (input as string | null) ?? "",
+    output: output as string | null,
+    error:
+      error === null
+        ? null
+        : { message: error as string, code: errorCode as string | null, at: (errorAt as number | null) ?? 0 },
+    attempt: attempt as number,
+    maxAttempts: maxAttempts as number,
+    losses: losses as number,
+    releases: releases as number,
+    fence: fence as number,
+    runAt: runAt as number,
+    dueAt: dueAt as number | null,
+    expiresAt: expiresAt as number | null,
+    createdAt: createdAt as number,
+    updatedAt: updatedAt as number,
+    claimedAt: claimedAt as number | null,
+    startedAt: startedAt as number | null,
+    finishedAt: finishedAt as number | null,
+    cancelRequestedAt: cancelRequestedAt as number | null,
+    worker: worker as string | null,
+    key: key as string | null,
+    tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
+    schedule: schedule === null ? null : { name: schedule as string, slot: slot as number },
+    trace: row[SEQ + 1] as string | null,
+    progress: progress === null ? null : { fraction: progress as number, note: note as string | null },
+    ...beside,
+  };
+}

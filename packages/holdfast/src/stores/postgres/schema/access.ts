@@ -1,0 +1,95 @@
+import { InvalidOption } from "../../../errors.js";
+import { refuseUnknownIn, show } from "../../../options.js";
+import { type Db, unnamed } from "../connection/db.js";
+import type { Access, SchemaSettings } from "./schema.js";
+
+/**
+ * Who may do what: roles for programs, and row-level security by which users see their own jobs and nobody else's.
+ *
+ * ```ts
+ * postgres(url, { access: { userRoles: ["authenticated"], identity: "supabase" }, userType: "uuid" });
+ * ```
+ */
+export interface AccessOptions {
+  /**
+   * Roles that users' own queries run as; they must exist. They may read the view `jobs` and what it shows, as far as it is
+   * theirs, and nothing else. Default none.
+   */
+  userRoles?: readonly string[];
+  /**
+   * How the database knows which user asks: by Supabase's `auth.uid()`, or by a setting that your program makes for each
+   * transaction (`SELECT set_config('holdfast.user_id', $1, true)`). Without a user nothing is shown. Default
+   * `{ setting: "holdfast.user_id" }`.
+   */
+  identity?: "supabase" | { setting: string };
+  /** Names of the roles to be granted to what your programs log in as. They are made if missing. */
+  roles?: AccessRoles;
+}
+
+/** Roles without a login; each may do all that the one before it may. */
+export interface AccessRoles {
+  /**
+   * Adds jobs, for any user, and replaces those that wait, by their unique key. By functions: it has no rights on the tables
+   * of jobs. Default `<schema>_enqueue`.
+   */
+  enqueue?: string;
+  /** Runs workers, schedules and maintenance. Default `<schema>_work`. */
+  work?: string;
+  /** Also pauses queues. Default `<schema>_admin`. */
+  admin?: string;
+}
+
+const ACCESS_FIELDS: ReadonlySet<string> = new Set(["userRoles", "identity", "roles"]);
+const IDENTITY_FIELDS: ReadonlySet<string> = new Set(["setting"]);
+const ROLE_FIELDS: ReadonlySet<string> = new Set(["enqueue", "work", "admin"]);
+
+export function readAccess(given: AccessOptions | undefined, schema: string): Access | null {
+  if (given === undefined) return null;
+  refuseUnknownIn(given, ACCESS_FIELDS, "access");
+  const { userRoles = [], identity = { setting: "holdfast.user_id" }, roles = {} } = given;
+  refuseUnknownIn(roles, ROLE_FIELDS, "access.roles");
+  if (!Array.isArray(userRoles)) throw new InvalidOption("access.userRoles", "must be a list of names of roles");
+  return {
+    userRoles: userRoles.map((name) => readRole(name, "access.userRoles")),
+    setting: readIdentity(identity),
+    enqueue: readRole(roles.enqueue ?? `${schema}_enqueue`, "access.roles.enqueue"),
+    work: readRole(roles.work ?? `${schema}_work`, "access.roles.work"),
+    admin: readRole(roles.admin ?? `${schema}_admin`, "access.roles.admin"),
+  };
+}
+
+/** The name of the setting; `null` where Supabase knows. */
+function readIdentity(identity: Exclude<AccessOptions["identity"], undefined>): string | null {
+  if (identity === "supabase") return null;
+  refuseUnknownIn(identity, IDENTITY_FIELDS, "access.identity");
+  if (!/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+$/.test(identity.setting)) {
+    throw new InvalidOption("access.identity.setting", `${show(identity.setting)} is not a name such as "app.user_id"`);
+  }
+  return identity.setting;
+}
+
+function readRole(name: unknown, field: string): string {
+  if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_$-]{0,62}$/.test(name)) {
+    throw new InvalidOption(field, `${show(name)} is not the name of a role`);
+  }
+  return `"${name}"`;
+}
+
+/** Says what is missing before PostgreSQL does, in words of the options. */
+export async function refuseAccess(db: Db, { access }: SchemaSettings): Promise<void> {
+  if (access === null) return;
+  const names = access.userRoles.map((role) => role.slice(1, -1));
+  const text = `SELECT pg_catalog.to_regproc('auth.uid') IS NOT NULL, (
+    SELECT pg_catalog.min(u.name) FROM pg_catalog.unnest($1::text[]) AS u (name) WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = u.name))`;
+  const [row] = await db.run(unnamed(text), [names]);
+  const [hasUid, missing] = (row ?? [false, null]) as [boolean, string | null];
+  if (missing !== null) {
+    throw new InvalidOption("access.userRoles", `there is no role ${show(missing)}; create it, or leave it out`);
+  }
+  if (access.setting === null && !hasUid) {
+    throw new InvalidOption(
+      "access.identity",
+      'is "supabase", but there is no function auth.uid(); name a setting instead',
+    );
+  }
+}

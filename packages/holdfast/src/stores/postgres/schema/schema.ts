@@ -1,0 +1,336 @@
+import { makeRoom } from "./preallocate.js";
+import { TOKEN_ROLES } from "../../../access/roles.js";
+import { STATE_NAMES, isFinished } from "../../../job/state.js";
+
+/** What the SQL of one installation depends on. */
+export interface SchemaSettings {
+  /** Quoted. */
+  schema: string;
+  /** What processes listen on. */
+  channel: string;
+  /** Type of the column with a job's user; the type of your users' key if it shall refer to them. */
+  userType: "text" | "uuid" | "bigint";
+  /** The table that users are in, where jobs refer to it. */
+  users: UsersTable | null;
+  /** Roles and row-level security, where they are wanted. */
+  access: Access | null;
+}
+
+export interface UsersTable {
+  /** Quoted, with its schema. */
+  table: string;
+  /** Quoted. */
+  column: string;
+}
+
+/** Names are quoted. */
+export interface Access {
+  enqueue: string;
+  work: string;
+  admin: string;
+  userRoles: readonly string[];
+  /** What names the user who asks; `null` where Supabase's `auth.uid()` does. */
+  setting: string | null;
+}
+
+export interface Migration {
+  version: number;
+  name: string;
+  up: (settings: SchemaSettings) => string;
+  down: (settings: SchemaSettings) => string;
+}
+
+const list = (states: readonly string[]): string => states.map((state) => `'${state}'`).join(", ");
+const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
+const FINISHED = list(STATE_NAMES.filter(isFinished));
+
+/** Columns that a live job and a finished one have in common, in the order of both tables. */
+export const COMMON: readonly string[] = [
+  "id",
+  "seq",
+  "type",
+  "queue",
+  "priority",
+  "state",
+  "user_id",
+  "input",
+  "input_bytes",
+  "attempt",
+  "max_attempts",
+  "losses",
+  "releases",
+  "fence",
+  "run_at",
+  "expires_at",
+  "created_at",
+  "updated_at",
+  "claimed_at",
+  "started_at",
+  "cancel_at",
+  "key",
+  "key_scope",
+  "tags",
+  "schedule",
+  "slot",
+  "trace",
+  "error",
+  "error_code",
+  "error_at",
+  "progress",
+  "progress_note",
+];
+
+const common = ({ userType }: SchemaSettings): string => `
+  id uuid NOT NULL,
+  -- The order in which jobs were enqueued.
+  seq bigint NOT NULL,
+  type text NOT NULL,
+  queue text NOT NULL,
+  priority smallint NOT NULL CHECK (priority BETWEEN -100 AND 100),
+  state text NOT NULL,
+  user_id ${userType},
+  -- NULL: the input is large and lives in the table inputs.
+  input json,
+  input_bytes integer NOT NULL,
+  attempt smallint NOT NULL CHECK (attempt >= 0),
+  max_attempts smallint NOT NULL CHECK (max_attempts >= 1),
+  losses smallint NOT NULL,
+  releases smallint NOT NULL,
+  -- Grows with every claim.
+  fence integer NOT NULL,
+  -- Times are milliseconds since 1970; the view jobs shows them as timestamps.
+  run_at bigint NOT NULL,
+  expires_at bigint,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  claimed_at bigint,
+  started_at bigint,
+  cancel_at bigint,
+  key text,
+  key_scope text,
+  tags text[],
+  schedule text,
+  slot bigint,
+  -- The trace context of the enqueue, as JSON text.
+  trace text,
+  error text,
+  error_code text,
+  error_at bigint,
+  progress double precision,
+  progress_note text`;
+
+/**
+ * Live jobs are in `live`, which is kept small and hot; finished ones move to `archive` by the statement that settles
+ * them.
+ */
+export const TABLES: Migration = {
+  version: 1,
+  name: "jobs, schedules, audit log and tokens",
+  up: (settings) => create(settings),
+  // By name and without CASCADE: the schema may be one that others use, and views of theirs may read ours.
+  down: ({ schema: s }) => `DROP VIEW ${s}.jobs;
+DROP TABLE ${TABLE_NAMES.map((name) => `${s}.${name}`).join(", ")};
+DROP FUNCTION IF EXISTS ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() CASCADE;`,
+};
+
+export const CURSOR_KEY: Migration = {
+  version: 5,
+  name: "a key for cursors",
+  // Two random UUIDs have 244 random bits.
+  up: ({ schema: s }) => `INSERT INTO ${s}.settings (name, value)
+VALUES ('cursorKey', pg_catalog.concat(pg_catalog.gen_random_uuid(), pg_catalog.gen_random_uuid()))
+ON CONFLICT (name) DO NOTHING;`,
+  down: ({ schema: s }) => `DELETE FROM ${s}.settings WHERE name = 'cursorKey';`,
+};
+
+/** All but the one that records migrations. */
+export const TABLE_NAMES: readonly string[] = [
+  "settings",
+  "live",
+  "archive",
+  "inputs",
+  "tags",
+  "keys",
+  "attempts",
+  "log",
+  "lanes",
+  "deltas",
+  "counts",
+  "ages",
+  "workers",
+  "turns",
+  "schedules",
+  "slots",
+  "audit",
+  "tokens",
+];
+
+function create(settings: SchemaSettings): string {
+  const { schema: s, userType } = settings;
+  return `
+-- What this installation was made with.
+CREATE TABLE ${s}.settings (name text PRIMARY KEY, value text NOT NULL);
+INSERT INTO ${s}.settings (name, value) VALUES ('userType', '${userType}');
+CREATE SEQUENCE ${s}.job_seq AS bigint CACHE 1;
+CREATE TABLE ${s}.live (${common(settings)},
+  -- When it may be claimed; the end of the lease while leased.
+  due_at bigint NOT NULL,
+  worker text,
+  -- What the job was before its last claim.
+  prev_state text,
+  prev_attempt smallint,
+  prev_due_at bigint,
+  -- Every claim writes each index entry once more: there is room for it beside the first.
+  PRIMARY KEY (id) WITH (fillfactor = 50),
+  CHECK (state IN (${LIVE})),
+  -- The index of those that have failed goes by it.
+  CHECK (state <> 'failed' OR error_at IS NOT NULL)
+) WITH (
+  fillfactor = 80,
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000,
+  autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0
+);
+ALTER TABLE ${s}.live ALTER COLUMN seq SET DEFAULT pg_catalog.nextval('${s}.job_seq');
+ALTER SEQUENCE ${s}.job_seq OWNED BY ${s}.live.seq;
+CREATE INDEX live_due ON ${s}.live (queue, priority, due_at, seq);
+CREATE INDEX live_seq ON ${s}.live (seq) WITH (fillfactor = 50);
+-- Indexes that lists of some jobs need have an order of their own: see listing.ts.
+CREATE INDEX live_user ON ${s}.live (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
+-- Those that have failed. Not by their state: what changes with a column of an index costs all indexes.
+CREATE INDEX live_failed ON ${s}.live (seq DESC NULLS LAST) WHERE error_at IS NOT NULL;
+CREATE INDEX live_expiry ON ${s}.live (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX live_schedule ON ${s}.live (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
+
+CREATE TABLE ${s}.archive (${common(settings)},
+  output json,
+  finished_at bigint NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (state IN (${FINISHED}))
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.1);
+CREATE INDEX archive_seq ON ${s}.archive (seq);
+CREATE INDEX archive_ended ON ${s}.archive (state, finished_at);
+CREATE INDEX archive_type ON ${s}.archive (type, state, queue, seq DESC NULLS LAST);
+CREATE INDEX archive_user ON ${s}.archive (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
+CREATE INDEX archive_schedule ON ${s}.archive (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
+
+CREATE TABLE ${s}.inputs (job uuid PRIMARY KEY, input json NOT NULL);
+ALTER TABLE ${s}.inputs ALTER COLUMN input SET STORAGE EXTERNAL;
+CREATE TABLE ${s}.tags (tag text NOT NULL, seq bigint NOT NULL, job uuid NOT NULL, PRIMARY KEY (tag, seq));
+CREATE INDEX tags_job ON ${s}.tags (job);
+CREATE TABLE ${s}.keys (key text PRIMARY KEY, job uuid NOT NULL, scope text NOT NULL, until bigint);
+CREATE INDEX keys_until ON ${s}.keys (until) WHERE until IS NOT NULL;
+CREATE TABLE ${s}.attempts (job uuid NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY, record json NOT NULL, PRIMARY KEY (job, n));
+CREATE TABLE ${s}.log (job uuid NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY, at bigint NOT NULL, line text NOT NULL, PRIMARY KEY (job, n));
+CREATE TABLE ${s}.lanes (
+  queue text NOT NULL, priority smallint NOT NULL, paused boolean NOT NULL DEFAULT false, used_at bigint NOT NULL,
+  PRIMARY KEY (queue, priority)
+);
+-- What each write changed; maintenance folds it into counts. New jobs also have their numbers told, and when they were
+-- created, if that was not just then; maintenance folds that into ages.
+CREATE TABLE ${s}.deltas (at bigint NOT NULL, queue text NOT NULL, type text NOT NULL, state text NOT NULL, n integer NOT NULL, ended boolean NOT NULL,
+  first_seq bigint, last_seq bigint, oldest bigint, newest bigint)
+  WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX deltas_at ON ${s}.deltas (at);
+CREATE TABLE ${s}.counts (queue text NOT NULL, type text NOT NULL, state text NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, type, state));
+-- The types of the jobs in each block of numbers, and bounds of when they were created; see paging.ts.
+CREATE TABLE ${s}.ages (block bigint NOT NULL, type text NOT NULL, oldest bigint NOT NULL, newest bigint NOT NULL, PRIMARY KEY (block, type));
+CREATE TABLE ${s}.workers (id text PRIMARY KEY, record json NOT NULL, seen_at bigint NOT NULL, gone boolean NOT NULL);
+CREATE TABLE ${s}.turns (name text PRIMARY KEY, at bigint NOT NULL);
+
+CREATE TABLE ${s}.schedules (
+  name text PRIMARY KEY,
+  version text NOT NULL,
+  origin text NOT NULL CHECK (origin IN ('code', 'runtime')),
+  type text NOT NULL,
+  queue text NOT NULL,
+  priority smallint NOT NULL CHECK (priority BETWEEN -100 AND 100),
+  user_id ${userType},
+  input json NOT NULL,
+  max_attempts smallint NOT NULL CHECK (max_attempts >= 1),
+  expires_after_ms bigint,
+  tags text[],
+  cron text,
+  timezone text,
+  every_ms bigint CHECK (every_ms >= 1000),
+  start_at bigint,
+  end_at bigint,
+  jitter_ms bigint NOT NULL CHECK (jitter_ms >= 0),
+  catch_up text NOT NULL,
+  overlap text NOT NULL CHECK (overlap IN ('allow', 'skip')),
+  enabled boolean NOT NULL,
+  defined text,
+  changes text,
+  -- NULL: to be found out by the scheduler.
+  next_run_at bigint,
+  last_slot bigint,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  CHECK ((cron IS NULL) <> (every_ms IS NULL))
+);
+CREATE INDEX schedules_due ON ${s}.schedules (next_run_at NULLS FIRST) WHERE enabled;
+CREATE INDEX schedules_code ON ${s}.schedules (name) WHERE origin = 'code';
+CREATE INDEX schedules_user ON ${s}.schedules (user_id, name) WHERE user_id IS NOT NULL;
+CREATE TABLE ${s}.slots (
+  schedule text NOT NULL, fired boolean NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY,
+  slot bigint NOT NULL, through bigint, job text, reason text, at bigint NOT NULL,
+  PRIMARY KEY (schedule, fired, n)
+);
+
+CREATE TABLE ${s}.audit (
+  id uuid PRIMARY KEY,
+  at bigint NOT NULL,
+  actor text NOT NULL,
+  action text NOT NULL,
+  target text,
+  count bigint NOT NULL,
+  detail text,
+  -- NULL: kept until somebody who may says otherwise.
+  keep_until bigint
+);
+CREATE INDEX audit_at ON ${s}.audit (at, id);
+-- As with jobs, lists of some entries have an order of their own: see listing.ts.
+CREATE INDEX audit_actor ON ${s}.audit (actor, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE INDEX audit_action ON ${s}.audit (action, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE INDEX audit_both ON ${s}.audit (actor, action, at DESC NULLS LAST, id DESC NULLS LAST);
+CREATE TABLE ${s}.tokens (
+  id text PRIMARY KEY,
+  name text NOT NULL,
+  hash text NOT NULL,
+  role text NOT NULL CHECK (role IN (${list(TOKEN_ROLES)})),
+  user_id text,
+  created_at bigint NOT NULL,
+  expires_at bigint,
+  CHECK ((role = 'user') = (user_id IS NOT NULL))
+);
+${view(settings)}
+${makeRoom(settings)}`;
+}
+
+/** All jobs, live and finished, as people and other programs read them. */
+function view({ schema: s }: SchemaSettings): string {
+  const time = (column: string, as = column): string => `pg_catalog.to_timestamp(j.${column} / 1000.0) AS ${as}`;
+  const jobs = (table: string, own: { output: string; completed: string; due: string; worker: string }): string => `
+SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
+  coalesce(j.input, (SELECT i.input FROM ${s}.inputs i WHERE i.job = j.id)) AS input, ${own.output} AS output,
+  j.error, j.error_code, j.priority::integer AS priority, j.attempt, greatest(j.attempt - 1, 0) AS retry_count,
+  j.max_attempts, j.max_attempts - 1 AS max_retries,
+  ${time("run_at", "scheduled_for")}, ${time("expires_at")}, ${time("claimed_at")}, ${time("started_at")}, ${own.completed} AS completed_at,
+  ${time("created_at")}, ${time("updated_at")}, ${own.due} AS due_at,
+  ${own.worker} AS worker, j.key, j.tags, j.schedule, j.progress, j.progress_note, j.fence, j.trace
+FROM ${s}.${table} j`;
+  const live = {
+    output: "NULL::json",
+    completed: "NULL::timestamptz",
+    due: "to_timestamp(j.due_at / 1000.0)",
+    worker: "j.worker",
+  };
+  const finished = {
+    output: "j.output",
+    completed: "to_timestamp(j.finished_at / 1000.0)",
+    due: "NULL::timestamptz",
+    worker: "NULL::text",
+  };
+  return `CREATE VIEW ${s}.jobs WITH (security_invoker = true) AS${jobs("live", live)}
+UNION ALL${jobs("archive", finished)};
+`;
+}

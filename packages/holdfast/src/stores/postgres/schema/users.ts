@@ -1,0 +1,136 @@
+import { InvalidOption } from "../../../errors.js";
+import { refuseUnknownIn, show } from "../../../options.js";
+import { type Db, unnamed } from "../connection/db.js";
+import { movesFor } from "../jobs/archive-sql.js";
+import type { SchemaSettings, UsersTable } from "./schema.js";
+import { sqlFor } from "../connection/sql.js";
+import { part, type Step } from "./migration-steps.js";
+
+/** Where your users are. */
+export interface UsersOptions {
+  /** With its schema: `"public.users"`, or `"auth.users"`. */
+  table: string;
+  /** The users' key. Default `id`. */
+  column?: string;
+}
+const USERS_FIELDS: ReadonlySet<string> = new Set(["table", "column"]);
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}$/;
+
+export function readUsers(given: UsersOptions | undefined): UsersTable | null {
+  if (given === undefined) return null;
+  refuseUnknownIn(given, USERS_FIELDS, "users");
+  const parts = String(given.table).split(".");
+  if (parts.length !== 2 || !parts.every((name) => NAME.test(name))) {
+    throw new InvalidOption(
+      "users.table",
+      `${show(given.table)} is not a table with its schema, such as "public.users"`,
+    );
+  }
+  const column = given.column ?? "id";
+  if (!NAME.test(column)) throw new InvalidOption("users.column", `${show(column)} is not the name of a column`);
+  return { table: parts.map((name) => `"${name}"`).join("."), column: `"${column}"` };
+}
+
+/** Types that a foreign key can compare with ours. */
+const MATCHING: Readonly<Record<SchemaSettings["userType"], readonly string[]>> = {
+  text: ["text", "varchar"],
+  uuid: ["uuid"],
+  bigint: ["int8", "int4", "int2"],
+};
+
+/** Says what is wrong with the table of users before PostgreSQL does, in words of the options. */
+export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): Promise<void> {
+  if (users === null) return;
+  const text = `SELECT pg_catalog.to_regclass($1)::text, (SELECT t.typname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attname = $2 AND a.attnum > 0)`;
+  const [row] = await db.run(unnamed(text), [users.table, users.column.slice(1, -1)]);
+  const [table, type] = (row ?? []) as [string | null, string | null];
+  if (table === null) {
+    throw new InvalidOption("users.table", `there is no table ${users.table}; create it before jobs refer to it`);
+  }
+  if (type === null) throw new InvalidOption("users.column", `the table ${users.table} has no column ${users.column}`);
+  if (!MATCHING[userType].includes(type)) {
+    const name = type === "int8" ? "bigint" : type;
+    throw new InvalidOption("userType", `is "${userType}", but ${users.table}.${users.column} is of type ${name}`);
+  }
+}
+
+const REFERRING = ["live", "schedules"] as const;
+
+/**
+ * Foreign keys to the table of users, and what has to go beside the rows that they delete.
+ *
+ * The archive has none: checking it would lock the user's row whenever a job is settled, which costs, and which meets a
+ * deletion of that user head on, each waiting for the other. Its rows come from `live` alone, and a trigger on the table of
+ * users deletes them. By its name it acts after the foreign keys, when whatever was being settled has arrived there.
+ */
+export function usersSteps(settings: SchemaSettings): Step[] {
+  const { schema: s, users } = settings;
+  if (users === null) return [];
+  // Not valid at first: that takes a moment however large the table is. Checking what is there locks out nobody.
+  const validated = REFERRING.map((table) => ({
+    title: `the foreign key of ${table} holds`,
+    body: `ALTER TABLE ${s}.${table} VALIDATE CONSTRAINT ${table}_user;`,
+  }));
+  const keys = REFERRING.map((table) => foreignKey(s, table, users));
+  return part(settings, "users", [
+    { title: "foreign keys", body: `${triggers(settings, users)}\n${keys.join("\n")}` },
+    ...validated,
+  ]);
+}
+
+function foreignKey(s: string, table: string, users: UsersTable): string {
+  const named = `FROM pg_catalog.pg_constraint c WHERE c.conrelid = '${s}.${table}'::regclass AND c.conname = '${table}_user'`;
+  const column = `(SELECT a.attnum FROM pg_catalog.pg_attribute a WHERE a.attrelid = '${users.table}'::regclass AND a.attname = '${users.column.slice(1, -1)}')`;
+  return `IF EXISTS (SELECT ${named} AND (c.confrelid <> '${users.table}'::regclass OR c.confkey <> ARRAY[${column}])) THEN
+  ALTER TABLE ${s}.${table} DROP CONSTRAINT ${table}_user;
+END IF;
+IF NOT EXISTS (SELECT ${named}) THEN
+  ALTER TABLE ${s}.${table} ADD CONSTRAINT ${table}_user FOREIGN KEY (user_id) REFERENCES ${users.table} (${users.column})
+    ON DELETE CASCADE NOT VALID;
+END IF;`;
+}
+
+/**
+ * What the store deletes itself, it cleans up itself: so these only act inside of other triggers, as a cascade is. They
+ * run with their owner's rights, since whoever may delete users need have none on jobs.
+ */
+function triggers({ schema: s, userType }: SchemaSettings, users: UsersTable): string {
+  const moves = movesFor(sqlFor(s, userType));
+  const fixed = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
+  const trigger = (
+    table: string,
+    name: string,
+  ): string => `CREATE OR REPLACE TRIGGER ${name} AFTER DELETE ON ${s}.${table}
+  FOR EACH ROW WHEN (pg_catalog.pg_trigger_depth() > 0) EXECUTE FUNCTION ${s}.${name}();`;
+  return `CREATE OR REPLACE FUNCTION ${s}.forget_job() RETURNS trigger ${fixed} AS $function$
+DECLARE forgotten integer;
+BEGIN
+  -- A job that moved to the other table is not gone, and who moved it has seen to the rest.
+  IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
+  IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
+  WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
+  gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags),
+  ${moves.deleteBeside("gone", "all keys")}
+  SELECT pg_catalog.count(*) FROM gone INTO forgotten;
+  RETURN NULL;
+END $function$;
+CREATE OR REPLACE FUNCTION ${s}.forget_schedule() RETURNS trigger ${fixed} AS $function$
+BEGIN
+  DELETE FROM ${s}.slots WHERE schedule = OLD.name;
+  RETURN NULL;
+END $function$;
+-- With its trigger on the table that users were in before.
+DROP FUNCTION IF EXISTS ${s}.forget_user() CASCADE;
+CREATE FUNCTION ${s}.forget_user() RETURNS trigger ${fixed} AS $function$
+BEGIN
+  DELETE FROM ${s}.archive WHERE user_id = OLD.${users.column};
+  RETURN NULL;
+END $function$;
+REVOKE ALL ON FUNCTION ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() FROM PUBLIC;
+CREATE TRIGGER holdfast_${s.slice(1, -1)} AFTER DELETE ON ${users.table} FOR EACH ROW EXECUTE FUNCTION ${s}.forget_user();
+${trigger("live", "forget_job")}
+${trigger("archive", "forget_job")}
+${trigger("schedules", "forget_schedule")}`;
+}

@@ -1,0 +1,124 @@
+import type { Database } from "better-sqlite3";
+import { isFinished, isLeased, isWaiting, type State } from "../../../job/state.js";
+import type { CancelAnswer, RemoveAnswer, RetryAnswer, ChangeScope, UniqueKey } from "../../../store.js";
+import type { Counts } from "./counts.js";
+import type { History } from "./history.js";
+import { readTagText } from "./insert.js";
+import { isHeld, type Keys } from "./keys.js";
+
+export interface JobRow {
+  seq: number;
+  id: string;
+  state: State;
+  queue: string;
+  type: string;
+  priority: number;
+  user: string | null;
+  key: string | null;
+  key_scope: UniqueKey["scope"] | null;
+  tags: string | null;
+  cancel_at: number | null;
+}
+
+export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at";
+
+export interface ChangeOperations {
+  cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelAnswer[];
+  retry(ids: readonly string[], scope: ChangeScope, now: number): RetryAnswer[];
+  remove(ids: readonly string[], scope: ChangeScope): RemoveAnswer[];
+  /** Deletes one row and all that belongs to it. `freeKey` also frees keys that outlive their job. */
+  deleteRow(row: JobRow, freeKey: boolean): void;
+  /** The same by id; keys that outlive their job stay. */
+  deleteJob(id: string): void;
+}
+
+/** cancel, retry, remove: what people do to jobs. */
+export function changeOperations(db: Database, counts: Counts, keys: Keys, history: History): ChangeOperations {
+  const byId = db.prepare(`SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE id = ?`);
+  const cancelWaiting = db.prepare(
+    "UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now WHERE seq = @seq",
+  );
+  const requestCancel = db.prepare("UPDATE holdfast_jobs SET cancel_at = @now, updated_at = @now WHERE seq = @seq");
+  const revive = db.prepare(
+    `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
+       updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
+       error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
+  );
+  const hurry = db.prepare("UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq");
+  const deleteSeq = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");
+  const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
+  const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
+
+  function find(id: string, { user, states }: ChangeScope): JobRow | undefined {
+    const row = byId.get(id) as JobRow | undefined;
+    if (row === undefined || (user !== undefined && row.user !== user)) return undefined;
+    return states?.includes(row.state) === false ? undefined : row;
+  }
+
+  /** A job that comes back to life takes its key again; where another job has it by now, it cannot. */
+  function retakesKey(row: JobRow, now: number): boolean {
+    // A job cancelled before its first claim must not come to hold its key of scope waiting again.
+    if (row.key !== null && row.key_scope === "waiting") keys.free(row.key, row.id);
+    if (row.key === null || row.key_scope !== "live") return true;
+    const holder = keys.holder(row.key);
+    if (holder !== undefined && holder.job !== row.id && isHeld(holder, now)) return false;
+    keys.take(row.key, row.id, { scope: "live", until: null, takenAtFence: 0 });
+    return true;
+  }
+
+  function cancelOne(id: string, scope: ChangeScope, now: number): CancelAnswer {
+    const row = find(id, scope);
+    if (row === undefined) return "missing";
+    if (isFinished(row.state)) return "finished";
+    if (isLeased(row.state)) {
+      if (row.cancel_at === null) requestCancel.run({ now, seq: row.seq });
+      return "requested";
+    }
+    cancelWaiting.run({ now, seq: row.seq });
+    counts.move(row.queue, row.type, row.state, "cancelled");
+    return "cancelled";
+  }
+
+  function retryOne(id: string, scope: ChangeScope, now: number): RetryAnswer {
+    const row = find(id, scope);
+    if (row === undefined) return "missing";
+    if (row.state === "failed") {
+      hurry.run({ now, seq: row.seq });
+      return "retried";
+    }
+    if (row.state !== "dead" && row.state !== "cancelled") return "not retryable";
+    if (!retakesKey(row, now)) return "key held";
+    revive.run({ now, seq: row.seq });
+    counts.move(row.queue, row.type, row.state, "pending");
+    return "retried";
+  }
+
+  function deleteRow(row: JobRow, freeKey: boolean): void {
+    deleteSeq.run(row.seq);
+    counts.numbers.deleted(row.seq);
+    deleteInput.run(row.seq);
+    history.remove(row.seq);
+    for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
+    const outlives = row.key_scope === "ever" || row.key_scope === "period";
+    if (row.key !== null && (freeKey || !outlives)) keys.free(row.key, row.id);
+    counts.move(row.queue, row.type, row.state, null);
+  }
+
+  return {
+    cancel: (ids, scope, now) => ids.map((id) => cancelOne(id, scope, now)),
+    retry: (ids, scope, now) => ids.map((id) => retryOne(id, scope, now)),
+    remove: (ids, scope) =>
+      ids.map((id) => {
+        const row = find(id, scope);
+        if (row === undefined) return "missing";
+        if (!isWaiting(row.state) && !isFinished(row.state)) return "leased";
+        deleteRow(row, true);
+        return "removed";
+      }),
+    deleteRow,
+    deleteJob(id) {
+      const row = find(id, {});
+      if (row !== undefined) deleteRow(row, false);
+    },
+  };
+}

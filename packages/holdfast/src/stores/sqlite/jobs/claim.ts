@@ -1,0 +1,274 @@
+import type { Database, Statement } from "better-sqlite3";
+import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../../job/state.js";
+import type { ClaimedJob, ClaimRequest } from "../../../store.js";
+import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
+import type { Counts } from "./counts.js";
+import type { History } from "./history.js";
+import { readTagText } from "./insert.js";
+import type { Lane, Lanes, LiveLane } from "./lanes.js";
+import type { LeasedRows } from "./lease-cache.js";
+
+/**
+ * A due job as it is read, and, with the claim's changes made in place, as it travels to the caller's thread: an array
+ * of values is made and copied at half the cost of an object.
+ */
+export type ClaimedRow = [
+  id: string,
+  fence: number,
+  type: string,
+  queue: string,
+  priority: number,
+  user: string | null,
+  input: string | null,
+  attempt: number,
+  maxAttempts: number,
+  losses: number,
+  releases: number,
+  runAt: number,
+  expiresAt: number | null,
+  createdAt: number,
+  cancelAt: number | null,
+  error: string | null,
+  errorCode: string | null,
+  errorAt: number | null,
+  tags: string | null,
+  previousState: State,
+  seq: number,
+  schedule: string | null,
+  slot: number | null,
+  trace: string | null,
+  previousAttempt?: number,
+  exhausted?: boolean,
+];
+
+const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
+  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq,
+  schedule, slot, trace`;
+
+const STEP = 125;
+
+interface TypeStatements {
+  order: Statement;
+  rows: Statement;
+}
+
+export interface ClaimOperation {
+  claim(request: ClaimRequest, now: number): Claimed;
+  /** What a claim that would find nothing returns, or null; costs no write lock. */
+  empty(request: ClaimRequest, now: number): Claimed | null;
+}
+
+interface Claimed {
+  rows: ClaimedRow[];
+  /** The first due time still to come, if the claim came back short. */
+  nextDueAt: number | null;
+}
+
+/** The index of claims for given types, made by the first of them. */
+export const TYPE_INDEX = "holdfast_jobs_due_type";
+
+/**
+ * claim: walks the open lanes from the highest priority down and takes what is due, oldest due time first. Filters on
+ * queue, priority and due time and on nothing else; what must not run is taken too, and laid down by the engine.
+ */
+export function claimOperation(
+  db: Database,
+  counts: Counts,
+  lanes: Lanes,
+  history: History,
+  leased: LeasedRows,
+): ClaimOperation {
+  const dueRows = db
+    .prepare(
+      `SELECT ${COLUMNS} FROM holdfast_jobs
+     WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+    )
+    .raw();
+  const dueOrder = db.prepare(
+    `SELECT due_at, seq FROM holdfast_jobs
+     WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+  );
+  const nextDue = db
+    .prepare("SELECT due_at FROM holdfast_jobs WHERE queue = ? AND priority = ? AND due_at > ? ORDER BY due_at LIMIT 1")
+    .pluck();
+  const rowBySeq = db.prepare(`SELECT ${COLUMNS} FROM holdfast_jobs WHERE seq = ?`).raw();
+  const largeInput = db.prepare("SELECT input FROM holdfast_inputs WHERE job = ?").pluck();
+  const lease = db.prepare(
+    `UPDATE holdfast_jobs SET state = 'claimed', fence = ?, attempt = ?, losses = ?, due_at = ?, claimed_at = ?,
+       started_at = NULL, worker = ?, updated_at = ? WHERE seq = ?`,
+  );
+  const lostLease = db.prepare("SELECT worker, claimed_at, started_at FROM holdfast_jobs WHERE seq = ?");
+  const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
+  let ofType: TypeStatements | undefined;
+
+  /** Made when first asked for: an index that every job would pay for, and most installations never use. */
+  function typeStatements(): TypeStatements {
+    // Asked for each time (it costs nothing once it is there): a transaction that is rolled back takes the index along.
+    db.exec(
+      `CREATE INDEX IF NOT EXISTS ${TYPE_INDEX} ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL`,
+    );
+    // Named, because after an ANALYZE the planner would rather walk the other index past every job of another type.
+    const due = (columns: string): Statement =>
+      db.prepare(
+        `SELECT ${columns} FROM holdfast_jobs INDEXED BY ${TYPE_INDEX}
+         WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+      );
+    ofType ??= { order: due("due_at, seq"), rows: due(COLUMNS).raw() };
+    return ofType;
+  }
+
+  /** Due rows of lanes of one priority, in order. Several sources are merged on their order alone, then read. */
+  function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): ClaimedRow[] {
+    const [only] = level;
+    if (level.length === 1 && only !== undefined && (types === null || types.length === 1)) {
+      if (types === null) return dueRows.all(only.queue, only.priority, now, limit) as ClaimedRow[];
+      return typeStatements().rows.all(only.queue, types[0], only.priority, now, limit) as ClaimedRow[];
+    }
+    const order: { due_at: number; seq: number }[] = [];
+    for (const { queue, priority } of level) {
+      if (types === null) order.push(...(dueOrder.all(queue, priority, now, limit) as typeof order));
+      else {
+        const { order: dueOfType } = typeStatements();
+        for (const type of types) order.push(...(dueOfType.all(queue, type, priority, now, limit) as typeof order));
+      }
+    }
+    order.sort((a, b) => a.due_at - b.due_at || a.seq - b.seq);
+    return order.slice(0, limit).map(({ seq }) => rowBySeq.get(seq) as ClaimedRow);
+  }
+
+  function take(row: ClaimedRow, request: ClaimRequest, now: number): void {
+    const [id, fence, type, queue, , , , attempt, maxAttempts, losses] = row;
+    const state = row[19];
+    const seq = row[20];
+    const before = { state, attempt, maxAttempts, losses };
+    const count = countClaim(before);
+    row[1] = fence + 1;
+    row[7] = count.attempt;
+    row[9] = count.losses;
+    row[24] = attemptsUsed(before);
+    row[25] = count.exhausted;
+    if (count.lost) recordLoss(seq, attempt, now);
+    lease.run(fence + 1, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
+    counts.move(queue, type, state, "claimed");
+    leased.remember(id, { seq, fence: fence + 1, queue, type, state: "claimed" });
+  }
+
+  /** The lease before ran out: that attempt goes into the history, with the worker that had it. */
+  function recordLoss(seq: number, attempt: number, now: number): void {
+    const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
+    history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
+    setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
+  }
+
+  /** The first due time after now, of lanes of which some have been claimed from. */
+  function nextDueAt(lanes: readonly LiveLane[], now: number): number | null {
+    let next: number | null = null;
+    for (const { queue, priority, dueAt } of lanes) {
+      const due = dueAt > now ? dueAt : (nextDue.get(queue, priority, now) as number | undefined);
+      if (due !== undefined && (next === null || due < next)) next = due;
+    }
+    return next;
+  }
+
+  return {
+    empty(request, now) {
+      if (request.types !== null && ofType === undefined) return null;
+      const open = lanes.open(request.queues);
+      const due = open.filter(({ dueAt }) => dueAt <= now);
+      const found =
+        request.types === null ? due.length > 0 : due.some((lane) => rowsOf([lane], request.types, now, 1).length > 0);
+      return found ? null : { rows: [], nextDueAt: nextDueAt(open, now) };
+    },
+    claim(request, now) {
+      if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
+      const open = lanes.open(request.queues);
+      const rows: ClaimedRow[] = [];
+      let bytes = 0;
+      for (const due of byPriority(open.filter(({ dueAt }) => dueAt <= now))) {
+        const level = request.types === null ? firstLanes(due, request.limit - rows.length) : due;
+        // In steps: of large inputs only the first few rows fit, and the rest would be read for nothing. What is taken
+        // is no longer due, so each step finds the next.
+        for (let found = STEP; found === STEP && rows.length < request.limit;) {
+          const step = rowsOf(level, request.types, now, Math.min(STEP, request.limit - rows.length));
+          found = step.length;
+          for (const row of step) {
+            const input = (row[6] ??= (largeInput.get(row[20]) as string | undefined) ?? "");
+            bytes += Buffer.byteLength(input);
+            if (bytes > request.bytes && rows.length > 0) return { rows, nextDueAt: nextDueAt(open, now) };
+            take(row, request, now);
+            rows.push(row);
+          }
+        }
+        if (rows.length >= request.limit) return { rows, nextDueAt: null };
+      }
+      return { rows, nextDueAt: nextDueAt(open, now) };
+    },
+  };
+}
+
+export function lostAttempt(
+  row: { attempt: number; worker: string | null; claimed_at: number | null; started_at: number | null },
+  now: number,
+): Parameters<History["appendAttempt"]>[1] {
+  return {
+    attempt: row.attempt,
+    worker: row.worker,
+    claimedAt: row.claimed_at,
+    startedAt: row.started_at,
+    endedAt: now,
+    error: { ...STALE_ERROR, stack: null },
+  };
+}
+
+/** Lanes come highest priority first; lanes of one priority form a level. */
+function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
+  const levels: LiveLane[][] = [];
+  for (const lane of lanes) {
+    const level = levels.at(-1);
+    if (level !== undefined && level[0]?.priority === lane.priority) level.push(lane);
+    else levels.push([lane]);
+  }
+  return levels;
+}
+
+/** The first `limit` jobs of a level stand in the `limit` lanes whose own first jobs come first. */
+function firstLanes(level: LiveLane[], limit: number): LiveLane[] {
+  if (level.length <= limit) return level;
+  return level.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, limit);
+}
+
+const CLAIMED_COLUMNS = Array.from({ length: 26 }, (_, column) => column);
+
+export function packClaimed(rows: readonly ClaimedRow[]): Columns {
+  return toColumns(rows, CLAIMED_COLUMNS);
+}
+
+export function unpackClaimed(columns: Columns): ClaimedJob[] {
+  return fromColumns(columns, (at) => {
+    const error = at(15) as string | null;
+    const tags = at(18) as string | null;
+    return {
+      id: at(0) as string,
+      fence: at(1) as number,
+      type: at(2) as string,
+      queue: at(3) as string,
+      priority: at(4) as number,
+      user: at(5) as string | null,
+      input: at(6) as string,
+      attempt: at(7) as number,
+      maxAttempts: at(8) as number,
+      losses: at(9) as number,
+      releases: at(10) as number,
+      runAt: at(11) as number,
+      expiresAt: at(12) as number | null,
+      createdAt: at(13) as number,
+      cancelRequested: at(14) !== null,
+      error: error === null ? null : { message: error, code: at(16) as string | null, at: at(17) as number },
+      tags: tags === null ? NO_TAGS : readTagText(tags),
+      schedule: at(21) === null ? null : { name: at(21) as string, slot: at(22) as number },
+      trace: at(23) as string | null,
+      previous: { state: at(19) as State, attempt: at(24) as number, exhausted: at(25) as boolean },
+    };
+  });
+}
+const NO_TAGS: readonly string[] = [];

@@ -1,0 +1,91 @@
+import type { Database, Statement } from "better-sqlite3";
+import { isFinished, type State } from "../../../job/state.js";
+import { Ages } from "./created-at-index.js";
+import { Numbers } from "./sequence.js";
+
+/**
+ * Counters by queue, type and state, kept by the writes themselves: counting a million rows takes too long for a
+ * dashboard. Changes gather in memory during a transaction and are written once at its end, with what else is known of all
+ * jobs together.
+ */
+export class Counts {
+  readonly #tallies = new Map<string, Tally>();
+  /** Jobs of one batch are mostly of one type: looking up the same tally twice is spared. */
+  #last: Tally | undefined;
+  readonly #finished = new Map<State, number>();
+  readonly ages: Ages;
+  readonly numbers: Numbers;
+  readonly #add;
+  readonly #addTwo;
+  readonly #pace;
+
+  constructor(db: Database) {
+    const add = (rows: string): Statement =>
+      db.prepare(
+        `INSERT INTO holdfast_counts (queue, type, state, n) VALUES ${rows} ON CONFLICT DO UPDATE SET n = n + excluded.n`,
+      );
+    this.#add = add("(?, ?, ?, ?)");
+    this.#addTwo = add("(?, ?, ?, ?), (?, ?, ?, ?)");
+    this.#pace = db.prepare(
+      `INSERT INTO holdfast_pace (second, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`,
+    );
+    this.ages = new Ages(db);
+    this.numbers = new Numbers(db);
+  }
+
+  /** A job came to be in `to` (from nowhere: null), or left `from` (to nowhere: null). */
+  move(queue: string, type: string, from: State | null, to: State | null): void {
+    if (from === to) return;
+    const { changes } = this.#tally(queue, type);
+    if (from !== null) changes[from] = (changes[from] ?? 0) - 1;
+    if (to === null) return;
+    changes[to] = (changes[to] ?? 0) + 1;
+    if (from !== null && isFinished(to)) this.#finished.set(to, (this.#finished.get(to) ?? 0) + 1);
+  }
+
+  #tally(queue: string, type: string): Tally {
+    if (this.#last?.queue === queue && this.#last.type === type) return this.#last;
+    const key = `${queue}\n${type}`;
+    let tally = this.#tallies.get(key);
+    if (tally === undefined) this.#tallies.set(key, (tally = { queue, type, changes: {} }));
+    this.#last = tally;
+    return tally;
+  }
+
+  write(now: number): void {
+    for (const tally of this.#tallies.values()) this.#writeTally(tally);
+    for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
+    this.ages.write();
+    this.numbers.write();
+    this.#forget();
+  }
+
+  #writeTally({ queue, type, changes }: Tally): void {
+    const states = (Object.keys(changes) as State[]).filter((state) => changes[state] !== 0);
+    const [one, other] = states;
+    // From one state to another is what most transactions do: one statement for both.
+    if (states.length === 2 && one !== undefined && other !== undefined) {
+      this.#addTwo.run(queue, type, one, changes[one], queue, type, other, changes[other]);
+    } else {
+      for (const state of states) this.#add.run(queue, type, state, changes[state]);
+    }
+  }
+
+  discard(): void {
+    this.ages.discard();
+    this.numbers.discard();
+    this.#forget();
+  }
+
+  #forget(): void {
+    this.#last = undefined;
+    if (this.#tallies.size > 0) this.#tallies.clear();
+    if (this.#finished.size > 0) this.#finished.clear();
+  }
+}
+
+interface Tally {
+  queue: string;
+  type: string;
+  changes: Partial<Record<State, number>>;
+}

@@ -1,0 +1,139 @@
+import type { Database, Statement } from "better-sqlite3";
+import { LIMITS } from "../../../defaults.js";
+import { isWaiting, type State } from "../../../job/state.js";
+import type { InsertAnswer, NewJob, UniqueKey } from "../../../store.js";
+import type { Counts } from "./counts.js";
+import { isHeld, type Keys } from "./keys.js";
+import { NEXT_NUMBER } from "./sequence.js";
+
+/** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
+export function insertOperation(
+  db: Database,
+  counts: Counts,
+  keys: Keys,
+): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
+  const insertWith = (seq: string): Statement =>
+    db.prepare(
+      `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
+         fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
+       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO NOTHING`,
+    );
+  const insertFirst = insertWith(NEXT_NUMBER);
+  const insertRow = insertWith("NULL");
+  const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
+  const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
+  const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
+  const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
+  const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
+  const waitingRow = db.prepare(
+    "SELECT seq, state, fence, queue, type, tags, created_at FROM holdfast_jobs WHERE id = ?",
+  );
+  waitingRow.safeIntegers(false);
+  const rewriteRow = db.prepare(
+    `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
+       max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
+       updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+     WHERE seq = ?`,
+  );
+
+  function insertOne(job: NewJob, now: number): InsertAnswer {
+    const { unique } = job;
+    if (unique !== null) {
+      if (exists.get(job.id) !== undefined) return { status: "duplicate", of: job.id, replaced: false };
+      const holder = keys.holder(unique.key);
+      if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
+    }
+    const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
+    const values = [job.id, ...asked(job, now), now, now, key, scope, tagText(job.tags)];
+    const { used } = counts.numbers;
+    const added = used === null ? insertRow.run(...values) : insertFirst.run(used, used, ...values);
+    if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
+    counts.numbers.taken();
+    if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
+    for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
+    if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
+    counts.move(job.queue, job.type, null, "pending");
+    counts.ages.created(job.type, Number(added.lastInsertRowid), now);
+    return { status: "inserted" };
+  }
+
+  function conflict(job: NewJob, unique: UniqueKey, holderId: string, now: number): InsertAnswer {
+    if (unique.onConflict === "reject") return { status: "refused", reason: "key held", of: holderId };
+    const replaced = unique.onConflict === "replace" && replace(job, unique, holderId, now);
+    return { status: "duplicate", of: holderId, replaced };
+  }
+
+  /** Rewrites a waiting holder under its own id. The fence goes on, so that no old lease can pass for a new one. */
+  function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
+    const row = waitingRow.get(holderId) as
+      | {
+          seq: number;
+          state: State;
+          fence: number;
+          queue: string;
+          type: string;
+          tags: string | null;
+          created_at: number;
+        }
+      | undefined;
+    if (row === undefined || !isWaiting(row.state)) return false;
+    rewriteRow.run(...asked(job, now), now, unique.scope, tagText(job.tags), row.seq);
+    if (isLarge(job)) insertInput.run(row.seq, job.input);
+    else deleteInput.run(row.seq);
+    for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
+    for (const tag of job.tags) insertTag.run(tag, row.seq);
+    keys.take(unique.key, holderId, hold(unique, row.fence, now));
+    counts.move(row.queue, row.type, row.state, null);
+    counts.move(job.queue, job.type, null, "pending");
+    counts.ages.created(job.type, row.seq, row.created_at);
+    return true;
+  }
+
+  return (jobs: readonly NewJob[], now: number): InsertAnswer[] =>
+    jobs.map((job) => {
+      try {
+        return insertOne(job, now);
+      } catch (error) {
+        // A row the schema refuses must not hurt its batch; anything else (a full disk, say) concerns the whole.
+        if (!String((error as { code?: unknown }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
+        return { status: "refused", reason: "not stored", error: (error as Error).message };
+      }
+    });
+}
+
+/** What the enqueue asked for, in the order in which both statements that write it take it. */
+function asked(job: NewJob, now: number): unknown[] {
+  const dueAt = (job.runAt ?? now) + job.delayMs;
+  const input = isLarge(job) ? null : job.input;
+  const { schedule } = job;
+  const [name, slot] = schedule === null ? NO_SCHEDULE : [schedule.name, schedule.slot];
+  const { type, queue, priority, user, maxAttempts, expiresAt, trace } = job;
+  return [type, queue, priority, user, input, maxAttempts, dueAt, dueAt, expiresAt, name, slot, trace];
+}
+
+const NO_SCHEDULE = [null, null] as const;
+
+/** Large inputs live beside the row, so that state changes stay cheap. */
+function isLarge(job: NewJob): boolean {
+  return job.input.length > LIMITS.inlineInputBytes;
+}
+
+function hold(unique: UniqueKey, fence: number, now: number): Parameters<Keys["take"]>[2] {
+  const until = unique.scope === "period" ? now + unique.periodMs : null;
+  return { scope: unique.scope, until, takenAtFence: fence };
+}
+
+export function tagText(tags: readonly string[]): string | null {
+  return tags.length === 0 ? null : JSON.stringify(tags);
+}
+export function readTagText(text: string | null): string[] {
+  if (text === null) return [];
+  // A row damaged by hand must not stop the others of its queue.
+  try {
+    const tags: unknown = JSON.parse(text);
+    return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,186 @@
+import type { Database } from "better-sqlite3";
+import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
+import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../../store.js";
+import type { ChangeOperations } from "./changes.js";
+import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
+import type { Counts } from "./counts.js";
+import type { History } from "./history.js";
+import type { LeasedRows } from "./lease-cache.js";
+
+interface LeaseRow {
+  seq: number;
+  state: State;
+  fence: number;
+  queue: string;
+  type: string;
+  cancel_at: number | null;
+}
+
+export interface LeaseOperations {
+  start(marks: readonly StartMark[], now: number): LeaseAnswer[];
+  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseAnswer[];
+  settle(outcomes: readonly Outcome[], now: number): SettleAnswer[];
+  isHeld(lease: LeaseRef): boolean;
+  note(notes: readonly Note[], now: number): void;
+}
+
+/** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
+export function leaseOperations(
+  db: Database,
+  counts: Counts,
+  history: History,
+  leased: LeasedRows,
+  changes: Pick<ChangeOperations, "deleteJob">,
+): LeaseOperations {
+  const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
+  const markRunning = db.prepare(
+    "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
+  );
+  const moveDue = db.prepare("UPDATE holdfast_jobs SET due_at = ?, updated_at = ? WHERE seq = ?");
+  const finish = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
+       releases = ?, started_at = coalesce(started_at, ?) WHERE seq = ?`,
+  );
+  const finishHeld = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
+       releases = ?, started_at = coalesce(started_at, ?)
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
+  );
+  const layDownHeld = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
+       error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
+  );
+  const putBack = db.prepare(
+    `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
+       started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
+  );
+  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
+  const setProgress = db.prepare(
+    "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, updated_at = ? WHERE seq = ?",
+  );
+
+  /** The row if this very lease still holds the job. */
+  function held(lease: LeaseRef): LeaseRow | undefined {
+    const row = leaseRow.get(lease.id) as LeaseRow | undefined;
+    return row !== undefined && row.fence === lease.fence && isLeased(row.state) ? row : undefined;
+  }
+
+  /** The short way for what most jobs come to: completed, or laid down unrun, by a lease this connection remembers. */
+  function finishRemembered(outcome: Outcome, now: number): boolean {
+    const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
+    const row = leased.get(id);
+    leased.forget(id);
+    const isPlain = isFinished(to) && outcome.attemptRecord === null && outcome.keep;
+    if (row === undefined || row.fence !== fence || !isPlain) return false;
+    const guard = [row.seq, id, fence, row.state];
+    const done =
+      error === null
+        ? finishHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
+        : layDownHeld.run(to, now, now, attempt, releases, error.message, error.code, now, startedAt, ...guard);
+    if (done.changes === 0) return false;
+    counts.move(row.queue, row.type, row.state, to);
+    return true;
+  }
+
+  function settleOne(outcome: Outcome, now: number): SettleAnswer {
+    if (finishRemembered(outcome, now)) return "applied";
+    const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
+    if (row === undefined || row.fence !== outcome.fence) return "lost";
+    if (!isLeased(row.state)) return settledBefore(outcome.to, row.state);
+    const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
+    if (isFinished(to)) {
+      finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
+    } else {
+      const dueAt = now + outcome.delayMs;
+      putBack.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
+    }
+    if (outcome.error !== null) setError.run(outcome.error.message, outcome.error.code, now, row.seq);
+    if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
+    counts.move(row.queue, row.type, row.state, to);
+    if (to !== outcome.to) return "cancelled";
+    if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
+    return "applied";
+  }
+
+  function leaseAnswer(row: LeaseRow): LeaseAnswer {
+    return row.cancel_at === null ? "kept" : "cancel";
+  }
+
+  return {
+    start: (marks, now) =>
+      marks.map((mark) => {
+        const row = held(mark);
+        if (row === undefined) return "lost";
+        if (row.state === "claimed") {
+          markRunning.run(mark.startedAt, now, row.seq);
+          counts.move(row.queue, row.type, "claimed", "running");
+          const remembered = leased.get(mark.id);
+          if (remembered !== undefined) remembered.state = "running";
+        }
+        return leaseAnswer(row);
+      }),
+    extend: (leases, leaseMs, now) =>
+      leases.map((lease) => {
+        const row = held(lease);
+        if (row === undefined) return "lost";
+        moveDue.run(now + leaseMs, now, row.seq);
+        return leaseAnswer(row);
+      }),
+    settle: (outcomes, now) => outcomes.map((outcome) => settleOne(outcome, now)),
+    isHeld: (lease) => held(lease) !== undefined,
+    note(notes, now) {
+      for (const note of notes) {
+        const row = held(note);
+        if (row === undefined) continue;
+        if (note.progress !== null) setProgress.run(note.progress.fraction, note.progress.note, now, row.seq);
+        if (note.log.length > 0) history.appendLog(row.seq, note.log);
+      }
+    },
+  };
+}
+
+const OUTCOME_KEYS: readonly (keyof Outcome)[] = [
+  "id",
+  "fence",
+  "to",
+  "output",
+  "delayMs",
+  "attempt",
+  "releases",
+  "error",
+  "startedAt",
+  "attemptRecord",
+  "keep",
+];
+
+export function packOutcomes(outcomes: readonly Outcome[]): Columns {
+  return toColumns(outcomes, OUTCOME_KEYS);
+}
+
+/** What hints need of outcomes; a batch of completions, the usual one, is told by a single row. */
+export function outcomesDue(packed: Columns): { to: Outcome["to"]; delayMs: number }[] {
+  const [to] = packed.columns.slice(2);
+  const same = to !== undefined && "all" in to && to.all === "completed";
+  return fromColumns(same ? { ...packed, length: 1 } : packed, (at) => ({
+    to: at(2) as Outcome["to"],
+    delayMs: at(4) as number,
+  }));
+}
+
+export function unpackOutcomes(columns: Columns): Outcome[] {
+  return fromColumns(columns, (at) => ({
+    id: at(0) as string,
+    fence: at(1) as number,
+    to: at(2) as Outcome["to"],
+    output: at(3) as string | null,
+    delayMs: at(4) as number,
+    attempt: at(5) as number,
+    releases: at(6) as number,
+    error: at(7) as Outcome["error"],
+    startedAt: at(8) as number | null,
+    attemptRecord: at(9) as Outcome["attemptRecord"],
+    keep: at(10) as boolean,
+    keepMs: null,
+  }));
+}

@@ -1,0 +1,206 @@
+import type { Database } from "better-sqlite3";
+import type * as S from "../../../store.js";
+import { auditOperations } from "../audit.js";
+import { changeOperations } from "./changes.js";
+import { claimOperation, packClaimed } from "./claim.js";
+import type { Columns } from "../thread/columns.js";
+import { Counts } from "./counts.js";
+import { historyStatements } from "./history.js";
+import { insertOperation } from "./insert.js";
+import { keyStatements } from "./keys.js";
+import { laneStatements } from "./lanes.js";
+import { LeasedRows } from "./lease-cache.js";
+import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
+import { queryOperations } from "./queries.js";
+import { scheduleOperations } from "../schedules.js";
+import { tokenOperations } from "../tokens.js";
+import { upkeepOperations, type StaleWalk } from "./maintenance.js";
+
+/** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
+export interface Operations {
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
+  claim(now: number, request: S.ClaimRequest): ClaimedRows;
+  start(now: number, marks: readonly S.StartMark[]): S.LeaseAnswer[];
+  extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseAnswer[];
+  settle(now: number, outcomes: Columns): S.SettleAnswer[];
+  note(now: number, notes: readonly S.Note[]): void;
+  get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
+  list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
+  passOver(now: number, filter: S.JobFilter, page: S.PageRequest): S.Passed;
+  cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelAnswer[];
+  retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryAnswer[];
+  remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveAnswer[];
+  expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
+  expireWaiting(now: number, limit: number): S.LaidDown[];
+  purge(now: number, request: S.PurgeRequest): number;
+  tidy(now: number, wasWrong: boolean): void;
+  turn(now: number, name: string, everyMs: number): boolean;
+  stats(now: number): S.StoreStats;
+  setPaused(now: number, queue: string, paused: boolean): void;
+  queues(now: number): S.QueueRecord[];
+  putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutAnswer;
+  getSchedule(now: number, name: string): S.StoredSchedule | null;
+  listSchedules(now: number, filter: S.ScheduleFilter, page: { limit: number; cursor: string | null }): S.SchedulePage;
+  removeSchedule(now: number, name: string): boolean;
+  dueSchedules(now: number, limit: number): S.DueSchedules;
+  fire(now: number, firings: readonly S.Firing[]): S.FireAnswer[];
+  beat(now: number, worker: S.WorkerRecord): void;
+  leave(now: number, id: string): void;
+  workers(now: number): S.SeenWorker[];
+  audit(now: number, entries: readonly S.AuditEntry[]): void;
+  audited(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
+  purgeAudit(now: number, request: { before: number; limit: number }): number;
+  putToken(now: number, token: S.TokenRecord): S.PutTokenAnswer;
+  token(now: number, id: string): S.TokenRecord | null;
+  tokens(now: number): S.TokenRecord[];
+  removeToken(now: number, id: string): boolean;
+  cursorKey(now: number): string;
+}
+export interface ClaimedRows {
+  at: number;
+  rows: Columns;
+  nextDueAt: number | null;
+}
+export type OperationName = keyof Operations;
+
+/** Operations that only read; a group of nothing else needs no write lock. */
+export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
+  "get",
+  "list",
+  "passOver",
+  "stats",
+  "queues",
+  "workers",
+  "getSchedule",
+  "listSchedules",
+  "dueSchedules",
+  "audited",
+  "token",
+  "tokens",
+  "cursorKey",
+]);
+
+/** Calls of workers about jobs that they hold. */
+export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
+  "claim",
+  "start",
+  "extend",
+  "settle",
+  "note",
+]);
+
+export interface Room {
+  operations: Operations;
+  counts: Counts;
+  isHeld(lease: S.LeaseRef): boolean;
+  /** The answer to a claim that would find nothing, or null; spares an idle worker the write lock. */
+  emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
+  /** Jobs that are asked to stop. */
+  cancelRequested(): string[];
+  /** When the next schedule runs; another answer than before means that schedules changed. */
+  nextScheduleAt(): number | null;
+}
+
+/** What a caller's own connection is asked to do, inside the caller's transaction. */
+export interface CallersOperations {
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
+  settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleAnswer;
+}
+
+export function callersOperationsOn(db: Database): CallersOperations {
+  const room = operationsOn(db);
+  const { operations, counts } = room;
+  function counting<Answer>(now: number, work: () => Answer): Answer {
+    try {
+      const answer = work();
+      counts.write(now);
+      return answer;
+    } finally {
+      counts.discard();
+    }
+  }
+  return {
+    insert: (now, jobs) => counting(now, () => operations.insert(now, jobs)),
+    settle: (now, outcome, note) =>
+      counting(now, () => {
+        if (!room.isHeld(outcome)) return "lost";
+        if (note !== null) operations.note(now, [note]);
+        return operations.settle(now, packOutcomes([outcome]))[0] ?? "lost";
+      }),
+  };
+}
+
+/** Prepares every statement on the store's own connection. */
+export function operationsOn(db: Database): Room {
+  const counts = new Counts(db);
+  const keys = keyStatements(db);
+  const lanes = laneStatements(db);
+  const history = historyStatements(db);
+  const leased = new LeasedRows();
+  const insert = insertOperation(db, counts, keys);
+  const claim = claimOperation(db, counts, lanes, history, leased);
+  const changes = changeOperations(db, counts, keys, history);
+  const leases = leaseOperations(db, counts, history, leased, changes);
+  const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
+  const queries = queryOperations(db, lanes, history);
+  const schedules = scheduleOperations(db, insert);
+  const audit = auditOperations(db);
+  const tokens = tokenOperations(db);
+  const cursorKey = db.prepare("SELECT value FROM holdfast_settings WHERE name = 'cursorKey'").pluck();
+  const cancelRequested = db
+    .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
+    .pluck();
+
+  return {
+    counts,
+    isHeld: (lease) => leases.isHeld(lease),
+    emptyClaim(request, now) {
+      const empty = claim.empty(request, now);
+      return empty === null ? null : { at: now, rows: packClaimed(empty.rows), nextDueAt: empty.nextDueAt };
+    },
+    nextScheduleAt: () => schedules.nextAt(),
+    cancelRequested: () => cancelRequested.all() as string[],
+    operations: {
+      insert: (now, jobs) => insert(jobs, now),
+      claim(now, request) {
+        const { rows, nextDueAt } = claim.claim(request, now);
+        return { at: now, rows: packClaimed(rows), nextDueAt };
+      },
+      start: (now, marks) => leases.start(marks, now),
+      extend: (now, refs, leaseMs) => leases.extend(refs, leaseMs, now),
+      settle: (now, outcomes) => leases.settle(unpackOutcomes(outcomes), now),
+      note: (now, notes) => leases.note(notes, now),
+      get: (_now, id, scope) => queries.get(id, scope),
+      list: (now, filter, page) => queries.list(filter, page, now),
+      passOver: (now, filter, page) => queries.passOver(filter, page, now),
+      cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
+      retry: (now, ids, scope) => changes.retry(ids, scope, now),
+      remove: (_now, ids, scope) => changes.remove(ids, scope),
+      expireStale: (now, limit, from) => upkeep.expireStale(limit, from, now),
+      expireWaiting: (now, limit) => upkeep.expireWaiting(limit, now),
+      purge: (now, request) => upkeep.purge(request, now),
+      tidy: (now, wasWrong) => upkeep.tidy(wasWrong, now),
+      turn: (now, name, everyMs) => upkeep.turn(name, everyMs, now),
+      stats: (now) => queries.stats(now),
+      setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
+      queues: () => lanes.list(),
+      putSchedule: (now, schedule, version) => schedules.put(schedule, version, now),
+      getSchedule: (_now, name) => schedules.get(name),
+      listSchedules: (_now, filter, page) => schedules.list(filter, page),
+      removeSchedule: (_now, name) => schedules.remove(name),
+      dueSchedules: (now, limit) => schedules.due(limit, now),
+      fire: (now, firings) => schedules.fire(firings, now),
+      beat: (now, worker) => queries.beat(worker, now),
+      leave: (now, id) => queries.leave(id, now),
+      workers: (now) => queries.workers(now),
+      audit: (now, entries) => audit.append(entries, now),
+      audited: (_now, filter, page) => audit.list(filter, page),
+      purgeAudit: (_now, request) => audit.purge(request),
+      putToken: (_now, token) => tokens.put(token),
+      token: (_now, id) => tokens.get(id),
+      tokens: () => tokens.list(),
+      removeToken: (_now, id) => tokens.remove(id),
+      cursorKey: () => cursorKey.get() as string,
+    },
+  };
+}

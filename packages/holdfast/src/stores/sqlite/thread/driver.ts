@@ -1,0 +1,43 @@
+import { createRequire } from "node:module";
+import type { Database, Options } from "better-sqlite3";
+import { DriverMissing, DriverUnsupported } from "../../../errors.js";
+
+type Driver = new (file: string, options?: Options) => Database;
+
+const require = createRequire(import.meta.url);
+
+/** Loads better-sqlite3 on demand. */
+export function loadDriver(): Driver {
+  refuseUnsupported(driverVersion(), process.versions.node);
+  try {
+    return require("better-sqlite3") as Driver;
+  } catch (error) {
+    throw DriverMissing.notInstalled("better-sqlite3", error);
+  }
+}
+
+/** The versions from here on, and the Node they need: below that they do not fail but end the process. */
+const SINCE = { driver: 13, node: 22 };
+
+/** Before it is loaded: no error could be caught after that. */
+export function refuseUnsupported(driver: string | null, node: string): void {
+  const isConcerned = driver !== null && majorOf(driver) >= SINCE.driver;
+  if (!isConcerned || majorOf(node) >= SINCE.node) return;
+  throw new DriverUnsupported(
+    `better-sqlite3 ${driver} crashes on Node ${node}; on this Node install version 12 with: npm install better-sqlite3@12, ` +
+      `or run on Node ${SINCE.node} or later`,
+  );
+}
+
+/** Null where it cannot be told; then loading says what is wrong. */
+function driverVersion(): string | null {
+  try {
+    return (require("better-sqlite3/package.json") as { version?: string }).version ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function majorOf(version: string): number {
+  return Number.parseInt(version, 10);
+}

@@ -1,0 +1,78 @@
+import { basename, dirname } from "node:path";
+import {
+  DiskFull,
+  DriverMissing,
+  DriverUnsupported,
+  HoldfastError,
+  SchemaTooNew,
+  StoreMoved,
+  StoreReadOnly,
+  StoreUnavailable,
+  StoreUnreadable,
+} from "../../../errors.js";
+
+/** An error on its way between threads, where classes do not survive. */
+export interface PackedError {
+  kind: "full" | "unreadable" | "read-only" | "moved" | "unavailable" | "driver" | "other";
+  message: string;
+  code: string;
+}
+
+export function packError(error: unknown): PackedError {
+  const message = error instanceof Error ? error.message : String(error);
+  const given = (error as { code?: unknown } | null)?.code;
+  const code = typeof given === "string" ? given : "";
+  return { kind: kindOf(error, code), message, code };
+}
+
+function kindOf(error: unknown, code: string): PackedError["kind"] {
+  if (error instanceof DriverMissing) return "driver";
+  if (error instanceof StoreUnreadable) return "unreadable";
+  if (error instanceof StoreMoved) return "moved";
+  if (error instanceof StoreReadOnly || code.startsWith("SQLITE_READONLY")) return "read-only";
+  // The second is for want of room too: the index of the write-ahead log cannot grow.
+  if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return "full";
+  if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) return "unreadable";
+  // Locked, interrupted, an I/O error, a file that went away: another try may do.
+  if (/^SQLITE_(BUSY|LOCKED|IOERR|CANTOPEN|PROTOCOL|NOMEM)/.test(code)) return "unavailable";
+  return "other";
+}
+
+export function unpackError(packed: PackedError, file: string): HoldfastError {
+  const cause = Object.assign(new Error(packed.message), { code: packed.code });
+  switch (packed.kind) {
+    case "full":
+      return new DiskFull(cause);
+    case "driver":
+      return new DriverMissing(packed.message, cause);
+    case "unreadable":
+      return new StoreUnreadable(
+        packed.code === "STORE_UNREADABLE" ? packed.message : `${file} is not a SQLite database, or is damaged`,
+        cause,
+      );
+    case "read-only":
+      return packed.code === "STORE_READ_ONLY" ? new StoreReadOnly(packed.message, cause) : readOnly(file, cause);
+    case "moved":
+      return new StoreMoved(packed.message);
+    case "unavailable":
+      return new StoreUnavailable(`the database ${file} did not answer: ${packed.message}`, cause);
+    case "other":
+      if (packed.code === "DRIVER_UNSUPPORTED") return new DriverUnsupported(packed.message);
+      if (packed.code === "SCHEMA_TOO_NEW") return new SchemaTooNew(packed.message);
+      return new HoldfastError("STORE_ERROR", `the database ${file} refused a call: ${packed.message}`, { cause });
+  }
+}
+
+/** What SQLite cannot write, and what to do about it. */
+export function readOnly(file: string, cause: unknown): StoreReadOnly {
+  const isFolder = (cause as { code?: unknown }).code === "SQLITE_READONLY_DIRECTORY";
+  const name = basename(file);
+  return new StoreReadOnly(
+    isFolder
+      ? `the folder ${dirname(file)} is read-only for this process, and SQLite must make ${name}-wal and ${name}-shm in it, even ` +
+          "to read; give this user write access to it, or copy the database to another folder"
+      : `${file} is read-only for this process: the file itself, or ${name}-wal or ${name}-shm beside it; give this user write ` +
+          "access to all of them and to their folder, or name another file",
+    cause,
+  );
+}
