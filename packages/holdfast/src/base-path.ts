@@ -1,4 +1,4 @@
-import { InvalidOption } from "./errors.js";
+import { InvalidOptionError } from "./errors.js";
 import { show } from "./options.js";
 
 /** What a base path is, in words that follow "is". */
@@ -10,7 +10,7 @@ const LONGEST = 200;
 export function readBasePath(path: unknown): string {
   if (path === "" || path === "/") return "";
   if (typeof path !== "string" || path.length > LONGEST || !/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/.test(path)) {
-    throw new InvalidOption("basePath", `${show(path)} is not ${BASE_PATH}`);
+    throw new InvalidOptionError("basePath", `${show(path)} is not ${BASE_PATH}`);
   }
   return path;
 }

@@ -1,5 +1,5 @@
 import { LAST_INSTANT_MS, LIMITS } from "./defaults.js";
-import { InvalidOption } from "./errors.js";
+import { InvalidOptionError } from "./errors.js";
 import { show } from "./options.js";
 
 /** Milliseconds, or a number with a unit: `"250ms"`, `"30s"`, `"10m"`, `"2h"`, `"7d"`, `"1w"`, also `"1h 30m"`. */
@@ -20,15 +20,16 @@ const PART = /(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)/g;
 /** Reads a duration; `field` names the option in the error. */
 export function durationMs(value: Duration, field: string): number {
   const ms = typeof value === "number" ? value : parse(value, field);
-  if (!Number.isFinite(ms)) throw new InvalidOption(field, `${String(value)} is not a finite number of milliseconds`);
-  if (ms < 0) throw new InvalidOption(field, `${String(value)} is negative; use 0 or more`);
-  if (ms > LIMITS.durationMs) throw new InvalidOption(field, `${String(value)} is longer than ten years`);
+  if (!Number.isFinite(ms))
+    throw new InvalidOptionError(field, `${String(value)} is not a finite number of milliseconds`);
+  if (ms < 0) throw new InvalidOptionError(field, `${String(value)} is negative; use 0 or more`);
+  if (ms > LIMITS.durationMs) throw new InvalidOptionError(field, `${String(value)} is longer than ten years`);
   return Math.round(ms);
 }
 
 function parse(text: unknown, field: string): number {
   if (typeof text !== "string" || text.length > 100 || !WHOLE.test(text)) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       field,
       `${show(text)} is not a duration; use milliseconds or a text like "250ms", "30s", "10m", "2h", "7d"`,
     );
@@ -66,7 +67,7 @@ const ISO_WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?
 export function instantMs(value: Date | number | string, field: string): number {
   const ms = value instanceof Date ? value.getTime() : typeof value === "string" ? isoMs(value, field) : value;
   if (typeof ms !== "number" || !Number.isFinite(ms) || Math.abs(ms) > LAST_INSTANT_MS) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       field,
       "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
     );
@@ -94,13 +95,13 @@ function isoMs(text: string, field: string): number {
   const [, date, day] = ISO.exec(text) ?? [];
   if (date === undefined) {
     if (!ISO_WITHOUT_ZONE.test(text)) return Number.NaN;
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       field,
       `${show(text)} has no time zone; write it like 2026-05-01T08:00:00Z or …T08:00:00+02:00`,
     );
   }
   if (new Date(`${date}T00:00Z`).getUTCDate() !== Number(day)) {
-    throw new InvalidOption(field, `${show(text)} names a day that does not exist; use a day of the calendar`);
+    throw new InvalidOptionError(field, `${show(text)} names a day that does not exist; use a day of the calendar`);
   }
   return Date.parse(text);
 }

@@ -32,7 +32,7 @@ function isBranded(error: unknown, name: Brand): boolean {
 }
 
 /** An option or argument is not of the form it must have. `field` names it. */
-export class InvalidOption extends HoldfastError {
+export class InvalidOptionError extends HoldfastError {
   readonly field: string;
   constructor(field: string, problem: string) {
     super("INVALID_OPTION", `${field}: ${problem}`);
@@ -47,7 +47,7 @@ export interface InputIssue {
 }
 
 /** An input does not fit its job type's schema, or cannot be carried by JSON. */
-export class InvalidInput extends HoldfastError {
+export class InvalidInputError extends HoldfastError {
   readonly type: string;
   readonly issues: readonly InputIssue[];
   constructor(type: string, issues: readonly InputIssue[]) {
@@ -61,7 +61,7 @@ export class InvalidInput extends HoldfastError {
 }
 
 /** A handler returned what JSON cannot carry. The job is dead: running it again would only repeat its effects. */
-export class InvalidOutput extends HoldfastError {
+export class InvalidOutputError extends HoldfastError {
   readonly issue: InputIssue;
   constructor(type: string, issue: InputIssue) {
     super("INVALID_OUTPUT", `output of ${type}: ${issue.path === "" ? "the output" : issue.path}: ${issue.message}`);
@@ -70,7 +70,7 @@ export class InvalidOutput extends HoldfastError {
 }
 
 /** An input or output is larger than the limit. */
-export class PayloadTooLarge extends HoldfastError {
+export class PayloadTooLargeError extends HoldfastError {
   readonly bytes: number;
   readonly limit: number;
   constructor(what: string, bytes: number, limit: number) {
@@ -84,7 +84,7 @@ export class PayloadTooLarge extends HoldfastError {
 }
 
 /** An enqueue with `onConflict: "reject"` met a job that holds its unique key. */
-export class DuplicateJob extends HoldfastError {
+export class DuplicateJobError extends HoldfastError {
   readonly key: string;
   readonly holder: string;
   constructor(key: string, holder: string) {
@@ -95,7 +95,7 @@ export class DuplicateJob extends HoldfastError {
 }
 
 /** No job with this id exists, or it belongs to another user. */
-export class JobNotFound extends HoldfastError {
+export class JobNotFoundError extends HoldfastError {
   readonly id: string;
   constructor(id: string) {
     super("JOB_NOT_FOUND", `no job ${id}; it may have been removed or its retention may be over`);
@@ -104,7 +104,7 @@ export class JobNotFound extends HoldfastError {
 }
 
 /** No schedule of this name exists. */
-export class ScheduleNotFound extends HoldfastError {
+export class ScheduleNotFoundError extends HoldfastError {
   readonly schedule: string;
   constructor(schedule: string) {
     super("SCHEDULE_NOT_FOUND", `no schedule ${JSON.stringify(schedule)}; hf.schedules.list() shows what there is`);
@@ -113,7 +113,7 @@ export class ScheduleNotFound extends HoldfastError {
 }
 
 /** `hf.schedules.create` met a schedule of the same name. */
-export class ScheduleExists extends HoldfastError {
+export class ScheduleExistsError extends HoldfastError {
   readonly schedule: string;
   constructor(schedule: string) {
     super(
@@ -125,14 +125,14 @@ export class ScheduleExists extends HoldfastError {
 }
 
 /** As many tokens exist as may. */
-export class TooManyTokens extends HoldfastError {
+export class TooManyTokensError extends HoldfastError {
   constructor(most: number) {
     super("TOO_MANY_TOKENS", `there are ${most} tokens, and no more may be; revoke some with hf.tokens.revoke(id)`);
   }
 }
 
 /** `hf.result` waited for a job that ended without an output. */
-export class JobNotCompleted extends HoldfastError {
+export class JobNotCompletedError extends HoldfastError {
   readonly id: string;
   readonly state: "dead" | "cancelled";
   constructor(id: string, state: "dead" | "cancelled", reason: string | null) {
@@ -143,21 +143,21 @@ export class JobNotCompleted extends HoldfastError {
 }
 
 /** A wait ended before what it waited for. */
-export class WaitTimeout extends HoldfastError {
+export class WaitTimeoutError extends HoldfastError {
   constructor(message: string) {
     super("WAIT_TIMEOUT", message);
   }
 }
 
 /** The client, store or worker has been closed or stopped. */
-export class Closed extends HoldfastError {
+export class ClosedError extends HoldfastError {
   constructor(what: string, advice: string) {
     super("CLOSED", `${what}; ${advice}`);
   }
 }
 
 /** The store URL names no store that exists. */
-export class UnknownStore extends HoldfastError {
+export class UnknownStoreError extends HoldfastError {
   constructor(given: string) {
     // A mistyped URL may carry a password, and errors end up in logs.
     const shown = hideSecret(given);
@@ -169,12 +169,12 @@ export class UnknownStore extends HoldfastError {
 }
 
 /** The package that talks to the database is not installed, or its native part is not built. */
-export class DriverMissing extends HoldfastError {
+export class DriverMissingError extends HoldfastError {
   constructor(message: string, cause: unknown) {
     super("DRIVER_MISSING", message, { cause });
   }
-  static notInstalled(driver: string, cause: unknown): DriverMissing {
-    return new DriverMissing(
+  static notInstalled(driver: string, cause: unknown): DriverMissingError {
+    return new DriverMissingError(
       `the ${driver} package could not be loaded; install it with: npm install ${driver}`,
       cause,
     );
@@ -182,14 +182,14 @@ export class DriverMissing extends HoldfastError {
 }
 
 /** The package that talks to the database is installed in a version that does not run on this Node. */
-export class DriverUnsupported extends HoldfastError {
+export class DriverUnsupportedError extends HoldfastError {
   constructor(message: string) {
     super("DRIVER_UNSUPPORTED", message);
   }
 }
 
 /** The database cannot be opened or is not one of ours. */
-export class StoreUnreadable extends HoldfastError {
+export class StoreUnreadableError extends HoldfastError {
   static {
     brand(this, "outage");
   }
@@ -199,14 +199,14 @@ export class StoreUnreadable extends HoldfastError {
 }
 
 /** The database was migrated by a newer version of Holdfast. */
-export class SchemaTooNew extends HoldfastError {
+export class SchemaTooNewError extends HoldfastError {
   constructor(message: string) {
     super("SCHEMA_TOO_NEW", message);
   }
 }
 
 /** The schema, or something in it that Holdfast would use, belongs to somebody whom the role that migrates has no reason to trust. */
-export class SchemaUntrusted extends HoldfastError {
+export class SchemaUntrustedError extends HoldfastError {
   constructor(message: string) {
     super("SCHEMA_UNTRUSTED", message);
   }
@@ -216,7 +216,7 @@ export class SchemaUntrusted extends HoldfastError {
  * The store did not answer, and may do so later. Whether the call took effect is not known: to repeat it is safe, but an
  * enqueue without an id or a unique key of its own may then be stored twice.
  */
-export class StoreUnavailable extends HoldfastError {
+export class StoreUnavailableError extends HoldfastError {
   static {
     brand(this, "outage");
   }
@@ -226,7 +226,7 @@ export class StoreUnavailable extends HoldfastError {
 }
 
 /** The disk that holds the database is full. Nothing of the call took effect. */
-export class DiskFull extends HoldfastError {
+export class DiskFullError extends HoldfastError {
   static {
     brand(this, "outage");
   }
@@ -238,7 +238,7 @@ export class DiskFull extends HoldfastError {
 }
 
 /** The SQLite file, or its folder, is read-only for this process. Nothing of the call took effect. */
-export class StoreReadOnly extends HoldfastError {
+export class StoreReadOnlyError extends HoldfastError {
   static {
     brand(this, "outage");
   }
@@ -251,7 +251,7 @@ export class StoreReadOnly extends HoldfastError {
  * The SQLite file was renamed, deleted or replaced while this process had it open. If the call took effect, then only in the
  * file that was moved away, which a restart would not find.
  */
-export class StoreMoved extends HoldfastError {
+export class StoreMovedError extends HoldfastError {
   static {
     brand(this, "outage");
   }
@@ -286,7 +286,7 @@ export function retryAfterOf(thrown: unknown): unknown {
 }
 
 /** A handler called `completeIn`, but returned without having committed that transaction: the attempt has failed. */
-export class NotCommitted extends HoldfastError {
+export class NotCommittedError extends HoldfastError {
   constructor(id: string) {
     super(
       "NOT_COMMITTED",
@@ -296,32 +296,32 @@ export class NotCommitted extends HoldfastError {
 }
 
 /** A lease is no longer held: it ran out, and the job may be with another worker. */
-export class LeaseLost extends HoldfastError {
+export class LeaseLostError extends HoldfastError {
   constructor(id: string) {
     super("LEASE_LOST", `the lease on job ${id} is no longer held; its outcome is not recorded`);
   }
 }
 
 /** Reason of a handler's signal: someone asked to cancel the job. */
-export class JobCancelled extends HoldfastError {
+export class JobCancelledError extends HoldfastError {
   constructor(id: string) {
     super("JOB_CANCELLED", `cancellation of job ${id} was requested`);
   }
 }
 
 /** Reason of a handler's signal: the job's timeout has passed. */
-export class JobTimeout extends HoldfastError {
+export class JobTimeoutError extends HoldfastError {
   constructor(ms: number) {
     super("JOB_TIMEOUT", `the handler ran longer than its timeout of ${ms} ms`);
   }
 }
 
 /** Reason of a handler's signal: the worker stops and its grace time is over. The job is released for another worker. */
-export class WorkerStopping extends HoldfastError {
+export class WorkerStoppingError extends HoldfastError {
   constructor() {
     super("WORKER_STOPPING", "the worker is stopping");
   }
 }
 
 /** The reasons a handler's `signal` can carry. */
-export type AbortReason = JobCancelled | JobTimeout | LeaseLost | WorkerStopping;
+export type AbortReason = JobCancelledError | JobTimeoutError | LeaseLostError | WorkerStoppingError;

@@ -27,7 +27,7 @@ export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/au
 export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
 export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
 export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
-export type { EnqueueAnswer, EnqueueManyAnswer, EnqueueManyOptions } from "./engine/enqueue/enqueuer.js";
+export type { EnqueueResult, EnqueueManyResult, EnqueueManyOptions } from "./engine/enqueue/enqueuer.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/lease.js";
@@ -72,36 +72,36 @@ export type {
 export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/scheduler/schedules.js";
 export type { CalendarUnit } from "./schedule/calendar.js";
 export type { CatchUp } from "./schedule/slots.js";
-export type { Capabilities, CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, SlotReason, Store } from "./store.js";
+export type { Capabilities, CancelResult, QueueRecord, RemoveResult, RetryResult, SlotReason, Store } from "./store.js";
 export {
-  Closed,
-  DiskFull,
-  DriverMissing,
-  DriverUnsupported,
-  DuplicateJob,
+  ClosedError,
+  DiskFullError,
+  DriverMissingError,
+  DriverUnsupportedError,
+  DuplicateJobError,
   HoldfastError,
-  InvalidInput,
-  InvalidOption,
-  InvalidOutput,
-  JobCancelled,
-  JobNotCompleted,
-  JobNotFound,
-  JobTimeout,
-  LeaseLost,
-  NotCommitted,
+  InvalidInputError,
+  InvalidOptionError,
+  InvalidOutputError,
+  JobCancelledError,
+  JobNotCompletedError,
+  JobNotFoundError,
+  JobTimeoutError,
+  LeaseLostError,
+  NotCommittedError,
   NotRetryable,
-  PayloadTooLarge,
-  ScheduleExists,
-  ScheduleNotFound,
-  SchemaTooNew,
-  SchemaUntrusted,
-  StoreMoved,
-  StoreReadOnly,
-  StoreUnavailable,
-  StoreUnreadable,
-  TooManyTokens,
-  UnknownStore,
-  WaitTimeout,
-  WorkerStopping,
+  PayloadTooLargeError,
+  ScheduleExistsError,
+  ScheduleNotFoundError,
+  SchemaTooNewError,
+  SchemaUntrustedError,
+  StoreMovedError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
+  StoreUnreadableError,
+  TooManyTokensError,
+  UnknownStoreError,
+  WaitTimeoutError,
+  WorkerStoppingError,
 } from "./errors.js";
 export type { AbortReason, InputIssue } from "./errors.js";

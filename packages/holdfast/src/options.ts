@@ -1,5 +1,5 @@
 import { LIMITS } from "./defaults.js";
-import { InvalidOption } from "./errors.js";
+import { InvalidOptionError } from "./errors.js";
 
 /** A value as an error message shows it: never throws, never long. */
 export function show(value: unknown): string {
@@ -11,11 +11,13 @@ export function show(value: unknown): string {
 
 /** A text that names something: not empty, not too long, no control characters. */
 export function readName(value: unknown, field: string, longest: number): string {
-  if (typeof value !== "string" || value === "") throw new InvalidOption(field, "must be a text that is not empty");
-  if (value.length > longest) throw new InvalidOption(field, `is ${value.length} characters long; at most ${longest}`);
+  if (typeof value !== "string" || value === "")
+    throw new InvalidOptionError(field, "must be a text that is not empty");
+  if (value.length > longest)
+    throw new InvalidOptionError(field, `is ${value.length} characters long; at most ${longest}`);
   // oxlint-disable-next-line no-control-regex -- control characters are just what is looked for
   if (/[\u0000-\u001f\u007f]/.test(value) || !value.isWellFormed()) {
-    throw new InvalidOption(field, "contains control characters or broken Unicode");
+    throw new InvalidOptionError(field, "contains control characters or broken Unicode");
   }
   return value;
 }
@@ -24,7 +26,7 @@ export function readName(value: unknown, field: string, longest: number): string
 export function readQueue(value: unknown, field = "queue", orElse = ", or leave the option out"): string {
   const queue = readName(value, field, LIMITS.queueLength);
   if (queue !== "*") return queue;
-  throw new InvalidOption(
+  throw new InvalidOptionError(
     field,
     `"*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)${orElse}`,
   );
@@ -32,7 +34,7 @@ export function readQueue(value: unknown, field = "queue", orElse = ", or leave 
 
 export function readPriority(value: unknown): number {
   if (!Number.isInteger(value) || Math.abs(value as number) > LIMITS.priority) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "priority",
       `${show(value)} is not a whole number from -${LIMITS.priority} to ${LIMITS.priority}`,
     );
@@ -42,13 +44,13 @@ export function readPriority(value: unknown): number {
 
 export function readTags(tags: readonly string[]): readonly string[] {
   if (!Array.isArray(tags) || tags.length > LIMITS.tags)
-    throw new InvalidOption("tags", `must be a list of at most ${LIMITS.tags}`);
+    throw new InvalidOptionError("tags", `must be a list of at most ${LIMITS.tags}`);
   return [...new Set(tags.map((tag, index) => readName(tag, `tags.${index}`, LIMITS.tagLength)))];
 }
 
 export function readCount(value: unknown, field: string, least: number, most: number): number {
   if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
-    throw new InvalidOption(field, `${show(value)} is not a whole number from ${least} to ${most}`);
+    throw new InvalidOptionError(field, `${show(value)} is not a whole number from ${least} to ${most}`);
   }
   return value as number;
 }
@@ -76,12 +78,15 @@ interface Where {
 
 function refuse(options: object, known: ReadonlySet<string>, { what, within, elsewhere }: Where): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new InvalidOption(what, `${show(options)} is not an object of options; known: ${[...known].join(", ")}`);
+    throw new InvalidOptionError(what, `${show(options)} is not an object of options; known: ${[...known].join(", ")}`);
   }
   for (const key of Object.keys(options)) {
     if (known.has(key)) continue;
     const other = elsewhere?.(key) ?? null;
     const meant = other === null ? "" : `; did you mean ${other}?`;
-    throw new InvalidOption(`${within}${key}`, `is not an option of ${what}; known: ${[...known].join(", ")}${meant}`);
+    throw new InvalidOptionError(
+      `${within}${key}`,
+      `is not an option of ${what}; known: ${[...known].join(", ")}${meant}`,
+    );
   }
 }

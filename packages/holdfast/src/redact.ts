@@ -1,4 +1,4 @@
-import { InvalidOption } from "./errors.js";
+import { InvalidOptionError } from "./errors.js";
 import { show } from "./options.js";
 
 /** What stands where something was redacted. */
@@ -124,15 +124,15 @@ function hide(value: unknown, state: State, depth: number, left: { values: numbe
 
 function readPaths(paths: readonly string[]): Segment[][] {
   if (!Array.isArray(paths) || paths.length > MOST_PATHS) {
-    throw new InvalidOption("redact", `must be a list of at most ${MOST_PATHS} paths`);
+    throw new InvalidOptionError("redact", `must be a list of at most ${MOST_PATHS} paths`);
   }
   return paths.map((path: unknown, index) => {
     if (typeof path !== "string" || path === "" || path.length > LONGEST_PATH) {
-      throw new InvalidOption(`redact.${index}`, `${show(path)} is not a path of 1 to ${LONGEST_PATH} characters`);
+      throw new InvalidOptionError(`redact.${index}`, `${show(path)} is not a path of 1 to ${LONGEST_PATH} characters`);
     }
     const parts = partsOf(path);
     if (parts.includes("")) {
-      throw new InvalidOption(
+      throw new InvalidOptionError(
         `redact.${index}`,
         `${show(path)} has an empty part; write names with a dot between them`,
       );

@@ -1,11 +1,11 @@
 import { LIMITS } from "./defaults.js";
-import { InvalidOption, PayloadTooLarge } from "./errors.js";
+import { InvalidOptionError, PayloadTooLargeError } from "./errors.js";
 import { jsonBytes, NotJson, pathText, toJson } from "./job/json.js";
 import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
 
 /**
  * Puts back what was redacted: gives what somebody sent, with the stored value wherever the mark stands at a path that is
- * redacted. Throws `InvalidOption` where there is no such value, or where it cannot be told which is meant, and `PayloadTooLarge` where
+ * redacted. Throws `InvalidOptionError` where there is no such value, or where it cannot be told which is meant, and `PayloadTooLargeError` where
  * marks stand in what is too large to be stored.
  */
 export type Restorer = (sent: unknown, stored: unknown) => unknown;
@@ -41,7 +41,7 @@ function writtenOf(part: string, value: unknown): string {
   if (bytes <= LIMITS.payloadBytes) return text;
   // A value of a single byte may stand where a mark was sent. What is stored is measured again then.
   const least = bytes - (text.split(MARK).length - 1) * (MARK.length - 1);
-  if (least > LIMITS.payloadBytes) throw new PayloadTooLarge(part, least, LIMITS.payloadBytes);
+  if (least > LIMITS.payloadBytes) throw new PayloadTooLargeError(part, least, LIMITS.payloadBytes);
   return text;
 }
 
@@ -59,7 +59,7 @@ function refuseNotJson(part: string, value: unknown): string {
     return toJson(value);
   } catch (error) {
     if (!(error instanceof NotJson)) throw error;
-    throw new InvalidOption([part, error.issue.path].filter((name) => name !== "").join("."), error.issue.message);
+    throw new InvalidOptionError([part, error.issue.path].filter((name) => name !== "").join("."), error.issue.message);
   }
 }
 
@@ -125,8 +125,8 @@ function own(value: unknown, key: string): unknown {
   return (value as Record<string, unknown>)[key];
 }
 
-function refused(path: readonly string[], why: string): InvalidOption {
-  return new InvalidOption(
+function refused(path: readonly string[], why: string): InvalidOptionError {
+  return new InvalidOptionError(
     pathText(path),
     `is ${JSON.stringify(REDACTED)}, which stands for a value that is not shown, ${why}`,
   );

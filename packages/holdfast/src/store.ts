@@ -4,12 +4,12 @@ import type {
   AuditEntry,
   AuditFilter,
   AuditPage,
-  PutTokenAnswer,
+  PutTokenResult,
   StoredAuditEntry,
   TokenRecord,
 } from "./access/stored-access.js";
 
-export type { AuditEntry, AuditFilter, AuditPage, PutTokenAnswer, StoredAuditEntry, TokenRecord };
+export type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, StoredAuditEntry, TokenRecord };
 
 /**
  * The store contract: the only thing the engine knows of a database.
@@ -35,7 +35,7 @@ export interface Store {
   migrate(): Promise<void>;
   /**
    * What `migrate` would do, in its order, a few words for each thing; nothing where the schema is this version's. Makes and
-   * changes nothing, not even the database. Throws what `migrate` would refuse by, such as `SchemaTooNew`.
+   * changes nothing, not even the database. Throws what `migrate` would refuse by, such as `SchemaTooNewError`.
    */
   pendingMigrations?(): Promise<string[]>;
   close(): Promise<void>;
@@ -44,23 +44,23 @@ export interface Store {
    * `busy`: somebody's open transaction is about to take the job's key or its id or to make its queue, or has locked its
    * user's row, and it is to be asked again; the rest of the batch is not held up.
    */
-  insert(jobs: readonly NewJob[]): Promise<(InsertAnswer | "busy")[]>;
+  insert(jobs: readonly NewJob[]): Promise<(InsertResult | "busy")[]>;
   /** Inserts inside the caller's own transaction. A store whose driver is synchronous answers synchronously. */
-  insertIn(tx: unknown, jobs: readonly NewJob[]): InsertAnswer[] | Promise<InsertAnswer[]>;
+  insertIn(tx: unknown, jobs: readonly NewJob[]): InsertResult[] | Promise<InsertResult[]>;
 
   claim(request: ClaimRequest): Promise<Claim>;
   /** claimed → running, if the lease is held. */
-  start(marks: readonly StartMark[]): Promise<LeaseAnswer[]>;
+  start(marks: readonly StartMark[]): Promise<LeaseResult[]>;
   /** Moves the end of held leases to `leaseMs` from now. */
-  extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseAnswer[]>;
+  extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseResult[]>;
   /** `busy`: somebody else has the job's row locked, and it is to be asked again; the rest of the batch is not held up. */
-  settle(outcomes: readonly Outcome[]): Promise<(SettleAnswer | "busy")[]>;
+  settle(outcomes: readonly Outcome[]): Promise<(SettleResult | "busy")[]>;
   /**
    * Settles to a finished state inside the caller's own transaction, after keeping what was noted: both become true with
    * that. Unlike `settle` it answers `lost` to a repetition, or whatever else the transaction does would be done twice.
    * A store whose driver is synchronous answers synchronously.
    */
-  settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleAnswer | Promise<SettleAnswer>;
+  settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleResult | Promise<SettleResult>;
   /** Keeps progress and log lines of held leases; silently drops those of lost ones. */
   note(notes: readonly Note[]): Promise<void>;
 
@@ -78,11 +78,11 @@ export interface Store {
    */
   passOver?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Passed>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
-  cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelAnswer[]>;
+  cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
-  retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryAnswer[]>;
+  retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
   /** Deletes jobs that are not leased, with everything that belongs to them, their unique key included. */
-  remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveAnswer[]>;
+  remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveResult[]>;
 
   /** Lays down leases that ran out: back to waiting, due at once, or dead when attempts are used up. */
   expireStale(limit: number): Promise<LaidDown[]>;
@@ -104,7 +104,7 @@ export interface Store {
    * Writes a schedule, if what is there is still the given version (null: if there is none of that name). What was
    * fired stays as it was: the last slot and the slots kept.
    */
-  putSchedule(schedule: ScheduleRecord, version: string | null): Promise<PutAnswer>;
+  putSchedule(schedule: ScheduleRecord, version: string | null): Promise<PutResult>;
   /** With the slots kept, those dealt with last first. */
   getSchedule(name: string): Promise<StoredSchedule | null>;
   /** By name, in the order of code points. Records come without their slots. */
@@ -119,7 +119,7 @@ export interface Store {
    * A job whose id exists is the same job, and counts as made. The jobs' keys keep on conflict, never replace. A schedule
    * that somebody's open transaction keeps from being fired is `busy`, and holds up no other.
    */
-  fire(firings: readonly Firing[]): Promise<FireAnswer[]>;
+  fire(firings: readonly Firing[]): Promise<FireResult[]>;
 
   beat(worker: WorkerRecord): Promise<void>;
   leave(workerId: string): Promise<void>;
@@ -139,7 +139,7 @@ export interface Store {
   purgeAudit(request: { before: number; limit: number }): Promise<number>;
 
   /** At most `LIMITS.tokens` are kept, however many processes put some at once. */
-  putToken(token: TokenRecord): Promise<PutTokenAnswer>;
+  putToken(token: TokenRecord): Promise<PutTokenResult>;
   token(id: string): Promise<TokenRecord | null>;
   /** All of them, oldest first; of one time the smaller id first. */
   tokens(): Promise<TokenRecord[]>;
@@ -234,12 +234,12 @@ export interface UniqueKey {
   onConflict: "keep" | "replace" | "reject";
 }
 
-export type InsertAnswer =
+export type InsertResult =
   | { status: "inserted" }
   /** The job with this id exists already, or the key is held: `of` is the job that counts. */
   | { status: "duplicate"; of: string; replaced: boolean }
-  | { status: "refused"; reason: "key held"; of: string }
-  | { status: "refused"; reason: "not stored"; error: string };
+  | { status: "refused"; reason: "key-held"; of: string }
+  | { status: "refused"; reason: "not-stored"; error: string };
 
 export interface ClaimRequest {
   /** Null: every queue. */
@@ -301,7 +301,7 @@ export interface StartMark extends LeaseRef {
  * `cancel`: the lease is kept, and someone asked for the job to be cancelled. `busy`: somebody else has the job's row
  * locked; the lease is held, but nothing was written, and it is to be asked again.
  */
-export type LeaseAnswer = "kept" | "lost" | "cancel" | "busy";
+export type LeaseResult = "kept" | "lost" | "cancel" | "busy";
 
 export interface StoredError {
   message: string;
@@ -337,7 +337,7 @@ export interface Outcome extends LeaseRef {
 }
 
 /** `cancelled`: applied, and a requested cancellation turned the outcome into that. */
-export type SettleAnswer = "applied" | "cancelled" | "lost";
+export type SettleResult = "applied" | "cancelled" | "lost";
 
 export interface AttemptRecord {
   attempt: number;
@@ -423,10 +423,10 @@ export interface Passed {
   cursor: string | null;
 }
 
-export type CancelAnswer = "cancelled" | "requested" | "finished" | "missing";
-/** `key held`: another job holds the unique key. `not retryable`: it waits, runs, or has completed. */
-export type RetryAnswer = "retried" | "key held" | "not retryable" | "missing";
-export type RemoveAnswer = "removed" | "leased" | "missing";
+export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
+/** `key-held`: another job holds the unique key. `not-retryable`: it waits, runs, or has completed. */
+export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
+export type RemoveResult = "removed" | "leased" | "missing";
 
 export interface LaidDown {
   id: string;
@@ -502,7 +502,7 @@ export interface StoredSchedule extends ScheduleRecord {
 }
 
 /** `changed`: it is there in another version, or there where none was expected, or gone. */
-export type PutAnswer = "put" | "changed";
+export type PutResult = "put" | "changed";
 
 export interface ScheduleFilter {
   origin?: "code" | "runtime" | undefined;
@@ -547,7 +547,7 @@ export interface FiredSlot {
  * What was odd about a slot: it became a job `late` or `by hand`; or it became none, since it was `missed`, since a run
  * of its schedule was live (`overlap`), or since the store refused the job.
  */
-export type SlotReason = "late" | "by hand" | "missed" | "overlap" | `refused: ${string}`;
+export type SlotReason = "late" | "manual" | "missed" | "overlap" | `refused: ${string}`;
 
 /** A slot as it is kept: `job` is null if it was skipped. */
 export interface KeptSlot extends Omit<FiredSlot, "job"> {
@@ -562,7 +562,7 @@ export interface KeptSlot extends Omit<FiredSlot, "job"> {
  * inserted: its slot is kept without a job, with the reason `OVERLAP`, and `heldBy` names the holder. A job that cannot
  * be stored leaves its slot without a job, with the fault in its reason.
  */
-export type FireAnswer =
+export type FireResult =
   | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
   | { status: "changed" | "busy" };
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Clock } from "#src/clock.js";
 import { openStore } from "#src/engine/open-store.js";
 import type { Store } from "#src/store.js";
-import { compareWithModel, StoreDiffers, type ComparedStore } from "#src/testing/model-run.js";
+import { compareWithModel, StoreMismatchError, type ComparedStore } from "#src/testing/model-run.js";
 
 // HOLDFAST_SEED repeats the runs of a seed, or the one list a failure printed; HOLDFAST_RUNS asks for more of them.
 const seed = process.env["HOLDFAST_SEED"];
@@ -98,8 +98,8 @@ describe.concurrent("the comparison", () => {
       };
       // A seed of its own: what is shown here is that a fault is caught and replayed, not luck.
       const first = await compareWithModel(faulty, { runs: 300, seed: 1 }).catch((error: unknown) => error);
-      expect(first).toBeInstanceOf(StoreDiffers);
-      const { message, seed: printed } = first as StoreDiffers;
+      expect(first).toBeInstanceOf(StoreMismatchError);
+      const { message, seed: printed } = first as StoreMismatchError;
       expect(message).toContain(`HOLDFAST_SEED=${printed} npm test`);
       await expect(compareWithModel(faulty, { runs: 300, seed: printed })).rejects.toThrow(message.split("\n")[0]);
     },

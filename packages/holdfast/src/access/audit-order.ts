@@ -1,4 +1,4 @@
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 
 /** Where an entry of the audit log stands: by the store's time, and of one time by id. */
 export interface AuditPlace {
@@ -38,7 +38,7 @@ function isBelow(a: AuditPlace, b: AuditPlace): boolean {
 function readCursor(cursor: string): AuditPlace {
   const [, at, id] = FORM.exec(cursor) ?? [];
   if (at === undefined || id === undefined || !Number.isSafeInteger(Number(at))) {
-    throw new InvalidOption("cursor", "is not a cursor that list gave");
+    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
   }
   return { at: Number(at), id };
 }

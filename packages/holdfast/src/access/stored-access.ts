@@ -50,4 +50,4 @@ export interface TokenRecord {
   expiresAt: number | null;
 }
 /** `exists`: there is a token with this id. `full`: there are as many as may be. With both, nothing was written. */
-export type PutTokenAnswer = "put" | "exists" | "full";
+export type PutTokenResult = "put" | "exists" | "full";

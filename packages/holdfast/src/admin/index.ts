@@ -4,27 +4,27 @@ export type { Admin, AdminOptions } from "./http/app.js";
 export { adminClient, AdminError } from "./contract/client.js";
 export type { AdminClient, AdminClientOptions } from "./contract/client.js";
 export type {
-  AuditAnswer,
+  AuditResult,
   Calls,
   Enqueued,
-  ErrorAnswer,
+  ErrorResult,
   JobConditions,
   JobDetail,
   JobQuery,
   JobSummary,
   ManyJobs,
   NewJobBody,
-  OperationAnswer,
-  QueueAnswer,
-  ScheduleAnswer,
+  OperationResult,
+  QueueResult,
+  ScheduleResult,
   ScheduleSummary,
   ScheduleBody,
-  SessionAnswer,
-  StatsAnswer,
-  SummaryAnswer,
+  SessionResult,
+  StatsResult,
+  SummaryResult,
   TimingBody,
-  TokenAnswer,
-  WorkerAnswer,
+  TokenResult,
+  WorkerResult,
 } from "./contract/api-types.js";
 export type { Identity } from "./auth/identity.js";
 export { lambdaHandler } from "./http/lambda.js";

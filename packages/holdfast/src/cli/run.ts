@@ -1,6 +1,12 @@
-import { readConfig, InvalidConfig, type Config } from "../config/index.js";
+import { readConfig, InvalidConfigError, type Config } from "../config/index.js";
 import type { Logger } from "../engine/events/logger.js";
-import { StoreMoved, StoreReadOnly, StoreUnavailable, StoreUnreadable, type HoldfastError } from "../errors.js";
+import {
+  StoreMovedError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
+  StoreUnreadableError,
+  type HoldfastError,
+} from "../errors.js";
 import { rootOf, type Command, type Context, type Ending, type Program } from "./parse/command.js";
 import { completionsOf } from "./parse/complete.js";
 import { confirm } from "./ui/confirm.js";
@@ -90,7 +96,7 @@ export async function run(program: Program, world: World): Promise<number> {
       const { message, ...fields } = errorFields(error, { verbose, usage });
       log.error(fields, message);
     }
-    return error instanceof BadUsage || error instanceof InvalidConfig ? EXIT.badUsage : EXIT.failed;
+    return error instanceof BadUsage || error instanceof InvalidConfigError ? EXIT.badUsage : EXIT.failed;
   } finally {
     stopListening();
   }
@@ -159,7 +165,9 @@ function logOf({ values }: Config, { stderr }: World): Logger {
 
 /** The store cannot be used at all: whoever reads that wants to know who named it. */
 function isOfStore(error: unknown): error is HoldfastError {
-  return [StoreUnavailable, StoreUnreadable, StoreReadOnly, StoreMoved].some((kind) => error instanceof kind);
+  return [StoreUnavailableError, StoreUnreadableError, StoreReadOnlyError, StoreMovedError].some(
+    (kind) => error instanceof kind,
+  );
 }
 
 /** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */

@@ -1,5 +1,5 @@
 import { readFoundFile, type ConfigFile, type Place } from "./file.js";
-import { InvalidConfig } from "./invalid-config.js";
+import { InvalidConfigError } from "./invalid-config.js";
 import {
   isKey,
   KEY_NAMES,
@@ -46,7 +46,7 @@ export interface Config {
 type Found = { readonly source: Source; readonly given: unknown; readonly read: Read };
 
 /**
- * Reads the configuration: flags over variables over the file over the defaults. Throws {@link InvalidConfig} with all
+ * Reads the configuration: flags over variables over the file over the defaults. Throws {@link InvalidConfigError} with all
  * that is wrong.
  */
 export function readConfig(place: ConfigPlace): Config {
@@ -69,7 +69,7 @@ export function readConfig(place: ConfigPlace): Config {
     }
   }
   problems.push(...problemsOfSecret(env));
-  if (problems.length > 0) throw new InvalidConfig(problems);
+  if (problems.length > 0) throw new InvalidConfigError(problems);
   return {
     values: values as Values,
     sources: sources as Record<KeyName, Source>,

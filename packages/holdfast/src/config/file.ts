@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { InvalidConfig } from "./invalid-config.js";
+import { InvalidConfigError } from "./invalid-config.js";
 import { showPath } from "./source.js";
 import { systemReason } from "./system-error.js";
 import { refuseUntrusted } from "./trusted-file.js";
@@ -22,7 +22,8 @@ export interface Place {
 export function findFile({ cwd, env, file }: Place): { path: string; named: string | null } | null {
   if (file !== undefined) return { path: resolve(cwd, file), named: "--config" };
   const variable = env["HOLDFAST_CONFIG"];
-  if (variable === "") throw new InvalidConfig(["HOLDFAST_CONFIG is empty; unset it, or give it the path of a file"]);
+  if (variable === "")
+    throw new InvalidConfigError(["HOLDFAST_CONFIG is empty; unset it, or give it the path of a file"]);
   if (variable !== undefined) return { path: resolve(cwd, variable), named: "HOLDFAST_CONFIG" };
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
     const path = join(folder, FILE_NAME);
@@ -50,7 +51,7 @@ export function readFile(path: string, cwd: string): ConfigFile | null {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return null;
     const why = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : systemReason(error);
-    throw new InvalidConfig([`${shown} cannot be read: ${why}`]);
+    throw new InvalidConfigError([`${shown} cannot be read: ${why}`]);
   }
   return parseFile(path, text, shown);
 }
@@ -63,7 +64,7 @@ function parseFile(path: string, text: string, shown: string): ConfigFile {
     // What follows shows the lines themselves, in which a password may stand.
     const [what = ""] = error.message.split("\n");
     const why = what.replace(/^Invalid TOML document: /, "");
-    throw new InvalidConfig([`${shown}:${error.line}:${error.column} is not TOML: ${why}`]);
+    throw new InvalidConfigError([`${shown}:${error.line}:${error.column} is not TOML: ${why}`]);
   }
 }
 
@@ -80,5 +81,7 @@ export function readFoundFile(place: Place): (ConfigFile & { readonly named: boo
   const file = readFile(found.path, place.cwd);
   if (file !== null) return { ...file, named: found.named !== null };
   const path = showPath(found.path, place.cwd);
-  throw new InvalidConfig([`there is no file ${path}${found.named === null ? "" : `, which ${found.named} names`}`]);
+  throw new InvalidConfigError([
+    `there is no file ${path}${found.named === null ? "" : `, which ${found.named} names`}`,
+  ]);
 }

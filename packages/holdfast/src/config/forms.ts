@@ -1,7 +1,7 @@
 import { extname } from "node:path";
 import { BASE_PATH, readBasePath } from "../base-path.js";
 import { LIMITS } from "../defaults.js";
-import { InvalidOption, UnknownStore } from "../errors.js";
+import { InvalidOptionError, UnknownStoreError } from "../errors.js";
 import { isHost } from "../host.js";
 import { readQueue, show } from "../options.js";
 import { redactor } from "../redact.js";
@@ -69,7 +69,7 @@ function refusal(text: string, read: (text: string) => unknown): string | null {
     read(text);
     return null;
   } catch (error) {
-    if (!(error instanceof InvalidOption)) throw error;
+    if (!(error instanceof InvalidOptionError)) throw error;
     // Without the option's name, which nobody has written here, and without the text, which stands before.
     const problem = error.message.slice(`${error.field}: `.length);
     const shown = `${show(text)} `;
@@ -83,8 +83,8 @@ function againstStore(text: string): string | null {
     readStore(text);
     return null;
   } catch (error) {
-    if (error instanceof UnknownStore) return `is not ${STORE}`;
-    if (!(error instanceof InvalidOption)) throw error;
+    if (error instanceof UnknownStoreError) return `is not ${STORE}`;
+    if (!(error instanceof InvalidOptionError)) throw error;
     return `cannot be used: ${error.message.replace(/^store: /, "")}`;
   }
 }

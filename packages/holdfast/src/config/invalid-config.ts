@@ -1,7 +1,7 @@
 import { HoldfastError } from "../errors.js";
 
 /** The configuration cannot be used. Each of `problems` is a sentence that names the key, the value and its source. */
-export class InvalidConfig extends HoldfastError {
+export class InvalidConfigError extends HoldfastError {
   readonly problems: readonly string[];
   constructor(problems: readonly string[]) {
     const [first = "", ...more] = problems;

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "../errors.js";
 
 /** Somebody else is changing the file, and has not come to an end. */
-export class ConfigLocked extends HoldfastError {
+export class ConfigLockedError extends HoldfastError {
   constructor(lock: string) {
     super(
       "CONFIG_LOCKED",
@@ -38,7 +38,7 @@ export async function withLock<Answer>(
   const mark = randomUUID();
   const start = performance.now();
   while (!isMade(lock, mark)) {
-    if (performance.now() - start >= waitMs) throw new ConfigLocked(lock);
+    if (performance.now() - start >= waitMs) throw new ConfigLockedError(lock);
     removeAbandoned(lock);
     // By chance, so that those who wait do not come all at once again.
     await pause(SHORTEST_PAUSE_MS + Math.random() * (LONGEST_PAUSE_MS - SHORTEST_PAUSE_MS));
@@ -46,7 +46,7 @@ export async function withLock<Answer>(
   const isHeld = (): boolean => isMarked(lock, mark);
   try {
     return work(() => {
-      if (!isHeld()) throw new ConfigLocked(lock);
+      if (!isHeld()) throw new ConfigLockedError(lock);
     });
   } finally {
     if (isHeld()) rmSync(lock, { force: true });

@@ -3,7 +3,7 @@ import { durationMs } from "../duration.js";
 import type { HoldfastOptions } from "../engine/client/holdfast.js";
 import type { WorkOptions } from "../engine/worker/worker.js";
 import type { Config } from "./config.js";
-import { InvalidConfig } from "./invalid-config.js";
+import { InvalidConfigError } from "./invalid-config.js";
 import type { KeyName } from "./keys.js";
 import { showSource } from "./source.js";
 
@@ -48,7 +48,7 @@ function boundsOf({ values, sources, cwd }: Config): { base: string; max: string
   if (to.kind === "default") return { base, max: base };
   if (from.kind === "default") return { base: max, max };
   const [where, other] = [showSource(from, cwd), showSource(to, cwd)];
-  throw new InvalidConfig([`retry.base: "${base}" is longer than retry.max, "${max}" (${where}, ${other})`]);
+  throw new InvalidConfigError([`retry.base: "${base}" is longer than retry.max, "${max}" (${where}, ${other})`]);
 }
 
 /** What the configuration says of a worker, for `hf.work()`; null where `jobs.enabled` is off: start none. */

@@ -7,7 +7,7 @@ import { showPath } from "./source.js";
  * A file that another user of this machine can write, and that nobody has named: it was found in a folder, or another file names
  * it. It is not used, because it decides which code runs and which store gets the jobs.
  */
-export class UntrustedFile extends HoldfastError {
+export class UntrustedFileError extends HoldfastError {
   readonly path: string;
   /** What to do. */
   readonly hint: string;
@@ -25,7 +25,7 @@ const WORLD_WRITABLE = 0o002;
 const STICKY = 0o1000;
 
 /**
- * Throws {@link UntrustedFile} unless the file, its folder and what a link leads to belong to this user or to root, and only they
+ * Throws {@link UntrustedFileError} unless the file, its folder and what a link leads to belong to this user or to root, and only they
  * can write there. `wayOut` says how to use the file all the same.
  *
  * This user's primary group may write: with a umask of 002, which many systems set, every new file is writable by a group that has its
@@ -39,7 +39,7 @@ export function refuseUntrusted(path: string, { env, cwd }: { env: Env; cwd: str
     const problem = problemOf(each, owners, groups) ?? problemOfFolder(dirname(each), owners, groups);
     if (problem === null) continue;
     const hint = problem.mend === null ? wayOut : `${problem.mend}; or ${wayOut}`;
-    throw new UntrustedFile(each, `${showPath(each, cwd)} ${problem.says}, so it is not used`, hint);
+    throw new UntrustedFileError(each, `${showPath(each, cwd)} ${problem.says}, so it is not used`, hint);
   }
 }
 

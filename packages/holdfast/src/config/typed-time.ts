@@ -1,5 +1,5 @@
 import { durationMs, instantMs } from "../duration.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
 /** What a time that is typed may be: an instant, and beside that how long ago or from now. */
@@ -16,7 +16,7 @@ export const TIME_WORDS: Readonly<Record<TypedTime, string>> = {
   future: "an ISO time, or how long from now, such as 2h",
 };
 
-/** A time that was typed, in milliseconds since 1970. Throws `InvalidOption`. */
+/** A time that was typed, in milliseconds since 1970. Throws `InvalidOptionError`. */
 export function typedTimeMs(text: string, time: TypedTime, field = "time"): number {
   const sign = SIGNS[time];
   const isLength = sign !== 0 && /^\d+(?:\.\d+)?\s*[a-z]/.test(text);
@@ -24,7 +24,7 @@ export function typedTimeMs(text: string, time: TypedTime, field = "time"): numb
     return isLength ? Date.now() + sign * durationMs(text, field) : instantMs(text, field);
   } catch (error) {
     // What looks like a date has a fault of its own: no zone, or a day that does not exist.
-    if (!(error instanceof InvalidOption) || LOOKS_LIKE_A_DATE.test(text)) throw error;
-    throw new InvalidOption(field, `${show(text)} is not ${TIME_WORDS[time]}`);
+    if (!(error instanceof InvalidOptionError) || LOOKS_LIKE_A_DATE.test(text)) throw error;
+    throw new InvalidOptionError(field, `${show(text)} is not ${TIME_WORDS[time]}`);
   }
 }

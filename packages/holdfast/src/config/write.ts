@@ -2,7 +2,7 @@ import { chmodSync, chownSync, existsSync, realpathSync, renameSync, rmSync, sta
 import { dirname, join } from "node:path";
 import { randomUUID } from "node:crypto";
 import { findFile, FILE_NAME, readFile, refuseUntrustedConfig, type ConfigFile, type Place } from "./file.js";
-import { InvalidConfig } from "./invalid-config.js";
+import { InvalidConfigError } from "./invalid-config.js";
 import { hideSecret } from "../access/secret.js";
 import { keyOf, type KeyName } from "./keys.js";
 import type { Value } from "./kind.js";
@@ -92,7 +92,7 @@ async function change(
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
-    throw new InvalidConfig([`${path} cannot be written: ${systemReason(error)}`]);
+    throw new InvalidConfigError([`${path} cannot be written: ${systemReason(error)}`]);
   }
 }
 
@@ -110,9 +110,9 @@ function has({ table }: ConfigFile, key: KeyName): boolean {
   return true;
 }
 
-function cannotEdit(path: string, key: KeyName, cwd: string): InvalidConfig {
+function cannotEdit(path: string, key: KeyName, cwd: string): InvalidConfigError {
   const [section = ""] = key.split(".");
-  return new InvalidConfig([
+  return new InvalidConfigError([
     `${showPath(path, cwd)} is written in a way that ${key} cannot be changed in; edit it by hand (${section} must be a section)`,
   ]);
 }

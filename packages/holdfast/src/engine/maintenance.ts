@@ -1,7 +1,7 @@
 import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { readCount, refuseUnknownIn } from "../options.js";
 import type { FinishedState } from "../job/state.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../job/state.js";
@@ -35,7 +35,7 @@ export function readRetention(options: RetentionOptions): Rule[] {
     if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };
     refuseUnknownIn(value, new Set(["age", "count"]), field);
     const { age, count } = value as { age?: Duration; count?: number };
-    if (age === undefined && count === undefined) throw new InvalidOption(field, "give an age, a count or both");
+    if (age === undefined && count === undefined) throw new InvalidOptionError(field, "give an age, a count or both");
     return {
       state,
       ageMs: age === undefined ? null : durationMs(age, `${field}.age`),

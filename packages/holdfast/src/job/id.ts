@@ -1,5 +1,5 @@
 import { createHash, randomFillSync } from "node:crypto";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -61,7 +61,7 @@ export function slotId(name: string, slot: number): string {
 export function readId(value: unknown, field = "id"): string {
   const id = typeof value === "string" ? value.toLowerCase() : value;
   if (typeof id !== "string" || !UUID.test(id)) {
-    throw new InvalidOption(field, `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`);
+    throw new InvalidOptionError(field, `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`);
   }
   return id;
 }

@@ -3,10 +3,10 @@ import { isThenable } from "../callbacks.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import {
-  InvalidInput,
-  InvalidOption,
-  InvalidOutput,
-  PayloadTooLarge,
+  InvalidInputError,
+  InvalidOptionError,
+  InvalidOutputError,
+  PayloadTooLargeError,
   type AbortReason,
   type InputIssue,
 } from "../errors.js";
@@ -31,7 +31,7 @@ export interface RunContext<Input> {
   /**
    * Completes the job inside a transaction of the handler's own, on the database that holds the jobs: what the handler
    * wrote there and the job's completion become true together, or not at all. Commit before the handler returns.
-   * On PostgreSQL await it. Throws {@link LeaseLost} when the job is no longer this worker's.
+   * On PostgreSQL await it. Throws {@link LeaseLostError} when the job is no longer this worker's.
    */
   readonly completeIn: (tx: unknown, output?: unknown) => Promise<void>;
 }
@@ -151,19 +151,20 @@ export function job<Schema extends StandardSchemaV1, Output>(
 export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefined; run: unknown }): JobType {
   refuseUnknown(definition, JOB_FIELDS, "job");
   const type = readName(definition.type, "type", LIMITS.typeLength);
-  if (typeof definition.run !== "function") throw new InvalidOption("run", `the job type ${type} needs a run function`);
+  if (typeof definition.run !== "function")
+    throw new InvalidOptionError("run", `the job type ${type} needs a run function`);
   const schema = definition.input ?? null;
   if (schema !== null && typeof schema["~standard"]?.validate !== "function") {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "input",
       "is not a Standard Schema; use zod, valibot, arktype or another library that implements it",
     );
   }
   const timeoutMs = durationMs(definition.timeout ?? DEFAULTS.timeoutMs, "timeout");
-  if (timeoutMs === 0) throw new InvalidOption("timeout", "must be longer than 0");
+  if (timeoutMs === 0) throw new InvalidOptionError("timeout", "must be longer than 0");
   const expiresAfterMs =
     definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter");
-  if (expiresAfterMs === 0) throw new InvalidOption("expiresAfter", "must be longer than 0");
+  if (expiresAfterMs === 0) throw new InvalidOptionError("expiresAfter", "must be longer than 0");
   const retry = readRetry(definition.retry);
   const { backoff } = definition.retry ?? {};
   return Object.freeze({
@@ -192,7 +193,7 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   const text = encodeJson(type, input);
   if (type.schema === null) {
     if (text === "{}") return text;
-    throw new InvalidInput(type.type, [
+    throw new InvalidInputError(type.type, [
       { path: "", message: "this job type takes none; declare one with job({ input: … })" },
     ]);
   }
@@ -232,7 +233,7 @@ function encodeJson(type: JobType, input: unknown): string {
     refuseNul(text);
     return text;
   } catch (error) {
-    throw error instanceof NotJson ? new InvalidInput(type.type, [error.issue]) : error;
+    throw error instanceof NotJson ? new InvalidInputError(type.type, [error.issue]) : error;
   }
 }
 
@@ -251,7 +252,7 @@ function storedInput(type: JobType, text: string): unknown {
     return fromJson(text);
   } catch {
     const message = text === "" ? "is missing in the store" : "is no JSON any more: it was damaged in the store";
-    throw new InvalidInput(type.type, [{ path: "", message }]);
+    throw new InvalidInputError(type.type, [{ path: "", message }]);
   }
 }
 
@@ -265,7 +266,7 @@ export function encodeOutput(type: string, output: unknown): string {
   try {
     return encodePayload(output === undefined ? {} : output, `output of ${type}`);
   } catch (error) {
-    throw error instanceof NotJson ? new InvalidOutput(type, error.issue) : error;
+    throw error instanceof NotJson ? new InvalidOutputError(type, error.issue) : error;
   }
 }
 
@@ -274,7 +275,7 @@ function encodePayload(value: unknown, what: string): string {
   // A UTF-16 unit takes at most three bytes: short texts need no counting.
   if (text.length * 3 > LIMITS.payloadBytes) {
     const bytes = jsonBytes(text);
-    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLarge(what, bytes, LIMITS.payloadBytes);
+    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLargeError(what, bytes, LIMITS.payloadBytes);
   }
   return text;
 }
@@ -288,7 +289,7 @@ function refuseIssues(type: JobType, result: StandardSchemaV1.Result<unknown>): 
     // A schema may name the keys that it does not know, however long they are.
     message: cutText(issue.message, LONGEST_ISSUE),
   }));
-  throw new InvalidInput(type.type, issues);
+  throw new InvalidInputError(type.type, issues);
 }
 
 /** A job as it is read back. */

@@ -3,7 +3,7 @@ import { brand, HoldfastError } from "../errors.js";
 
 /**
  * Thrown by a handler: try again after this long instead of the usual backoff. A delay that is none throws
- * `InvalidOption` instead, which fails the attempt like any other error: the job is retried by its backoff.
+ * `InvalidOptionError` instead, which fails the attempt like any other error: the job is retried by its backoff.
  */
 export class RetryAfter extends HoldfastError {
   static {

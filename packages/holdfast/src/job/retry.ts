@@ -1,7 +1,7 @@
 import { isThenable, watchResult } from "../callbacks.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { refuseUnknownIn, show } from "../options.js";
 
 /** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
@@ -71,7 +71,7 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
       const delay: unknown = options(attempt, error);
       if (isThenable(delay)) {
         watchResult(delay, () => {});
-        throw new InvalidOption(field, "returned a promise; it must return the delay itself");
+        throw new InvalidOptionError(field, "returned a promise; it must return the delay itself");
       }
       return durationMs(delay as Duration, field);
     };
@@ -82,14 +82,14 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
   const max =
     options?.max === undefined ? Math.max(base, DEFAULTS.backoff.max) : durationMs(options.max, `${field}.max`);
   if (options?.base !== undefined && base > max) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       `${field}.base`,
       `${show(options.base)} is longer than max, ${show(options.max)}; raise max`,
     );
   }
   const factor = options?.factor ?? DEFAULTS.backoff.factor;
   if (!Number.isFinite(factor) || factor < 1)
-    throw new InvalidOption(`${field}.factor`, "must be a number of at least 1");
+    throw new InvalidOptionError(`${field}.factor`, "must be a number of at least 1");
   const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
   return (attempt, _error, random) => {
     // Nothing times infinity is not a number, and a job due at no time would never run.
@@ -104,14 +104,14 @@ function readJitter(jitter: number | string, field: string): (exact: number, ran
     return (exact, random) => exact + most * random;
   }
   if (!(jitter >= 0 && jitter <= 1))
-    throw new InvalidOption(field, 'must be a share from 0 to 1, or a duration like "1s"');
+    throw new InvalidOptionError(field, 'must be a share from 0 to 1, or a duration like "1s"');
   return (exact, random) => exact * (1 + jitter * (2 * random - 1));
 }
 
 export function readMaxAttempts(value: number | undefined, field = "maxAttempts"): number {
   const attempts = value ?? DEFAULTS.maxAttempts;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > LIMITS.maxAttempts) {
-    throw new InvalidOption(field, `${show(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
+    throw new InvalidOptionError(field, `${show(value)} is not a whole number from 1 to ${LIMITS.maxAttempts}`);
   }
   return attempts;
 }

@@ -1,6 +1,6 @@
 import type { ErrorReporter, JobFailure } from "../engine/events/reports.js";
 import { watchResult } from "../callbacks.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { refuseUnknown, show } from "../options.js";
 import { codeOf, nameOf } from "../job/thrown.js";
 
@@ -45,13 +45,14 @@ const LONGEST_PAYLOAD = 8_000;
 export function sentry(client: SentryClient, options: SentryOptions = {}): ErrorReporter {
   refuseUnknown(options, FIELDS, "sentry");
   const { when = "always", fingerprint = byTypeAndError } = options;
-  if (!["always", "dead"].includes(when)) throw new InvalidOption("when", `${show(when)} is none of "always", "dead"`);
+  if (!["always", "dead"].includes(when))
+    throw new InvalidOptionError("when", `${show(when)} is none of "always", "dead"`);
   if (fingerprint !== null && typeof fingerprint !== "function") {
-    throw new InvalidOption("fingerprint", "must be a function or null");
+    throw new InvalidOptionError("fingerprint", "must be a function or null");
   }
   for (const call of ["withScope", "captureException"] as const) {
     if (typeof client?.[call] !== "function") {
-      throw new InvalidOption(
+      throw new InvalidOptionError(
         "sentry",
         `${show(client)} has no function ${call}; pass what you import from @sentry/node`,
       );
@@ -107,7 +108,7 @@ function describe(scope: SentryScope, { kind, job, input, final, worker }: JobFa
 function readFingerprint(given: unknown): string[] {
   if (Array.isArray(given) && given.every((part) => typeof part === "string")) return given;
   watchResult(given, () => {});
-  throw new InvalidOption("fingerprint", `must return an array of strings, and returned ${show(given)}`);
+  throw new InvalidOptionError("fingerprint", `must return an array of strings, and returned ${show(given)}`);
 }
 
 function textOf(input: unknown): string {

@@ -1,6 +1,6 @@
 import { Cron } from "croner";
 import { LIMITS } from "../defaults.js";
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
 /** A cron pattern, ready to be asked for its next match on a clock that knows no time zone. */
@@ -292,6 +292,6 @@ function allowed({ least, most, names }: Field): string {
   return names === undefined ? numbers : `${numbers} or one of ${names.join(", ")}`;
 }
 
-function refused(problem: string, example: string): InvalidOption {
-  return new InvalidOption("cron", `${problem}; for example ${JSON.stringify(example)}`);
+function refused(problem: string, example: string): InvalidOptionError {
+  return new InvalidOptionError("cron", `${problem}; for example ${JSON.stringify(example)}`);
 }

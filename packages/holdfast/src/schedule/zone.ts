@@ -1,4 +1,4 @@
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
 /** A stretch of time in which a zone's clocks keep the same distance from UTC. */
@@ -111,6 +111,6 @@ function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
   };
 }
 
-function unknownZone(name: unknown, field: string): InvalidOption {
-  return new InvalidOption(field, `${show(name)} is not an IANA time zone; for example "Europe/Berlin" or "UTC"`);
+function unknownZone(name: unknown, field: string): InvalidOptionError {
+  return new InvalidOptionError(field, `${show(name)} is not an IANA time zone; for example "Europe/Berlin" or "UTC"`);
 }

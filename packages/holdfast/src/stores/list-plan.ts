@@ -1,4 +1,4 @@
-import { InvalidOption } from "../errors.js";
+import { InvalidOptionError } from "../errors.js";
 import { isFinished, STATE_NAMES, type FinishedState } from "../job/state.js";
 import type { JobFilter, Passed } from "../store.js";
 
@@ -82,7 +82,7 @@ export interface Found {
 /** Places in the order of jobs are their numbers. */
 export function refuseForeignCursor({ cursor }: { cursor: string | null }): void {
   if (cursor === null || /^\d{1,16}$/.test(cursor)) return;
-  throw new InvalidOption("cursor", "is not a cursor that list gave");
+  throw new InvalidOptionError("cursor", "is not a cursor that list gave");
 }
 
 /** How many of what was found belong to a page of `limit`, and where the next begins. */
@@ -328,12 +328,12 @@ export function answered<Answer>(plan: Plan<Answer>, answers: Answers): Answer {
   return step.value;
 }
 
-export type LaterAnswers = {
+export type LaterResults = {
   [Name in keyof Answers]: (...args: Parameters<Answers[Name]>) => Promise<ReturnType<Answers[Name]>>;
 };
 
 /** The same where each answer takes its time. */
-export async function answeredLater<Answer>(plan: Plan<Answer>, answers: LaterAnswers): Promise<Answer> {
+export async function answeredLater<Answer>(plan: Plan<Answer>, answers: LaterResults): Promise<Answer> {
   let step = plan.next();
   while (step.done !== true) {
     const [name, ...args] = step.value;

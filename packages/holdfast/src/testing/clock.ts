@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../clock.js";
 import { durationMs, type Duration } from "../duration.js";
-import { WaitTimeout } from "../errors.js";
+import { WaitTimeoutError } from "../errors.js";
 
 interface Waiting {
   at: number;
@@ -100,7 +100,7 @@ async function settledWithin(work: readonly Promise<unknown>[], ms: number): Pro
   const outcome = await Promise.race([Promise.allSettled(work), late]);
   clearTimeout(timer);
   if (outcome !== "late") return;
-  throw new WaitTimeout(
+  throw new WaitTimeoutError(
     `the fake clock has waited ${LONGEST_MS / 1_000} s of real time for the store, and goes no further. Is a lock held, or does a job enqueue another without end?`,
   );
 }

@@ -10,5 +10,5 @@ export type {
   TestRunner,
 } from "./exercise-store/index.js";
 export { expectEnqueued, expectNotEnqueued } from "./expect.js";
-export { compareWithModel, StoreDiffers } from "./model-run.js";
+export { compareWithModel, StoreMismatchError } from "./model-run.js";
 export type { CompareOptions, ComparedStore } from "./model-run.js";

@@ -71,7 +71,7 @@ export interface LeasePick {
 
 export interface OutcomeDraft {
   lease: LeasePick;
-  how: "complete" | "fail" | "give up" | "cancelled" | "release" | "triage" | "no handler";
+  how: "complete" | "fail" | "give up" | "cancelled" | "release" | "triage" | "no-handler";
   delayMs: number;
   /** The handler has begun, even if its start was never marked. */
   began: boolean;
@@ -139,7 +139,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   });
   const outcome = fc.record<OutcomeDraft>({
     lease,
-    how: fc.constantFrom("complete", "fail", "fail", "give up", "cancelled", "release", "triage", "no handler"),
+    how: fc.constantFrom("complete", "fail", "fail", "give up", "cancelled", "release", "triage", "no-handler"),
     delayMs: fc.constantFrom(...DELAY_MS),
     began: fc.boolean(),
     keep: fc.constantFrom(true, true, true, false),

@@ -45,7 +45,7 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
       return released(known, draft.delayMs);
     case "triage":
       return triage(lease, now) ?? completed(known, "{}");
-    case "no handler":
+    case "no-handler":
       return unknownType(known, now, { atOnce: false, listedElsewhere: true });
   }
 }

@@ -1,4 +1,4 @@
-import { DriverMissing, HoldfastError, InvalidOption } from "../errors.js";
+import { DriverMissingError, HoldfastError, InvalidOptionError } from "../errors.js";
 import { fakeClock, type FakeClock } from "./clock.js";
 import { Difference } from "./model-check.js";
 import { commands, type Command } from "./model-commands.js";
@@ -19,7 +19,7 @@ export interface CompareOptions {
 }
 
 /** A store did something that the reference model does not. The message holds the commands, shrunk, and how to replay them. */
-export class StoreDiffers extends HoldfastError {
+export class StoreMismatchError extends HoldfastError {
   /** What to give as `seed` to meet the same difference again. */
   readonly seed: string;
   constructor(message: string, seed: string, cause: unknown) {
@@ -36,7 +36,7 @@ const SHRINK_MS = 20_000;
 
 /**
  * Drives a store and the reference model with random lists of commands (enqueue, claim, settle, crash, …) and throws
- * {@link StoreDiffers} at the first difference, with the shortest list found. `open` gives a new, empty, migrated store
+ * {@link StoreMismatchError} at the first difference, with the shortest list found. `open` gives a new, empty, migrated store
  * on the given clock each time. Needs the package fast-check.
  *
  * ```ts
@@ -49,7 +49,7 @@ export async function compareWithModel(
 ): Promise<void> {
   const { runs = 100, commands: most = 80 } = options;
   const fc = await import("fast-check").catch((error: unknown) => {
-    throw DriverMissing.notInstalled("fast-check", error);
+    throw DriverMissingError.notInstalled("fast-check", error);
   });
   const { seed, path } = readSeed(options.seed);
   const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list, CHECK_EVERY));
@@ -75,7 +75,7 @@ export async function compareWithModel(
   };
   const shortest = await shrink(list, fails, SHRINK_MS);
   const replay = `${found.seed}:${found.counterexamplePath}`;
-  throw new StoreDiffers(
+  throw new StoreMismatchError(
     `${problem instanceof Error ? problem.message : String(problem)}\n\n` +
       `Found with ${list.length} commands, shrunk to ${shortest.length}. ` +
       `To replay: HOLDFAST_SEED=${replay} npm test -- model (${found.seed} alone repeats all ${runs} runs)`,
@@ -113,7 +113,10 @@ function readSeed(given: number | string | undefined): { seed?: number; path?: s
   if (given === undefined || given === "") return {};
   const match = /^(-?\d+)(?::([\d:]+))?$/.exec(String(given));
   if (match === null)
-    throw new InvalidOption("seed", `${JSON.stringify(given)} is neither a whole number nor what a failure printed`);
+    throw new InvalidOptionError(
+      "seed",
+      `${JSON.stringify(given)} is neither a whole number nor what a failure printed`,
+    );
   const [, seed, path] = match;
   return { seed: Number(seed), ...(path === undefined ? {} : { path }) };
 }

@@ -1,13 +1,13 @@
 import { LIMITS } from "../defaults.js";
 import { NEVER, slotAnswer } from "../schedule/slots.js";
 import type {
-  FireAnswer,
+  FireResult,
   FiredSlot,
   Firing,
-  InsertAnswer,
+  InsertResult,
   KeptSlot,
   NewJob,
-  PutAnswer,
+  PutResult,
   ScheduleFilter,
   ScheduleRecord,
   StoredSchedule,
@@ -16,13 +16,13 @@ import type {
 /** The part of the contract that is about schedules: one map, and the jobs' own insert. */
 export class ScheduleModel {
   readonly all: Map<string, StoredSchedule> = new Map();
-  readonly #insert: (job: NewJob, now: number) => InsertAnswer;
+  readonly #insert: (job: NewJob, now: number) => InsertResult;
 
-  constructor(insert: (job: NewJob, now: number) => InsertAnswer) {
+  constructor(insert: (job: NewJob, now: number) => InsertResult) {
     this.#insert = insert;
   }
 
-  put(schedule: ScheduleRecord, version: string | null, now: number): PutAnswer {
+  put(schedule: ScheduleRecord, version: string | null, now: number): PutResult {
     const stored = this.all.get(schedule.name);
     if ((stored?.version ?? null) !== version) return "changed";
     const { lastSlot = null, createdAt = now, slots = [] } = stored ?? {};
@@ -60,7 +60,7 @@ export class ScheduleModel {
     return earliest === NEVER ? null : earliest;
   }
 
-  fire(firing: Firing, now: number): FireAnswer {
+  fire(firing: Firing, now: number): FireResult {
     const { version, newVersion, nextRunAt, lastSlot } = firing;
     const stored = this.all.get(firing.name);
     if (stored === undefined || stored.version !== version || movesBack(stored.lastSlot, lastSlot)) {

@@ -10,20 +10,20 @@ import {
 } from "../job/state.js";
 import type { FinishedState } from "../job/state.js";
 import type {
-  CancelAnswer,
+  CancelResult,
   ClaimedJob,
   ClaimRequest,
-  InsertAnswer,
+  InsertResult,
   LaidDown,
-  LeaseAnswer,
+  LeaseResult,
   LeaseRef,
   NewJob,
   Outcome,
   PurgeRequest,
-  RemoveAnswer,
-  RetryAnswer,
+  RemoveResult,
+  RetryResult,
   ChangeScope,
-  SettleAnswer,
+  SettleResult,
   StartMark,
   UniqueKey,
 } from "../store.js";
@@ -42,7 +42,7 @@ export class StoreModel {
   readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
 
-  insert(job: NewJob, now: number): InsertAnswer {
+  insert(job: NewJob, now: number): InsertResult {
     if (this.jobs.has(job.id)) return { status: "duplicate", of: job.id, replaced: false };
     if (job.unique !== null) {
       const holder = this.#holderOf(job.unique.key, now);
@@ -59,8 +59,8 @@ export class StoreModel {
     return held.scope === "ever" || this.jobs.has(held.job) ? held : undefined;
   }
 
-  #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertAnswer {
-    if (unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
+  #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertResult {
+    if (unique.onConflict === "reject") return { status: "refused", reason: "key-held", of };
     const holder = this.jobs.get(of);
     if (unique.onConflict === "keep" || holder === undefined || !isWaiting(holder.state)) {
       return { status: "duplicate", of, replaced: false };
@@ -138,7 +138,7 @@ export class StoreModel {
     return this.#leasedBy(lease) !== undefined;
   }
 
-  start(mark: StartMark): LeaseAnswer {
+  start(mark: StartMark): LeaseResult {
     const job = this.#leasedBy(mark);
     if (job === undefined) return "lost";
     if (job.state === "claimed") job.startedAt = mark.startedAt;
@@ -146,14 +146,14 @@ export class StoreModel {
     return job.cancelRequestedAt === null ? "kept" : "cancel";
   }
 
-  extend(lease: LeaseRef, leaseMs: number, now: number): LeaseAnswer {
+  extend(lease: LeaseRef, leaseMs: number, now: number): LeaseResult {
     const job = this.#leasedBy(lease);
     if (job === undefined) return "lost";
     job.dueAt = now + leaseMs;
     return job.cancelRequestedAt === null ? "kept" : "cancel";
   }
 
-  settle(outcome: Outcome, now: number): SettleAnswer {
+  settle(outcome: Outcome, now: number): SettleResult {
     const job = this.jobs.get(outcome.id);
     if (job === undefined || job.fence !== outcome.fence) return "lost";
     if (!isLeased(job.state)) return settledBefore(outcome.to, job.state);
@@ -183,7 +183,7 @@ export class StoreModel {
     Object.assign(job, { state, dueAt, runAt: dueAt, worker: null } satisfies Partial<ModelJob>);
   }
 
-  cancel(id: string, scope: ChangeScope, now: number): CancelAnswer {
+  cancel(id: string, scope: ChangeScope, now: number): CancelResult {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isFinished(job.state)) return "finished";
@@ -193,16 +193,16 @@ export class StoreModel {
     return "cancelled";
   }
 
-  retry(id: string, scope: ChangeScope, now: number): RetryAnswer {
+  retry(id: string, scope: ChangeScope, now: number): RetryResult {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (job.state === "failed") {
       this.#wait(job, "failed", now);
       return "retried";
     }
-    if (job.state !== "dead" && job.state !== "cancelled") return "not retryable";
+    if (job.state !== "dead" && job.state !== "cancelled") return "not-retryable";
     if (job.unique?.scope === "live") {
-      if (this.#holderOf(job.unique.key, now) !== undefined) return "key held";
+      if (this.#holderOf(job.unique.key, now) !== undefined) return "key-held";
       this.keys.set(job.unique.key, heldKey(id, job.unique, now));
     }
     this.#wait(job, "pending", now);
@@ -212,7 +212,7 @@ export class StoreModel {
     return "retried";
   }
 
-  remove(id: string, scope: ChangeScope): RemoveAnswer {
+  remove(id: string, scope: ChangeScope): RemoveResult {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isLeased(job.state)) return "leased";

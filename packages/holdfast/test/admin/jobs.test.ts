@@ -1,5 +1,5 @@
-import { StoreUnavailable } from "holdfast";
-import { adminClient, AdminError, type AdminClient, type OperationAnswer } from "holdfast/admin";
+import { StoreUnavailableError } from "holdfast";
+import { adminClient, AdminError, type AdminClient, type OperationResult } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Holdfast } from "#src/engine/client/holdfast.js";
@@ -25,7 +25,7 @@ function described<Answer>(name: RouteName, answer: Answer): Answer {
   return answer;
 }
 
-async function ended(client: AdminClient, { id }: OperationAnswer): Promise<OperationAnswer> {
+async function ended(client: AdminClient, { id }: OperationResult): Promise<OperationResult> {
   let operation = await client.operations.get({ id });
   await until("the operation to end", async () => {
     operation = await client.operations.get({ id });
@@ -344,7 +344,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const { id } = described("schedules.run", await client.schedules.run({ name }));
     expect(await hf.get(id)).toMatchObject({ type: "mail", schedule: { name } });
     expect(described("schedules.get", await client.schedules.get({ name })).slots).toMatchObject([
-      { job: id, reason: "by hand" },
+      { job: id, reason: "manual" },
     ]);
     expect(described("schedules.list", await client.schedules.list()).schedules.map((each) => each.name)).toEqual([
       name,
@@ -429,7 +429,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const admin = await as("admin");
     const { store: asked } = Holdfast.coreOf(hf);
     const tokens = asked.tokens.bind(asked);
-    Object.assign(asked, { tokens: () => Promise.reject(new StoreUnavailable("out", new Error("out"))) });
+    Object.assign(asked, { tokens: () => Promise.reject(new StoreUnavailableError("out", new Error("out"))) });
     const made = described("tokens.create", await admin.tokens.create({ name: "ci", role: "viewer", expiresIn: "1h" }));
     Object.assign(asked, { tokens });
     const { token, ...rest } = made;
@@ -445,7 +445,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const ids: string[] = [];
     for (let nth = 0; nth < 6; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
     const get = asked.get.bind(asked);
-    Object.assign(asked, { get: () => Promise.reject(new StoreUnavailable("out", new Error("out"))) });
+    Object.assign(asked, { get: () => Promise.reject(new StoreUnavailableError("out", new Error("out"))) });
     expect(await client.jobs.cancel({ id: ids[0] ?? "" })).toEqual({ status: "cancelled" });
     const byIds = await ended(client, await client.jobs.cancelMany({ ids: ids.slice(1, 4) }));
     const byFilter = await ended(client, await client.jobs.cancelMany({ filter: { state: ["pending"] } }));

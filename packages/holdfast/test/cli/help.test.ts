@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { rootOf, type Command } from "#src/cli/parse/command.js";
 import { ROUTE_NAMES } from "#src/admin/contract/routes.js";
 import { helpText } from "#src/cli/parse/help.js";
-import { JSON_ANSWERS } from "#src/cli/parse/json-results.js";
+import { JSON_RESULTS } from "#src/cli/parse/json-results.js";
 import { parseCall } from "#src/cli/parse/parse.js";
 import { program } from "#src/cli/program.js";
 import { referenceText } from "#src/cli/parse/reference.js";
@@ -37,8 +37,8 @@ describe("the help of every command", () => {
 
   it("is said of every command what its JSON is, by calls that there are", () => {
     const runnable = all.filter(({ command }) => command.run !== null).map(({ path }) => path.join(" "));
-    expect(Object.keys(JSON_ANSWERS).toSorted()).toEqual(runnable.toSorted());
-    const calls = Object.values(JSON_ANSWERS).flatMap((answer) => answer.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);
+    expect(Object.keys(JSON_RESULTS).toSorted()).toEqual(runnable.toSorted());
+    const calls = Object.values(JSON_RESULTS).flatMap((answer) => answer.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);
     expect(calls.length).toBeGreaterThan(20);
     const routes: readonly string[] = ROUTE_NAMES;
     expect(calls.filter((call) => !routes.includes(call) && call !== "source.kind")).toEqual([]);

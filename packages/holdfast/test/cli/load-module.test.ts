@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "#src/cli/errors.js";
 import { loadJobs } from "#src/cli/module/load-module.js";
-import { holdfast, InvalidOption, NotRetryable } from "holdfast";
+import { holdfast, InvalidOptionError, NotRetryable } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
 import { run } from "./scene.js";
@@ -225,7 +225,7 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
     expect((throwing.cause as Error).stack).toMatch(/throws\.ts:2/);
     expect((await refusal(loadJobs("syntax.ts", cwd))).message).toMatch(/^syntax\.ts cannot be loaded: .*1:1\d/);
     expect((await refusal(loadJobs("missing.ts", cwd))).message).toMatch(/^missing\.ts cannot be loaded: .*nowhere/);
-    expect((await refusal(loadJobs("wrong.ts", cwd))).cause).toBeInstanceOf(InvalidOption);
+    expect((await refusal(loadJobs("wrong.ts", cwd))).cause).toBeInstanceOf(InvalidOptionError);
   });
 });
 

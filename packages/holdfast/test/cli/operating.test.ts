@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { job, type JobType } from "holdfast";
-import type { JobSummary, OperationAnswer, ScheduleAnswer } from "holdfast/admin";
+import type { JobSummary, OperationResult, ScheduleResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
@@ -43,15 +43,15 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     }
     expect(await states()).toMatchObject({ pending: 0, completed: 6, dead: 1 });
 
-    expect(await json<OperationAnswer>("jobs", "retry-dead")).toMatchObject({ changed: 1, state: "done" });
+    expect(await json<OperationResult>("jobs", "retry-dead")).toMatchObject({ changed: 1, state: "done" });
     expect(await states()).toMatchObject({ pending: 1, completed: 6, dead: 0 });
 
-    expect(await json<OperationAnswer>("jobs", "purge-completed", "--before", "7d", "--yes")).toMatchObject({
+    expect(await json<OperationResult>("jobs", "purge-completed", "--before", "7d", "--yes")).toMatchObject({
       changed: 0,
     });
     expect(await states()).toMatchObject({ pending: 1, completed: 6 });
     expect((await run("jobs", "purge-completed", "--before", "0s")).stderr).toContain("Delete all completed jobs");
-    expect(await json<OperationAnswer>("jobs", "purge-completed", "--before", "0s", "--yes")).toMatchObject({
+    expect(await json<OperationResult>("jobs", "purge-completed", "--before", "0s", "--yes")).toMatchObject({
       changed: 6,
     });
     expect(await states()).toMatchObject({ pending: 1, completed: 0 });
@@ -66,7 +66,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(jobs).toMatchObject([{ id, type: "mail", error: { message: "no such address" } }]);
     expect((await json<{ jobs: object[] }>("jobs", "list", "--state", "dead,completed")).jobs).toHaveLength(2);
     const past = ["--before", "2020-01-01T00:00:00Z", "--yes"];
-    expect(await json<OperationAnswer>("jobs", "purge", ...past)).toMatchObject({ changed: 0 });
+    expect(await json<OperationResult>("jobs", "purge", ...past)).toMatchObject({ changed: 0 });
     const list = await run("jobs", "list");
     expect(list.stdout).toMatch(/^Id +Type +State +When +Attempt +Error\n/);
     expect(list.stdout).toContain("no such address");
@@ -82,17 +82,17 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(again).toMatchObject({ code: 1, stdout: "" });
     expect(again.stderr).toMatch(/^error: job .+ is pending; only failed, dead and cancelled jobs can be retried/);
     expect(await json("jobs", "cancel", id)).toEqual({ id, status: "cancelled" });
-    expect(await json<OperationAnswer>("jobs", "retry", "--state", "cancelled")).toMatchObject({
+    expect(await json<OperationResult>("jobs", "retry", "--state", "cancelled")).toMatchObject({
       changed: 1,
       state: "done",
     });
     await json("process", "jobs.ts");
-    expect(await json<OperationAnswer>("jobs", "retry-dead")).toMatchObject({ changed: 1 });
+    expect(await json<OperationResult>("jobs", "retry-dead")).toMatchObject({ changed: 1 });
     expect((await run("jobs", "delete", id)).code).toBe(2);
     expect(await hf.get(id)).not.toBeNull();
     expect(await json("jobs", "delete", id, "--yes")).toEqual({ id, status: "removed" });
     expect(await hf.get(id)).toBeNull();
-    expect(await json<OperationAnswer>("jobs", "purge", "--before", "0s", "--yes")).toMatchObject({ changed: 1 });
+    expect(await json<OperationResult>("jobs", "purge", "--before", "0s", "--yes")).toMatchObject({ changed: 1 });
     const { entries } = await json<{ entries: { actor: string; action: string }[] }>("audit");
     expect(entries.map(({ action }) => action)).toEqual(
       expect.arrayContaining(["jobs.enqueue", "jobs.retry", "jobs.cancel", "jobs.remove", "jobs.purge"]),
@@ -102,7 +102,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
 
   it("C-18 lists, makes, changes, previews, runs and deletes schedules", SLOW, async () => {
     const { run, json } = await place(address);
-    const made = await json<ScheduleAnswer>(
+    const made = await json<ScheduleResult>(
       "schedules",
       "create",
       "nightly",
@@ -114,11 +114,11 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     );
     expect(made).toMatchObject({ name: "nightly", type: "mail", enabled: true, input: { to: "ada" } });
     expect(
-      await json<ScheduleAnswer>("schedules", "update", "nightly", "--every", "15m", "--priority", "-5"),
+      await json<ScheduleResult>("schedules", "update", "nightly", "--every", "15m", "--priority", "-5"),
     ).toMatchObject({ everyMs: 900_000, cron: null, priority: -5 });
-    expect(await json<ScheduleAnswer>("schedules", "disable", "nightly")).toMatchObject({ enabled: false });
+    expect(await json<ScheduleResult>("schedules", "disable", "nightly")).toMatchObject({ enabled: false });
     expect((await run("schedules", "list")).stdout).toMatch(/nightly +mail +every 15m +disabled/);
-    expect(await json<ScheduleAnswer>("schedules", "enable", "nightly")).toMatchObject({ enabled: true });
+    expect(await json<ScheduleResult>("schedules", "enable", "nightly")).toMatchObject({ enabled: true });
     expect((await json<{ runs: string[] }>("schedules", "preview", "nightly", "--count", "3")).runs).toHaveLength(3);
     const { id } = await json<{ id: string }>("schedules", "run", "nightly");
     expect((await run("schedules", "show", "nightly")).stdout).toContain(id);
@@ -136,7 +136,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       ["--overlap", "skip", "--enabled", "false", "--queue", "slow", "--priority", "5", "--attempts", "2"],
       ["--user", "ada", "--tag", "a", "--tag", "b", "--input", '{"to":"ada"}'],
     ].flat();
-    const made = await json<ScheduleAnswer>(...words);
+    const made = await json<ScheduleResult>(...words);
     const said = {
       cron: "0 3 * * *",
       timezone: "Europe/Berlin",
@@ -160,11 +160,11 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     }
     const unset = ["start", "end", "user", "tags"].flatMap((name) => ["--unset", name]);
     expect(
-      await json<ScheduleAnswer>("schedules", "update", "nightly", ...unset, "--catch-up", "all", "--jitter", "0s"),
+      await json<ScheduleResult>("schedules", "update", "nightly", ...unset, "--catch-up", "all", "--jitter", "0s"),
     ).toMatchObject({ startAt: null, endAt: null, user: null, tags: [], catchUp: { all: 1_000 }, jitterMs: 0 });
     await json("schedules", "create", "often", "mail", "--every", "1m", "--user", "bob");
     const names = async (...flags: string[]): Promise<string[]> => {
-      const { schedules } = await json<{ schedules: ScheduleAnswer[] }>("schedules", "list", ...flags);
+      const { schedules } = await json<{ schedules: ScheduleResult[] }>("schedules", "list", ...flags);
       return schedules.map(({ name }) => name);
     };
     expect(await names("--enabled", "false")).toEqual(["nightly"]);

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { OperationAnswer } from "#src/admin/contract/api-types.js";
+import type { OperationResult } from "#src/admin/contract/api-types.js";
 import { FRAME, MAIN, plainEnv } from "./scene.js";
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;
@@ -83,7 +83,7 @@ describe("a reader that goes away", () => {
 });
 
 it("Ctrl-C before a server has said what it began still stops that", async () => {
-  const operation: OperationAnswer = {
+  const operation: OperationResult = {
     id: "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6",
     action: "delete",
     state: "running",

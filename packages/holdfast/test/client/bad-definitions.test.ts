@@ -1,4 +1,4 @@
-import { holdfast, InvalidOption, job, UnknownStore } from "holdfast";
+import { holdfast, InvalidOptionError, job, UnknownStoreError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, double, errorOf, expectRefusal } from "./scene.js";
@@ -72,7 +72,7 @@ describe("job() refuses by name", () => {
     ],
     ["nothing at all", undefined, "job", /is not an object/],
   ])("%s", async (_name, definition, field, says) => {
-    await expectRefusal(() => define(definition), { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
   it("a type of 200 characters is taken", () => {
@@ -112,14 +112,14 @@ describe("holdfast() refuses by name", () => {
     ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
     ["options that are no object", "sqlite::memory:", "holdfast", /is not an object of options/],
   ])("%s", async (_name, options, field, says) => {
-    await expectRefusal(make(options), { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(make(options), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
   it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
     "the store %j is unknown, and the forms that are known are named",
     async (store) => {
       const says = /no store for .*; use "sqlite:<file>"/;
-      await expectRefusal(holdfast({ store }), { is: UnknownStore, code: "UNKNOWN_STORE", says });
+      await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", says });
     },
   );
 

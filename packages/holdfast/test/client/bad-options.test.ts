@@ -1,4 +1,4 @@
-import { InvalidOption, type EnqueueOptions } from "holdfast";
+import { InvalidOptionError, type EnqueueOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, jobCount, open, START, untyped } from "./scene.js";
 
@@ -110,14 +110,14 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     ["a tag that is no text", { tags: [5] }, "tags.0", /must be a text/],
     ["an id that is no UUID", { id: "42" }, "id", /"42" is not a UUID such as/],
     ["a misspelt option", { dealy: "5m" }, "dealy", /is not an option of enqueue; known: delay, runAt, priority/],
-    ["an option of enqueueMany", { onAnswer: () => {} }, "onAnswer", /is not an option of enqueue/],
+    ["an option of enqueueMany", { onResult: () => {} }, "onResult", /is not an option of enqueue/],
     ["options that are no object", "5m" as unknown as object, "enqueue", /is not an object of options; known: delay/],
     ["options that are null", null as unknown as object, "enqueue", /null is not an object of options/],
     ["a transaction on a store in memory", { tx: {} }, "tx", /cannot enqueue inside a transaction/],
   ])("%s", async (_name, options, field, says) => {
     const { hf } = await open();
     const refused = (): unknown => hf.enqueue(double, { n: 1 }, options);
-    await expectRefusal(refused, { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(refused, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
     expect(await jobCount(hf)).toBe(0);
     expect(await hf.queues()).toEqual([]);
   });
@@ -126,7 +126,7 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     const { hf } = await open();
     for (const type of ["double", undefined, null, {}, { type: "double" }]) {
       await expectRefusal(untyped(hf).enqueue(type, { n: 1 }), {
-        is: InvalidOption,
+        is: InvalidOptionError,
         code: "INVALID_OPTION",
         field: "type",
         says: /is not a job type; pass what job\(\{ … \}\) returned/,

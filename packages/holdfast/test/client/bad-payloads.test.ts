@@ -1,4 +1,4 @@
-import { InvalidInput, job, PayloadTooLarge } from "holdfast";
+import { InvalidInputError, job, PayloadTooLargeError } from "holdfast";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -22,10 +22,10 @@ describe("a payload that does not fit its schema", () => {
       ],
     };
     const error = await errorOf(untyped(hf).enqueue(order, bad));
-    expect(error).toBeInstanceOf(InvalidInput);
+    expect(error).toBeInstanceOf(InvalidInputError);
     expect(error).toMatchObject({ code: "INVALID_INPUT", type: "order" });
-    expect((error as InvalidInput).issues.map((issue) => issue.path)).toEqual(["id", "items.1.count"]);
-    expect((error as InvalidInput).message).toMatch(/^input of order: id: .*string.*; items\.1\.count: .*1/);
+    expect((error as InvalidInputError).issues.map((issue) => issue.path)).toEqual(["id", "items.1.count"]);
+    expect((error as InvalidInputError).message).toMatch(/^input of order: id: .*string.*; items\.1\.count: .*1/);
     expect(await jobCount(hf)).toBe(0);
   });
 
@@ -36,7 +36,7 @@ describe("a payload that does not fit its schema", () => {
     ["a list", []],
   ])("%s in place of an object is refused", async (_name, input) => {
     const { hf } = await open();
-    await expectRefusal(untyped(hf).enqueue(order, input), { is: InvalidInput, code: "INVALID_INPUT" });
+    await expectRefusal(untyped(hf).enqueue(order, input), { is: InvalidInputError, code: "INVALID_INPUT" });
     expect(await jobCount(hf)).toBe(0);
   });
 
@@ -44,7 +44,7 @@ describe("a payload that does not fit its schema", () => {
     const { hf } = await open();
     const mail = job({ type: "mail", input: v.object({ to: v.object({ name: v.string() }) }), run: () => {} });
     const error = await errorOf(untyped(hf).enqueue(mail, { to: { name: 5 } }));
-    expect((error as InvalidInput).issues[0]?.path).toBe("to.name");
+    expect((error as InvalidInputError).issues[0]?.path).toBe("to.name");
   });
 
   it("an asynchronous schema refuses just the same", async () => {
@@ -52,7 +52,7 @@ describe("a payload that does not fit its schema", () => {
     const free = z.string().refine(async (name) => Promise.resolve(name !== "taken"), "is taken");
     const signUp = job({ type: "signUp", input: z.object({ name: free }), run: () => {} });
     const refused = hf.enqueue(signUp, { name: "taken" });
-    await expectRefusal(refused, { is: InvalidInput, code: "INVALID_INPUT", says: /name: is taken/ });
+    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /name: is taken/ });
     await hf.enqueue(signUp, { name: "ada" });
     expect(await jobCount(hf)).toBe(1);
   });
@@ -61,7 +61,7 @@ describe("a payload that does not fit its schema", () => {
     const { hf } = await open();
     const remind = job({ type: "remind", input: z.object({ at: z.date() }), run: () => {} });
     const refused = hf.enqueue(remind, { at: new Date(0) });
-    await expectRefusal(refused, { is: InvalidInput, code: "INVALID_INPUT", says: /at: .*date/ });
+    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /at: .*date/ });
   });
 
   it("hundreds of issues are cut to a readable number", async () => {
@@ -73,7 +73,7 @@ describe("a payload that does not fit its schema", () => {
         Array.from({ length: 500 }, () => 1),
       ),
     );
-    expect((error as InvalidInput).issues).toHaveLength(20);
+    expect((error as InvalidInputError).issues).toHaveLength(20);
   });
 });
 
@@ -85,7 +85,7 @@ describe("a payload over the size limit", () => {
     const { hf } = await open();
     await hf.enqueue(anything, text(limit - 2));
     const error = await errorOf(hf.enqueue(anything, text(limit - 1)));
-    expect(error).toBeInstanceOf(PayloadTooLarge);
+    expect(error).toBeInstanceOf(PayloadTooLargeError);
     expect(error).toMatchObject({ code: "PAYLOAD_TOO_LARGE", bytes: limit + 1, limit });
     expect((error as Error).message).toMatch(/input of anything is 262145 bytes.*limit is 262144.*reference/);
     expect(await jobCount(hf)).toBe(1);
@@ -101,7 +101,7 @@ describe("a payload over the size limit", () => {
     await hf.enqueue(anything, text(size, character));
     const more = text(size, character) + character;
     expect(more.length).toBeLessThan(limit);
-    await expectRefusal(hf.enqueue(anything, more), { is: PayloadTooLarge, code: "PAYLOAD_TOO_LARGE" });
+    await expectRefusal(hf.enqueue(anything, more), { is: PayloadTooLargeError, code: "PAYLOAD_TOO_LARGE" });
     expect(await jobCount(hf)).toBe(1);
   });
 });
@@ -130,7 +130,7 @@ describe("a payload that JSON cannot carry", () => {
   ])("%s is refused with its place, and leaves nothing behind", async (_name, input, path) => {
     const { hf } = await open();
     const error = await errorOf(hf.enqueue(anything, input));
-    expect(error).toBeInstanceOf(InvalidInput);
+    expect(error).toBeInstanceOf(InvalidInputError);
     expect(error).toMatchObject({ code: "INVALID_INPUT", type: "anything", issues: [{ path }] });
     expect((error as Error).message).toContain(`input of anything: ${path}: `);
     expect(await jobCount(hf)).toBe(0);

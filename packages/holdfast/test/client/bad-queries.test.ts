@@ -1,8 +1,8 @@
-import { InvalidOption, JobNotFound, RetryAfter, job } from "holdfast";
+import { InvalidOptionError, JobNotFoundError, RetryAfter, job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, jobCount, jobOf, open, stateOf, untyped } from "./scene.js";
 
-const is = { is: InvalidOption, code: "INVALID_OPTION" } as const;
+const is = { is: InvalidOptionError, code: "INVALID_OPTION" } as const;
 
 describe("list refuses by name", () => {
   it.each<[string, unknown, string, RegExp]>([
@@ -101,7 +101,7 @@ describe("other calls refuse by name", () => {
   it("rerun of a job that is not there says so", async () => {
     const { hf } = await open();
     const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
-    await expectRefusal(hf.rerun(missing), { is: JobNotFound, code: "JOB_NOT_FOUND", says: new RegExp(missing) });
+    await expectRefusal(hf.rerun(missing), { is: JobNotFoundError, code: "JOB_NOT_FOUND", says: new RegExp(missing) });
   });
 
   it("a result with a timeout that is none is refused", async () => {

@@ -1,4 +1,4 @@
-import { holdfast, InvalidInput, InvalidOption, job, PayloadTooLarge, type Holdfast } from "holdfast";
+import { holdfast, InvalidInputError, InvalidOptionError, job, PayloadTooLargeError, type Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { after, DAY, HOUR, openOn } from "./schedule-scene.js";
@@ -131,7 +131,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     ["options that are a pattern", "@daily" as unknown as object, "schedule", /is not an object of options/],
   ])("%s", async (_what, options, field, says) => {
     const { hf, store } = await openOn("in memory");
-    const expected = { is: InvalidOption, code: "INVALID_OPTION", field, says };
+    const expected = { is: InvalidOptionError, code: "INVALID_OPTION", field, says };
     await expectRefusal(() => hf.schedule("s", options as never), expected);
     await expectRefusal(() => hf.schedules.create("s", options as never), expected);
     expect(await left(hf)).toEqual([]);
@@ -153,7 +153,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
   ])("a name %s", async (_what, given, says) => {
     const { hf } = await openOn("in memory");
     const name = given as string;
-    const expected = { is: InvalidOption, code: "INVALID_OPTION", field: "name", says };
+    const expected = { is: InvalidOptionError, code: "INVALID_OPTION", field: "name", says };
     await expectRefusal(() => hf.schedule(name, { job: cleanup, every: "1h" }), expected);
     await expectRefusal(() => hf.unschedule(name), expected);
     await expectRefusal(() => hf.schedules.create(name, { job: cleanup, every: "1h" }), expected);
@@ -179,7 +179,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
       (thrown: unknown) => thrown,
     );
     if (error !== null) {
-      expect(error).toBeInstanceOf(InvalidOption);
+      expect(error).toBeInstanceOf(InvalidOptionError);
       expect(error).toMatchObject({ field: "startAt" });
     } else {
       for (const slot of await slots) expect(slot.getTime()).not.toBeNaN();
@@ -190,7 +190,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     const { hf } = await openOn("in memory");
     const over = { job: cleanup, every: "1h", endAt: after(-1) };
     const expected = {
-      is: InvalidOption,
+      is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "endAt",
       says: /no slot that is still to come/,
@@ -206,14 +206,14 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
   it("a job by its name is for schedules made at run time; code has the type itself", async () => {
     const { hf } = await openOn("in memory");
     await expectRefusal(hf.schedule("s", { job: "cleanup", every: "1h" } as never), {
-      is: InvalidOption,
+      is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "job",
       says: /is not a job type; pass what job\(\{ … \}\) returned/,
     });
     for (const name of ["", "a\nb", long]) {
       const made = hf.schedules.create("s", { job: name, every: "1h" });
-      await expectRefusal(made, { is: InvalidOption, code: "INVALID_OPTION", field: "job" });
+      await expectRefusal(made, { is: InvalidOptionError, code: "INVALID_OPTION", field: "job" });
     }
     expect(await left(hf)).toEqual([]);
   });
@@ -234,7 +234,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     const { hf } = await openOn("in memory", { jobs: [double, order, cleanup] });
     for (const make of [hf.schedule.bind(hf), hf.schedules.create.bind(hf.schedules)]) {
       const error = await errorOf(() => make("s", { every: "1h", ...options } as never));
-      expect(error).toBeInstanceOf(InvalidInput);
+      expect(error).toBeInstanceOf(InvalidInputError);
       expect(error).toMatchObject({ code: "INVALID_INPUT", issues: [{ path }] });
       expect((error as Error).message).toMatch(says);
     }
@@ -244,13 +244,13 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
   it("also where the type is named and known here, and for a type that is not, if it cannot be JSON", async () => {
     const { hf } = await openOn("in memory");
     const wrong = hf.schedules.create("s", { job: "double", input: { n: "one" }, every: "1h" });
-    await expectRefusal(wrong, { is: InvalidInput, code: "INVALID_INPUT", says: /n: / });
+    await expectRefusal(wrong, { is: InvalidInputError, code: "INVALID_INPUT", says: /n: / });
     const notJson = hf.schedules.create("s", { job: "elsewhere", input: { n: 1n }, every: "1h" });
-    await expectRefusal(notJson, { is: InvalidInput, code: "INVALID_INPUT", says: /n: / });
+    await expectRefusal(notJson, { is: InvalidInputError, code: "INVALID_INPUT", says: /n: / });
     const nul = hf.schedules.create("s", { job: "elsewhere", input: "a\0", every: "1h" });
-    await expectRefusal(nul, { is: InvalidInput, code: "INVALID_INPUT", says: /NUL/ });
+    await expectRefusal(nul, { is: InvalidInputError, code: "INVALID_INPUT", says: /NUL/ });
     const large = hf.schedules.create("s", { job: "elsewhere", input: "x".repeat(300_000), every: "1h" });
-    await expectRefusal(large, { is: PayloadTooLarge, code: "PAYLOAD_TOO_LARGE" });
+    await expectRefusal(large, { is: PayloadTooLargeError, code: "PAYLOAD_TOO_LARGE" });
     expect(await left(hf)).toEqual([]);
   });
 
@@ -265,7 +265,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
       { job: order, input: {} },
       { input: { n: 1, s: "\0" } },
     ]) {
-      await expectRefusal(hf.schedules.update("s", changes), { is: InvalidInput, code: "INVALID_INPUT" });
+      await expectRefusal(hf.schedules.update("s", changes), { is: InvalidInputError, code: "INVALID_INPUT" });
     }
     expect(await versionOf("s")).toBe(version);
   });
@@ -290,7 +290,7 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
     const before = await hf.schedules.create("s", { ...cron, startAt: after(-HOUR), endAt: after(30 * DAY) });
     const version = await versionOf("s");
     const update = (): unknown => hf.schedules.update("s", changes);
-    await expectRefusal(update, { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(update, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
     expect([await versionOf("s"), await hf.schedules.get("s")]).toEqual([version, before]);
   });
 
@@ -298,7 +298,7 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
     const { hf } = await openOn("in memory");
     await hf.schedules.create("s", { job: cleanup, every: "1h", jitter: "30m" });
     for (const changes of [{ jitter: "1h" }, { every: "30m" }, { every: "10m" }]) {
-      const expected = { is: InvalidOption, code: "INVALID_OPTION", field: "jitter", says: /keep it below/ };
+      const expected = { is: InvalidOptionError, code: "INVALID_OPTION", field: "jitter", says: /keep it below/ };
       await expectRefusal(hf.schedules.update("s", changes), expected);
     }
     expect(await hf.schedules.update("s", { every: "10m", jitter: "9m" })).toMatchObject({ jitterMs: 540_000 });
@@ -308,7 +308,12 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
     const { hf } = await openOn("in memory");
     await hf.schedules.create("s", { job: cleanup, every: "1h" });
     const update = hf.schedules.update("s", { timezone: "Europe/Berlin" });
-    await expectRefusal(update, { is: InvalidOption, code: "INVALID_OPTION", field: "timezone", says: /has none/ });
+    await expectRefusal(update, {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "timezone",
+      says: /has none/,
+    });
   });
 });
 
@@ -353,7 +358,7 @@ describe("a question about schedules that makes no sense is refused", () => {
   ])("%s", async (_what, ask, field, says) => {
     const { hf } = await openOn("in memory");
     await hf.schedules.create("s", { job: cleanup, every: "1h" });
-    await expectRefusal(() => ask(hf), { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(() => ask(hf), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 });
 
@@ -367,7 +372,7 @@ describe("a scheduler that makes no sense is refused when the client is made", (
     ["a scheduler that is a duration", "5s", "scheduler", /is not an object of options/],
   ])("%s", async (_what, scheduler, field, says) => {
     const made = holdfast({ store: "sqlite::memory:", scheduler: scheduler as never });
-    await expectRefusal(made, { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(made, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 });
 

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { holdfast, InvalidOption } from "holdfast";
+import { holdfast, InvalidOptionError } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
@@ -26,7 +26,7 @@ describe("postgres() refuses by name", () => {
     ["two letters of schema changed places", `${HOST}?sslmode=require&shcema=jobs`, "shcema", /did you mean schema\?/],
   ])("%s", async (_name, given, field, says) => {
     const opening = (async () => postgres(given as string))();
-    await expectRefusal(opening, { is: InvalidOption, code: "INVALID_OPTION", field, says });
+    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
   it("nothing that the driver understands", async () => {
@@ -43,7 +43,7 @@ describe("postgres() refuses by name", () => {
       const opening = holdfast({ store: `postgres://ada:${password}@127.0.0.1:1/shop`, logger: false });
       const error = await opening.then(
         () => null,
-        (thrown: unknown) => thrown as InvalidOption,
+        (thrown: unknown) => thrown as InvalidOptionError,
       );
       expect(error).toMatchObject({ code: "INVALID_OPTION", field: "url" });
       expect(error?.message).toMatch(/cannot be read; in user and password write # as %23/);
@@ -69,6 +69,6 @@ describe("sqlite()", () => {
     ["an address of PostgreSQL", HOST, /is an address of PostgreSQL; open it with postgres\(\)/],
   ])("refuses %s", async (_name, given, says) => {
     const opening = (async () => sqlite(given as string))();
-    await expectRefusal(opening, { is: InvalidOption, code: "INVALID_OPTION", field: "file", says });
+    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field: "file", says });
   });
 });

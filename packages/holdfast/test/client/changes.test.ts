@@ -93,15 +93,15 @@ describe("retry", () => {
     ["dead", "retried"],
     ["cancelled", "retried"],
     ["failed", "retried"],
-    ["pending", "not retryable"],
-    ["claimed", "not retryable"],
-    ["running", "not retryable"],
-    ["completed", "not retryable"],
+    ["pending", "not-retryable"],
+    ["claimed", "not-retryable"],
+    ["running", "not-retryable"],
+    ["completed", "not-retryable"],
   ])("a %s job: %s", async (state, answer) => {
     const { hf, ids } = await oneOfEach();
     const before = await jobOf(hf, ids[state]!);
     expect(await hf.retry(ids[state]!)).toBe(answer);
-    if (answer === "not retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
+    if (answer === "not-retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
   });
 
   it("E-03 C-08 a dead job waits again, due now, with fresh attempts and a fence that goes on", async () => {

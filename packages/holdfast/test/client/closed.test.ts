@@ -1,8 +1,8 @@
-import { Closed, holdfast } from "holdfast";
+import { ClosedError, holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, fileStore, jobOf, open, untyped } from "./scene.js";
 
-const closed = { is: Closed, code: "CLOSED" } as const;
+const closed = { is: ClosedError, code: "CLOSED" } as const;
 const id = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 
 describe("after close", () => {
@@ -57,7 +57,7 @@ describe("after close", () => {
   it("an enqueue into a transaction throws at once, so that the transaction is rolled back", async () => {
     const { hf } = await open();
     await hf.close();
-    expect(() => hf.enqueue(cleanup, {}, { tx: {} })).toThrow(Closed);
+    expect(() => hf.enqueue(cleanup, {}, { tx: {} })).toThrow(ClosedError);
   });
 
   it("closing again is the same closing", async () => {
@@ -116,7 +116,7 @@ describe("while closing", () => {
     for (const id of stored) expect(await again.get(id)).not.toBeNull();
     expect((await again.stats()).states.pending).toBe(stored.length);
     expect(refusals.length).toBe(200 - stored.length);
-    for (const error of refusals) expect(error).toBeInstanceOf(Closed);
+    for (const error of refusals) expect(error).toBeInstanceOf(ClosedError);
     await again.close();
   });
 });
@@ -142,6 +142,6 @@ describe("a worker that was stopped", () => {
     const { hf } = await open({ jobs: [double] });
     const worker = hf.work();
     await hf.close();
-    expect(() => worker.start()).toThrow(Closed);
+    expect(() => worker.start()).toThrow(ClosedError);
   });
 });

@@ -1,7 +1,14 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { DuplicateJob, holdfast, InvalidInput, InvalidOption, job, type EnqueueManyAnswer } from "holdfast";
+import {
+  DuplicateJobError,
+  holdfast,
+  InvalidInputError,
+  InvalidOptionError,
+  job,
+  type EnqueueManyResult,
+} from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open, untyped } from "./scene.js";
@@ -30,7 +37,7 @@ describe("each job has its own answer", () => {
       "INVALID_INPUT",
       "stored",
     ]);
-    expect(answers[1]).toEqual({ id: null, error: expect.any(InvalidInput) });
+    expect(answers[1]).toEqual({ id: null, error: expect.any(InvalidInputError) });
     expect(answers[1]?.error?.message).toMatch(/^input of double: n: /);
     expect(await jobCount(hf)).toBe(3);
   });
@@ -62,7 +69,12 @@ describe("each job has its own answer", () => {
       each: ({ n }) => (n === 1 ? { delay: "soon" } : n === 3 ? { tx: {} } : { unique }),
     });
     const errors = answers.map((answer) => answer.error);
-    expect(errors).toEqual([null, expect.any(InvalidOption), expect.any(DuplicateJob), expect.any(InvalidOption)]);
+    expect(errors).toEqual([
+      null,
+      expect.any(InvalidOptionError),
+      expect.any(DuplicateJobError),
+      expect.any(InvalidOptionError),
+    ]);
     expect(await jobCount(hf)).toBe(1);
   });
 
@@ -73,7 +85,7 @@ describe("each job has its own answer", () => {
   ])("%s common to all is refused at once", async (_name, options, field) => {
     const { hf } = await open();
     const refused = untyped(hf).enqueueMany(double, inputs(3), options);
-    await expectRefusal(refused, { is: InvalidOption, code: "INVALID_OPTION", field });
+    await expectRefusal(refused, { is: InvalidOptionError, code: "INVALID_OPTION", field });
     expect(await jobCount(hf)).toBe(0);
   });
 
@@ -81,7 +93,7 @@ describe("each job has its own answer", () => {
     const { hf } = await open();
     const refused = untyped(hf).enqueueMany(double, given);
     await expectRefusal(refused, {
-      is: InvalidOption,
+      is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "inputs",
       says: /list or a stream/,
@@ -104,10 +116,10 @@ describe("streams", () => {
     expect(await jobCount(hf)).toBe(9);
   });
 
-  it("with onAnswer nothing is gathered", async () => {
+  it("with onResult nothing is gathered", async () => {
     const { hf } = await open();
     const seen: [number, string | null][] = [];
-    const answers = await hf.enqueueMany(double, inputs(3), { onAnswer: (answer, n) => seen.push([n, answer.id]) });
+    const answers = await hf.enqueueMany(double, inputs(3), { onResult: (answer, n) => seen.push([n, answer.id]) });
     expect(answers).toEqual([]);
     expect(seen.map(([n]) => n)).toEqual([0, 1, 2]);
     for (const [n, id] of seen) expect((await jobOf(hf, id!)).input).toEqual({ n });
@@ -120,8 +132,8 @@ describe("streams", () => {
       for (const input of inputs(1_700)) yield await Promise.resolve(input);
       throw broken;
     }
-    const answers: EnqueueManyAnswer[] = [];
-    expect(await errorOf(hf.enqueueMany(double, breaking(), { onAnswer: (answer) => answers.push(answer) }))).toBe(
+    const answers: EnqueueManyResult[] = [];
+    expect(await errorOf(hf.enqueueMany(double, breaking(), { onResult: (answer) => answers.push(answer) }))).toBe(
       broken,
     );
     expect(answers.length).toBeGreaterThanOrEqual(1_000);
@@ -136,7 +148,7 @@ describe("streams", () => {
       throw new Error("broken");
     }
     let answered = 0;
-    await expect(hf.enqueueMany(double, breaking(), { onAnswer: () => answered++ })).rejects.toThrow("broken");
+    await expect(hf.enqueueMany(double, breaking(), { onResult: () => answered++ })).rejects.toThrow("broken");
     expect(answered).toBe(500);
     expect(await jobCount(hf)).toBe(500);
     await hf.close();

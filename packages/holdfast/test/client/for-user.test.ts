@@ -1,4 +1,4 @@
-import { JobNotFound, type Holdfast, type UserJobs } from "holdfast";
+import { JobNotFoundError, type Holdfast, type UserJobs } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, jobOf, open, stateOf } from "./scene.js";
 
@@ -113,8 +113,8 @@ describe("A-06 a client bound to one user", () => {
     await hf.drain();
     expect(await ada.result(ids.ada)).toEqual({ twice: 2 });
     expect((await bob.result(double, ids.bob)).twice).toBe(4);
-    await expectRefusal(bob.result(ids.ada), { is: JobNotFound, code: "JOB_NOT_FOUND" });
-    await expectRefusal(bob.result(double, ids.nobody), { is: JobNotFound, code: "JOB_NOT_FOUND" });
+    await expectRefusal(bob.result(ids.ada), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
+    await expectRefusal(bob.result(double, ids.nobody), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
   });
 
   it("does not rewrite another's job that holds the same key", async () => {

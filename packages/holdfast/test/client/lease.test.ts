@@ -1,4 +1,12 @@
-import { holdfast, InvalidOutput, job, LeaseLost, PayloadTooLarge, type Holdfast, type Lease } from "holdfast";
+import {
+  holdfast,
+  InvalidOutputError,
+  job,
+  LeaseLostError,
+  PayloadTooLargeError,
+  type Holdfast,
+  type Lease,
+} from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, fileStore, jobCount, jobOf, open, START, stateOf } from "./scene.js";
@@ -8,7 +16,7 @@ async function claimOne(hf: Holdfast, options = {}): Promise<Lease> {
   if (lease === undefined) throw new Error("nothing to claim");
   return lease;
 }
-const lost = { is: LeaseLost, code: "LEASE_LOST" } as const;
+const lost = { is: LeaseLostError, code: "LEASE_LOST" } as const;
 
 describe("claim", () => {
   it("A-07 works on a store that is open already, and on one it opens itself", async () => {
@@ -115,8 +123,8 @@ describe("a lease", () => {
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf);
     const says = /^output of cleanup: total: .*BigInt/;
-    await expectRefusal(lease.complete({ total: 5n }), { is: InvalidOutput, code: "INVALID_OUTPUT", says });
-    await expectRefusal(lease.complete("x".repeat(300_000)), { is: PayloadTooLarge, code: "PAYLOAD_TOO_LARGE" });
+    await expectRefusal(lease.complete({ total: 5n }), { is: InvalidOutputError, code: "INVALID_OUTPUT", says });
+    await expectRefusal(lease.complete("x".repeat(300_000)), { is: PayloadTooLargeError, code: "PAYLOAD_TOO_LARGE" });
     expect(await stateOf(hf, id)).toBe("claimed");
     await lease.complete({ total: "5" });
     expect(await stateOf(hf, id)).toBe("completed");

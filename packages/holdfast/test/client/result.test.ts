@@ -1,11 +1,11 @@
 import {
-  Closed,
+  ClosedError,
   holdfast,
-  InvalidOption,
+  InvalidOptionError,
   job,
-  JobNotCompleted,
-  JobNotFound,
-  WaitTimeout,
+  JobNotCompletedError,
+  JobNotFoundError,
+  WaitTimeoutError,
   type Holdfast,
   type Lease,
 } from "holdfast";
@@ -36,7 +36,7 @@ describe("result", () => {
     const { id } = await hf.enqueue(double, { n: 21 });
     await hf.tick();
     await expectRefusal(hf.result(cleanup, id), {
-      is: InvalidOption,
+      is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "type",
       says: /is of type double/,
@@ -46,7 +46,7 @@ describe("result", () => {
   it("a forgotten await is told as a wrong id", async () => {
     const { hf } = await open();
     const forgotten = hf.enqueue(double, { n: 1 }) as unknown as { id: string };
-    await expectRefusal(hf.result(forgotten.id), { is: InvalidOption, code: "INVALID_OPTION", field: "id" });
+    await expectRefusal(hf.result(forgotten.id), { is: InvalidOptionError, code: "INVALID_OPTION", field: "id" });
     await (forgotten as unknown as Promise<unknown>);
   });
 
@@ -78,7 +78,7 @@ describe("result", () => {
     const lease = await leased(hf);
     const waiting = errorOf(hf.result(lease.id));
     await lease.fail(new Error("the printer is on fire"), { retry: false });
-    expect(await waiting).toBeInstanceOf(JobNotCompleted);
+    expect(await waiting).toBeInstanceOf(JobNotCompletedError);
     expect(await waiting).toMatchObject({ code: "JOB_NOT_COMPLETED", id: lease.id, state: "dead" });
     expect(((await waiting) as Error).message).toBe(`job ${lease.id} ended dead: the printer is on fire`);
   });
@@ -104,13 +104,13 @@ describe("result", () => {
 
   it("of a job that is not there, or is removed meanwhile, says so", async () => {
     const { hf, clock } = await open();
-    await expectRefusal(hf.result(missing), { is: JobNotFound, code: "JOB_NOT_FOUND" });
+    await expectRefusal(hf.result(missing), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
     const { id } = await hf.enqueue(double, { n: 1 });
     const waiting = errorOf(hf.result(id));
     await clock.advance(10);
     await hf.remove(id);
     await clock.advance("1s");
-    expect(await waiting).toBeInstanceOf(JobNotFound);
+    expect(await waiting).toBeInstanceOf(JobNotFoundError);
   });
 
   it("gives up after its timeout, and not before", async () => {
@@ -121,7 +121,7 @@ describe("result", () => {
     await clock.advance(4_999);
     expect(ended).toBe(false);
     await clock.advance(1);
-    expect(await waiting).toBeInstanceOf(WaitTimeout);
+    expect(await waiting).toBeInstanceOf(WaitTimeoutError);
     expect(await waiting).toMatchObject({
       code: "WAIT_TIMEOUT",
       message: `job ${id} has not finished within 5000 ms; it is pending`,
@@ -145,7 +145,7 @@ describe("result", () => {
     const patient = hf.result(lease.id);
     const hasty = errorOf(hf.result(lease.id, { timeout: "1s" }));
     await clock.advance("1s");
-    expect(await hasty).toBeInstanceOf(WaitTimeout);
+    expect(await hasty).toBeInstanceOf(WaitTimeoutError);
     await lease.complete({ ok: true });
     expect(await patient).toEqual({ ok: true });
   });
@@ -155,7 +155,7 @@ describe("result", () => {
     const { id } = await hf.enqueue(double, { n: 1 });
     const waiting = errorOf(hf.result(id));
     await hf.close();
-    expect(await waiting).toBeInstanceOf(Closed);
+    expect(await waiting).toBeInstanceOf(ClosedError);
     expect(((await waiting) as Error).message).toMatch(/closed while waiting for a result; ask again/);
   });
 

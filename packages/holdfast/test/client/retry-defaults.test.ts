@@ -1,6 +1,6 @@
 import {
   holdfast,
-  InvalidOption,
+  InvalidOptionError,
   job,
   type Holdfast,
   type HoldfastOptions,
@@ -125,7 +125,7 @@ describe("a client's retry", () => {
   });
 
   it("is refused with the field that is wrong", async () => {
-    const refused = { is: InvalidOption, code: "INVALID_OPTION" };
+    const refused = { is: InvalidOptionError, code: "INVALID_OPTION" };
     const opening = (retry: unknown): Promise<unknown> =>
       holdfast({ store: "sqlite::memory:", retry: retry as object });
     await expectRefusal(opening({ maxAttempts: 0 }), { ...refused, field: "retry.maxAttempts" });

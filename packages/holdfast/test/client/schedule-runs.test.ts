@@ -72,9 +72,9 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     const now = await scheduleOf(hf, "hourly");
     expect(now).toMatchObject({ nextRunAt: before.nextRunAt, lastSlot: null });
     expect(now.slots).toEqual([
-      { slot: after(10 * MINUTE), through: null, job: id, reason: "by hand", at: after(10 * MINUTE) },
+      { slot: after(10 * MINUTE), through: null, job: id, reason: "manual", at: after(10 * MINUTE) },
     ]);
-    expect(fired).toEqual([{ schedule: "hourly", slot: after(10 * MINUTE), id, reason: "by hand" }]);
+    expect(fired).toEqual([{ schedule: "hourly", slot: after(10 * MINUTE), id, reason: "manual" }]);
     expect(await hf.drain()).toBe(1);
     await clock.advance("50m");
     expect(await hf.schedules.fireDue()).toBe(1);

@@ -1,6 +1,6 @@
 import {
   job,
-  type EnqueueAnswer,
+  type EnqueueResult,
   type Holdfast,
   type Schedule,
   type ScheduleChanges,
@@ -150,7 +150,7 @@ describe("types of schedules run end to end", () => {
       expectTypeOf(await hf.schedules.remove("s")).toEqualTypeOf<boolean>();
       expectTypeOf(await hf.schedules.get("s")).toEqualTypeOf<Schedule | null>();
       expectTypeOf(await hf.schedules.preview("s", 3)).toEqualTypeOf<Date[]>();
-      expectTypeOf(await hf.schedules.runNow("s")).toEqualTypeOf<EnqueueAnswer>();
+      expectTypeOf(await hf.schedules.runNow("s")).toEqualTypeOf<EnqueueResult>();
       expectTypeOf(await hf.schedules.fireDue()).toEqualTypeOf<number>();
       expectTypeOf((await hf.schedules.list()).schedules).toEqualTypeOf<Schedule[]>();
       expectTypeOf<Schedule["slots"][number]>().toEqualTypeOf<SlotRecord>();

@@ -128,13 +128,13 @@ describe.each(PLACES)("an update %s", (place) => {
     await hf.schedules.create("s", { job: cleanup, cron: "0 8 * * *" });
     const stored = await store.store.getSchedule("s");
     if (stored === null) throw new Error("it was just made");
-    await store.store.putSchedule({ ...stored, cron: "every morning", version: "by hand" }, stored.version);
+    await store.store.putSchedule({ ...stored, cron: "every morning", version: "manual" }, stored.version);
     expect(await scheduleOf(hf, "s")).toMatchObject({ cron: "every morning", enabled: true });
     await clock.advance("1ms");
     expect(await hf.schedules.update("s", { cron: "0 9 * * *" })).toMatchObject({ nextRunAt: after(9 * HOUR) });
     const mended = await store.store.getSchedule("s");
     if (mended === null) throw new Error("it was just mended");
-    await store.store.putSchedule({ ...mended, cron: "every morning", version: "by hand" }, mended.version);
+    await store.store.putSchedule({ ...mended, cron: "every morning", version: "manual" }, mended.version);
     expect(await hf.schedules.disable("s")).toMatchObject({ enabled: false, nextRunAt: null });
   });
 });

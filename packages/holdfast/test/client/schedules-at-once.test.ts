@@ -1,4 +1,4 @@
-import { ScheduleExists, type Holdfast, type ScheduleChanges } from "holdfast";
+import { ScheduleExistsError, type Holdfast, type ScheduleChanges } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { after, HOUR, openOn, scheduleOf, slotsMade } from "./schedule-scene.js";
 import { cleanup } from "./scene.js";
@@ -30,7 +30,7 @@ describe("clients that change schedules on one file at the same time", () => {
     expect(made).toHaveLength(1);
     expect(await scheduleOf(hf, "s")).toEqual(made[0]?.value);
     for (const answer of answers) {
-      if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(ScheduleExists);
+      if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(ScheduleExistsError);
     }
   });
 

@@ -1,4 +1,4 @@
-import { InvalidOption, job, type Schedule, type ScheduleChanges } from "holdfast";
+import { InvalidOptionError, job, type Schedule, type ScheduleChanges } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { recordingLogger } from "../engine/scene.js";
@@ -88,7 +88,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     await hf.schedules.create("made", hourly);
     const reset = hf.schedules.reset("made");
     await expectRefusal(reset, {
-      is: InvalidOption,
+      is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "name",
       says: /not defined in code/,

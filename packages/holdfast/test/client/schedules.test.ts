@@ -1,4 +1,4 @@
-import { Closed, holdfast, job, ScheduleExists, ScheduleNotFound, type Schedule } from "holdfast";
+import { ClosedError, holdfast, job, ScheduleExistsError, ScheduleNotFoundError, type Schedule } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { recordingLogger } from "../engine/scene.js";
 import { after, DAY, HOUR, MINUTE, openOn, PLACES, scheduleOf, slotsMade } from "./schedule-scene.js";
@@ -117,7 +117,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     const versions = [await versionOf("one"), await versionOf("two")];
     for (const name of ["one", "two"]) {
       const again = hf.schedules.create(name, { job: double, input: { n: 1 }, every: "2h" });
-      await expectRefusal(again, { is: ScheduleExists, code: "SCHEDULE_EXISTS", says: /hf\.schedules\.update/ });
+      await expectRefusal(again, { is: ScheduleExistsError, code: "SCHEDULE_EXISTS", says: /hf\.schedules\.update/ });
     }
     expect([await versionOf("one"), await versionOf("two")]).toEqual(versions);
     await hf.unschedule("one");
@@ -235,7 +235,11 @@ describe.each(PLACES)("schedules %s", (place) => {
       hf.schedules.runNow("gone"),
       hf.schedules.preview("gone"),
     ]) {
-      await expectRefusal(action, { is: ScheduleNotFound, code: "SCHEDULE_NOT_FOUND", says: /^no schedule "gone"/ });
+      await expectRefusal(action, {
+        is: ScheduleNotFoundError,
+        code: "SCHEDULE_NOT_FOUND",
+        says: /^no schedule "gone"/,
+      });
     }
     expect(names(await hf.schedules.list())).toEqual(["there"]);
   });
@@ -255,7 +259,7 @@ describe.each(PLACES)("schedules %s", (place) => {
       () => hf.schedules.runNow("a"),
       () => hf.schedules.fireDue(),
     ]) {
-      await expectRefusal(action(), { is: Closed, code: "CLOSED" });
+      await expectRefusal(action(), { is: ClosedError, code: "CLOSED" });
     }
   });
 

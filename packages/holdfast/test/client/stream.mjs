@@ -13,7 +13,7 @@ async function* lines() {
 let answered = 0;
 let inOrder = true;
 const answers = await hf.enqueueMany(line, lines(), {
-  onAnswer(answer, index) {
+  onResult(answer, index) {
     if (answer.error !== null) throw answer.error;
     inOrder &&= index === answered;
     answered++;

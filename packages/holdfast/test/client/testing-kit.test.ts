@@ -1,5 +1,5 @@
 import { AssertionError } from "node:assert";
-import { InvalidOption, job } from "holdfast";
+import { InvalidOptionError, job } from "holdfast";
 import { expectEnqueued, expectNotEnqueued, fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -98,7 +98,7 @@ describe("fakeClock", () => {
   });
 
   it("refuses to go back", async () => {
-    expect(await errorOf(fakeClock().advance(-1))).toBeInstanceOf(InvalidOption);
+    expect(await errorOf(fakeClock().advance(-1))).toBeInstanceOf(InvalidOptionError);
   });
 
   it("drives engine and store alike", async () => {

@@ -2,7 +2,7 @@ import {
   holdfast,
   job,
   type AbortReason,
-  type EnqueueAnswer,
+  type EnqueueResult,
   type EnqueueOptions,
   type Job,
   type JobType,
@@ -61,7 +61,7 @@ describe("types run end to end", () => {
   it("enqueue takes the schema's input, not its output", () => {
     neverRun(async () => {
       const { hf } = await open();
-      expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueAnswer>>();
+      expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult>>();
       await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
       await hf.enqueue(convert, { file: "a.png" });
       // @ts-expect-error the input is a text; the handler gets the Date

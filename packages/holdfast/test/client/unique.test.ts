@@ -1,4 +1,4 @@
-import { DuplicateJob, type EnqueueAnswer, type Holdfast, type UniqueOptions } from "holdfast";
+import { DuplicateJobError, type EnqueueResult, type Holdfast, type UniqueOptions } from "holdfast";
 import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open } from "./scene.js";
@@ -37,12 +37,12 @@ async function first(
   hf: Holdfast;
   clock: FakeClock;
   id: string;
-  second: (over?: Partial<UniqueOptions>) => Promise<EnqueueAnswer>;
+  second: (over?: Partial<UniqueOptions>) => Promise<EnqueueResult>;
 }> {
   const { hf, clock } = await open();
   const { id } = await hf.enqueue(double, { n: 1 }, { unique });
   await bring(hf, id, stage);
-  const second = (over = {}): Promise<EnqueueAnswer> =>
+  const second = (over = {}): Promise<EnqueueResult> =>
     hf.enqueue(double, { n: 2 }, { unique: { ...unique, ...over } });
   return { hf, clock, id, second };
 }
@@ -73,7 +73,7 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
       if (!held) return expectFree(hf, id, await second());
       const before = await jobCount(hf);
       await expectRefusal(second(), {
-        is: DuplicateJob,
+        is: DuplicateJobError,
         code: "DUPLICATE_JOB",
         says: new RegExp(`"k" is held by job ${id}`),
       });
@@ -93,7 +93,7 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
   });
 });
 
-async function expectFree(hf: Holdfast, id: string, answer: EnqueueAnswer): Promise<void> {
+async function expectFree(hf: Holdfast, id: string, answer: EnqueueResult): Promise<void> {
   expect(answer).toMatchObject({ duplicate: false, replaced: false });
   expect(answer.id).not.toBe(id);
   expect((await jobOf(hf, answer.id)).input).toEqual({ n: 2 });
@@ -127,7 +127,7 @@ describe("keys", () => {
   it("D-02 a calendar day ends at midnight in its zone, however late in it the job came", async () => {
     // 00:30 in Berlin.
     const { hf, clock } = await open({ clock: fakeClock(Date.UTC(2026, 2, 28, 23, 30)) });
-    const ask = (zone?: string): Promise<EnqueueAnswer> => {
+    const ask = (zone?: string): Promise<EnqueueResult> => {
       const scope = zone === undefined ? ({ calendar: "day" } as const) : ({ calendar: "day", zone } as const);
       return hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
     };
@@ -155,7 +155,7 @@ describe("keys", () => {
       await open({ store, clock: fakeClock(midnight - 2_000) }),
       await open({ store, clock: fakeClock(midnight) }),
     ];
-    const ask = ({ hf }: { hf: Holdfast }): Promise<EnqueueAnswer> =>
+    const ask = ({ hf }: { hf: Holdfast }): Promise<EnqueueResult> =>
       hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope: { calendar: "day" } } });
     const [yesterday, today] = [await ask(slow), await ask(fast)];
     expect(today).toMatchObject({ duplicate: false });
@@ -169,7 +169,7 @@ describe("keys", () => {
     const warnings: object[] = [];
     const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
     const { hf } = await open({ logger, retention: { completed: "7d" } });
-    const ask = (scope: Scope): Promise<EnqueueAnswer> => hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
+    const ask = (scope: Scope): Promise<EnqueueResult> => hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
     for (const scope of ["ever", { period: "7d" }, { calendar: "week" }] as const) await ask(scope);
     expect(warnings).toEqual([]);
     for (const scope of [{ period: "8d" }, { calendar: "year" }] as const) await ask(scope);
@@ -182,7 +182,7 @@ describe("keys", () => {
     expect(await hf.purge()).toBe(1);
     expect(await hf.get(id)).toBeNull();
     expect(await second()).toEqual({ id, duplicate: true, replaced: false });
-    await expectRefusal(second({ onConflict: "reject" }), { is: DuplicateJob, code: "DUPLICATE_JOB" });
+    await expectRefusal(second({ onConflict: "reject" }), { is: DuplicateJobError, code: "DUPLICATE_JOB" });
   });
 
   it("the scope of the job that holds the key decides, not that of the newcomer", async () => {
@@ -240,7 +240,7 @@ describe("keys", () => {
   it("a retry takes a live key again, or says who has it", async () => {
     const { hf, id, second } = await first({ key: "k" }, "is dead");
     const other = await second();
-    expect(await hf.retry(id)).toBe("key held");
+    expect(await hf.retry(id)).toBe("key-held");
     await hf.cancel(other.id);
     expect(await hf.retry(id)).toBe("retried");
     expect((await second()).id).toBe(id);

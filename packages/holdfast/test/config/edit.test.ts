@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync,
 import { join } from "node:path";
 import fc from "fast-check";
 import {
-  InvalidConfig,
+  InvalidConfigError,
   KEY_NAMES,
   keyOf,
   readConfig,
@@ -350,7 +350,7 @@ describe("the file that is written", () => {
   it("is left alone where it cannot be edited, or would not change", async () => {
     const cwd = folder({ "holdfast.toml": "jobs = 3\n" });
     const path = join(cwd, "holdfast.toml");
-    await expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).rejects.toThrow(InvalidConfig);
+    await expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).rejects.toThrow(InvalidConfigError);
     expect(readFileSync(path, "utf8")).toBe("jobs = 3\n");
     writeFileSync(path, "[jobs]\ngrace_s = 9\n");
     const before = statSync(path).ino;

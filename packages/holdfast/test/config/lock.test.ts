@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ConfigLocked, setKey } from "#src/config/index.js";
+import { ConfigLockedError, setKey } from "#src/config/index.js";
 import { lockOf, withLock } from "#src/config/lock.js";
 import { describe, expect, it } from "vitest";
 import { folder } from "./scene.js";
@@ -41,7 +41,7 @@ describe("the lock beside the file", () => {
     const { lock } = locked();
     age(lock, 5);
     const mine = withLock(lock, () => "done", { waitMs: 20 });
-    await expect(mine).rejects.toThrow(ConfigLocked);
+    await expect(mine).rejects.toThrow(ConfigLockedError);
     await expect(mine).rejects.toThrow(`if there is none, delete ${lock}`);
     expect(readFileSync(lock, "utf8")).toBe("somebody else's");
   });
@@ -59,7 +59,7 @@ describe("the lock beside the file", () => {
     const { cwd, lock } = locked();
     age(lock, 11);
     writeFileSync(`${lock}.old`, "");
-    await expect(withLock(lock, () => "done", { waitMs: 20 })).rejects.toThrow(ConfigLocked);
+    await expect(withLock(lock, () => "done", { waitMs: 20 })).rejects.toThrow(ConfigLockedError);
     age(`${lock}.old`, 11);
     expect(await withLock(lock, () => "done")).toBe("done");
     expect(readdirSync(cwd)).toEqual([]);
@@ -72,7 +72,7 @@ describe("the lock beside the file", () => {
       writeFileSync(lock, "somebody else's");
       refuseIfLost();
     });
-    await expect(mine).rejects.toThrow(ConfigLocked);
+    await expect(mine).rejects.toThrow(ConfigLockedError);
     expect(readFileSync(lock, "utf8")).toBe("somebody else's");
   });
 

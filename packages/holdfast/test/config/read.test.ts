@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import {
-  InvalidConfig,
+  InvalidConfigError,
   isKey,
   KEY_NAMES,
   KEYS,
@@ -252,7 +252,7 @@ port = 1
       try {
         read(toml);
       } catch (error) {
-        if (error instanceof InvalidConfig) return error.message;
+        if (error instanceof InvalidConfigError) return error.message;
       }
       throw new Error("nothing was refused");
     };

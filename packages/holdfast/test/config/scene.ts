@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { InvalidConfig, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
+import { InvalidConfigError, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
 import { afterAll } from "vitest";
 
 // Not by test: those that run beside each other would not know whose is whose.
@@ -32,7 +32,7 @@ export function problemsOf(toml: string | null, more: Partial<ConfigPlace> = {})
   try {
     read(toml, more);
   } catch (error) {
-    if (error instanceof InvalidConfig) return error.problems;
+    if (error instanceof InvalidConfigError) return error.problems;
     throw error;
   }
   throw new Error("nothing was refused");

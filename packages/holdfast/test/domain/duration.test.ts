@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { durationMs, instantMs } from "#src/duration.js";
-import { InvalidOption } from "holdfast";
+import { InvalidOptionError } from "holdfast";
 
-function refusal(read: () => unknown): InvalidOption {
+function refusal(read: () => unknown): InvalidOptionError {
   try {
     read();
   } catch (error) {
-    expect(error).toBeInstanceOf(InvalidOption);
-    return error as InvalidOption;
+    expect(error).toBeInstanceOf(InvalidOptionError);
+    return error as InvalidOptionError;
   }
   throw new Error("it was accepted");
 }
@@ -95,7 +95,7 @@ describe("durations", () => {
         try {
           ms = durationMs(given, "x");
         } catch (error) {
-          expect(error).toBeInstanceOf(InvalidOption);
+          expect(error).toBeInstanceOf(InvalidOptionError);
           return;
         }
         expect(Number.isSafeInteger(ms) && ms >= 0 && ms <= 315_360_000_000).toBe(true);
@@ -164,7 +164,7 @@ describe("instants", () => {
   it("29 February is a day of leap years alone", () => {
     expect(instantMs("2028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
     expect(instantMs("+002028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
-    expect(() => instantMs("2100-02-29T00:00:00Z", "runAt")).toThrow(InvalidOption);
+    expect(() => instantMs("2100-02-29T00:00:00Z", "runAt")).toThrow(InvalidOptionError);
   });
 
   it("every instant a Date can have is read back from its ISO text", () => {

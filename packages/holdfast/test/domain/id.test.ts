@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { newId, readId } from "#src/job/id.js";
-import { InvalidOption } from "holdfast";
+import { InvalidOptionError } from "holdfast";
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 // The generator never goes back, so each test takes times after those of the tests before it.
@@ -55,7 +55,7 @@ describe("ids from outside", () => {
     "x".repeat(100_000),
   ])("%s is refused, and a right one is shown", (given) => {
     const read = (): string => readId(given, "id");
-    expect(read).toThrow(InvalidOption);
+    expect(read).toThrow(InvalidOptionError);
     expect(read).toThrow(/^id: .{1,80} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"$/);
   });
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readBackoff, readMaxAttempts } from "#src/job/retry.js";
-import { InvalidOption, type BackoffOptions } from "holdfast";
+import { InvalidOptionError, type BackoffOptions } from "holdfast";
 
 const half = (): number => 0.5;
 const delays = (options: BackoffOptions | undefined, attempts: number, random = half): number[] => {
@@ -97,7 +97,7 @@ describe("options that make no sense are refused by name", () => {
     [{ jitter: Number.NaN }, "retry.backoff.jitter"],
     [{ jitter: "1x" }, "retry.backoff.jitter"],
   ])("%j", (options, field) => {
-    expect(() => readBackoff(options)).toThrow(InvalidOption);
+    expect(() => readBackoff(options)).toThrow(InvalidOptionError);
     expect(() => readBackoff(options)).toThrow(expect.objectContaining({ field }));
   });
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { UnknownStore } from "holdfast";
+import { UnknownStoreError } from "holdfast";
 import { hideSecret } from "#src/access/secret.js";
 
 describe("the address of a store", () => {
@@ -43,7 +43,7 @@ describe("the address of a store", () => {
   ])("%s is shown as %s, and in the error for a store that is unknown", (given, shown) => {
     expect(hideSecret(given)).toBe(shown);
     expect(shown).not.toContain("pw");
-    expect(new UnknownStore(given).message).toContain(JSON.stringify(shown));
+    expect(new UnknownStoreError(given).message).toContain(JSON.stringify(shown));
   });
 
   it.each([

@@ -1,5 +1,5 @@
 import { UpdateItemCommand } from "@aws-sdk/client-dynamodb";
-import { holdfast, HoldfastError, type InvalidOption } from "holdfast";
+import { holdfast, HoldfastError, type InvalidOptionError } from "holdfast";
 import { dynamodb } from "holdfast/dynamodb";
 import type { ClaimedJob, Note, Store, StoredSchedule } from "holdfast/store";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -136,7 +136,7 @@ it("no region: the option is named, and nothing is asked", async () => {
   for (const name of ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"]) vi.stubEnv(name, "/nowhere");
   onTestFinished(() => void vi.unstubAllEnvs());
   const { error } = await refusal(() => closing(dynamodb("dynamodb://jobs")).migrate());
-  expect(error).toMatchObject({ code: "INVALID_OPTION", field: "region" } satisfies Partial<InvalidOption>);
+  expect(error).toMatchObject({ code: "INVALID_OPTION", field: "region" } satisfies Partial<InvalidOptionError>);
   expect(error.message).toContain("AWS_REGION");
 });
 
@@ -172,7 +172,7 @@ it("an item near 400 KB is stored, one above is refused with the reason, and the
     "inserted",
   ]);
   expect(answers[2]).toMatchObject({
-    reason: "not stored",
+    reason: "not-stored",
     error: expect.stringMatching(
       /^the job is 4\d{5} bytes; an item of DynamoDB holds 409600\. Store the input elsewhere/,
     ),
@@ -227,7 +227,7 @@ it("more types than fit: jobs of new ones are refused with the limit and what to
     "inserted",
   ]);
   expect(answers[1]).toMatchObject({
-    reason: "not stored",
+    reason: "not-stored",
     error: expect.stringMatching(/types, queues and priorities .+ 409600 bytes.+ use fewer, .+ by user or tags/),
   });
   expect(await claim(store)).toHaveLength(2 + 2);

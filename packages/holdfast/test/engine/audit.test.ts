@@ -1,4 +1,4 @@
-import { InvalidOption, type AuditRecord, type Holdfast } from "holdfast";
+import { InvalidOptionError, type AuditRecord, type Holdfast } from "holdfast";
 import { LIMITS } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { newId } from "#src/job/id.js";
@@ -129,7 +129,7 @@ describe("the audit log", () => {
   ])("list refuses %s by name", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.audit.list(options as never);
-    await expect(refused).rejects.toBeInstanceOf(InvalidOption);
+    await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
     await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
   });
 

@@ -154,11 +154,11 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("fails its own call as onAnswer or onProgress", async () => {
+  it("fails its own call as onResult or onProgress", async () => {
     if (way === "never ends") return;
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [quick] });
-    expect(await errorOf(hf.enqueueMany(quick, [undefined, undefined], { onAnswer: misbehave }))).toBe(fault);
+    expect(await errorOf(hf.enqueueMany(quick, [undefined, undefined], { onResult: misbehave }))).toBe(fault);
     expect(await errorOf(hf.cancel({ type: "quick" }, { onProgress: misbehave }))).toBe(fault);
     expect(await errorOf(hf.purge({ state: "cancelled", olderThan: 0 }, { onProgress: misbehave }))).toBe(fault);
     expect(await rejections.settled()).toEqual([]);
@@ -259,7 +259,7 @@ describe("telemetry's inside", () => {
 });
 
 describe("enqueueMany", () => {
-  it("waits for an asynchronous onAnswer before it reads on", async () => {
+  it("waits for an asynchronous onResult before it reads on", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const order: string[] = [];
     let open = 0;
@@ -271,7 +271,7 @@ describe("enqueueMany", () => {
       }
     }
     await hf.enqueueMany(quick, inputs(), {
-      onAnswer: async (_answer, index) => {
+      onResult: async (_answer, index) => {
         most = Math.max(most, ++open);
         await Promise.resolve();
         open--;

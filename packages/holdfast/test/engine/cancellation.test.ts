@@ -1,4 +1,4 @@
-import { job, JobCancelled, StoreUnavailable, type AbortReason } from "holdfast";
+import { job, JobCancelledError, StoreUnavailableError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, hinting, onFile, scene, untilAborted } from "./scene.js";
 
@@ -50,7 +50,7 @@ describe("cancellation", () => {
     expect(await hf.cancel(id)).toBe("requested");
     await clock.settle();
     expect(reasons).toHaveLength(1);
-    expect(reasons[0]).toBeInstanceOf(JobCancelled);
+    expect(reasons[0]).toBeInstanceOf(JobCancelledError);
     const cancelled = await read(id);
     expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
     // It did as it was asked: that is no failure.
@@ -190,7 +190,7 @@ describe("cancellation", () => {
     expect(await hf.cancel(named)).toEqual(named.map(() => "cancelled"));
     expect(cancelled).toEqual([...found.toReversed(), ...named].map((id) => ({ id, type: "t", queue: "q" })));
     const id = await add();
-    const back = store.fail(new StoreUnavailable("out"), "get");
+    const back = store.fail(new StoreUnavailableError("out"), "get");
     expect(await hf.cancel(id)).toBe("cancelled");
     back();
     expect(cancelled).toHaveLength(8);

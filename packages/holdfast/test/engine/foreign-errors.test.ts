@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInNewContext } from "node:vm";
 import type * as own from "holdfast";
-import { holdfast, job, NotRetryable, RetryAfter, StoreUnavailable, type Job } from "holdfast";
+import { holdfast, job, NotRetryable, RetryAfter, StoreUnavailableError, type Job } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { hear, scene, watch } from "./scene.js";
@@ -74,11 +74,11 @@ describe("errors of another copy of the package", () => {
     onTestFinished(() => hf.close());
     const outages = hear(hf, "outage");
     const { id } = await hf.enqueue(type);
-    const mend = store.fail(new other.StoreUnavailable("gone for a moment"), "settle");
+    const mend = store.fail(new other.StoreUnavailableError("gone for a moment"), "settle");
     hf.on("outage", () => mend());
     expect(await hf.drain()).toBe(1);
     expect([(await hf.get(id))?.state, outages.length]).toEqual(["completed", 1]);
-    expect(new other.StoreUnavailable("x")).not.toBeInstanceOf(StoreUnavailable);
+    expect(new other.StoreUnavailableError("x")).not.toBeInstanceOf(StoreUnavailableError);
   });
 });
 

@@ -1,4 +1,4 @@
-import { InvalidOption, job, LeaseLost } from "holdfast";
+import { InvalidOptionError, job, LeaseLostError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { hear, scene } from "./scene.js";
@@ -51,7 +51,7 @@ describe("the lease API", () => {
     expect(await ids({ queues: ["elsewhere"], limit: 10 })).toEqual([elsewhere.id]);
     expect(await ids({ types: [other], limit: 10 })).toEqual([typed.id]);
     expect(await ids({ limit: 10 })).toEqual([high.id, low.id]);
-    await expect(hf.claim({ limit: 0 })).rejects.toThrow(InvalidOption);
+    await expect(hf.claim({ limit: 0 })).rejects.toThrow(InvalidOptionError);
     await expect(hf.claim({ limit: 501 })).rejects.toThrow(/^limit:/);
   });
 
@@ -97,7 +97,7 @@ describe("the lease API", () => {
     expect(await hf.claim()).toMatchObject([{ id, attempt: 1, fence: 2 }]);
   });
 
-  it("once the lease is lost every call throws LeaseLost and changes nothing", async () => {
+  it("once the lease is lost every call throws LeaseLostError and changes nothing", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [old] = await hf.claim();
@@ -106,9 +106,9 @@ describe("the lease API", () => {
     expect(held).toMatchObject({ id, fence: 2 });
     const before = await read(id);
     for (const call of ["start", "extend", "complete", "cancel", "release"] as const) {
-      await expect(old?.[call]()).rejects.toThrow(LeaseLost);
+      await expect(old?.[call]()).rejects.toThrow(LeaseLostError);
     }
-    await expect(old?.fail(new Error("x"))).rejects.toThrow(LeaseLost);
+    await expect(old?.fail(new Error("x"))).rejects.toThrow(LeaseLostError);
     expect(await read(id)).toEqual(before);
     await held?.complete();
   });

@@ -1,4 +1,4 @@
-import { job, LeaseLost, StoreUnavailable } from "holdfast";
+import { job, LeaseLostError, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, scene, untilAborted, watch } from "./scene.js";
 
@@ -48,7 +48,7 @@ describe("leases", () => {
     gate.resolve();
   });
 
-  it("a lease lost to another worker aborts the signal with LeaseLost; the outcome is not recorded", async () => {
+  it("a lease lost to another worker aborts the signal with LeaseLostError; the outcome is not recorded", async () => {
     const reasons: unknown[] = [];
     const gate = deferred<{ from: string }>();
     const long = job({
@@ -66,11 +66,11 @@ describe("leases", () => {
     const { id } = await hf.enqueue(long);
     await clock.advance("1s");
     // The worker cannot reach the store for longer than its lease; meanwhile the job is claimed elsewhere.
-    line.fail(new StoreUnavailable("no way to the store"), "extend", "claim");
+    line.fail(new StoreUnavailableError("no way to the store"), "extend", "claim");
     await clock.advance("28s");
     expect(reasons).toEqual([]);
     await clock.advance("1s");
-    expect(reasons[0]).toBeInstanceOf(LeaseLost);
+    expect(reasons[0]).toBeInstanceOf(LeaseLostError);
     const [second] = await hf.claim();
     expect(second).toMatchObject({ id, attempt: 2 });
 
@@ -124,7 +124,7 @@ describe("leases", () => {
     expect(done.attempts).toMatchObject([{ attempt: 1, error: { message: STALE } }]);
     expect(recovered).toEqual([{ id, type: "t", queue: "default", to: "claimed" }]);
     expect(lines).toContainEqual({ level: "warn", message: VANISHED, fields: { job: id, type: "t", attempt: 2 } });
-    await expect(crashed?.complete()).rejects.toThrow(LeaseLost);
+    await expect(crashed?.complete()).rejects.toThrow(LeaseLostError);
   });
 
   it("a job whose attempts were used up by crashes is laid down dead, unrun", async () => {
@@ -178,7 +178,7 @@ describe("leases", () => {
     const [crashed] = await hf.claim();
     await crashed?.start();
     await clock.advance("30s");
-    const back = store.fail(new StoreUnavailable("gone"), "start");
+    const back = store.fail(new StoreUnavailableError("gone"), "start");
     hf.work();
     await clock.settle();
     expect(ran).toBe(0);

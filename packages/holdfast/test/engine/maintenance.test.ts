@@ -1,4 +1,4 @@
-import { InvalidOption, job } from "holdfast";
+import { InvalidOptionError, job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, scene } from "./scene.js";
 
@@ -257,7 +257,7 @@ describe("retention", () => {
       [{ pending: "1d" }, "retention.pending"],
     ] as const) {
       const opening = scene({ retention: retention as object });
-      await expect(opening).rejects.toThrow(InvalidOption);
+      await expect(opening).rejects.toThrow(InvalidOptionError);
       await expect(opening).rejects.toThrow(new RegExp(`^${field}:`));
     }
   });

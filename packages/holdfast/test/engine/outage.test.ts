@@ -1,13 +1,13 @@
 import { Emitter } from "#src/engine/events/events.js";
 import { Settler } from "#src/engine/worker/settler.js";
-import type { Outcome, SettleAnswer, Store } from "#src/store.js";
-import { DiskFull, HoldfastError, job, StoreUnavailable } from "holdfast";
+import type { Outcome, SettleResult, Store } from "#src/store.js";
+import { DiskFullError, HoldfastError, job, StoreUnavailableError } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, hear, scene, type Deferred } from "./scene.js";
 
-const gone = new StoreUnavailable("the database is restarting");
+const gone = new StoreUnavailableError("the database is restarting");
 
 describe("an outage of the store", () => {
   it("outcomes are kept and settled when the store is back; nothing runs twice", async () => {
@@ -111,7 +111,7 @@ describe("an outage of the store", () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });
     hf.work();
-    const back = store.fail(new DiskFull(), "settle");
+    const back = store.fail(new DiskFullError(), "settle");
     const { id } = await hf.enqueue(type);
     await clock.advance("5s");
     back();
@@ -143,7 +143,7 @@ describe("an outage of the store", () => {
     const settled: string[] = [];
     let up = false;
     const store = {
-      settle: (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> => {
+      settle: (outcomes: readonly Outcome[]): Promise<SettleResult[]> => {
         if (!up) return Promise.reject(gone);
         settled.push(...outcomes.map((outcome) => outcome.id));
         return Promise.resolve(outcomes.map(() => "applied"));
@@ -170,7 +170,7 @@ describe("an outage of the store", () => {
     const failures: (() => void)[] = [];
     const settled: string[] = [];
     let up = false;
-    const settle = (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> => {
+    const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> => {
       if (!up) return new Promise((_resolve, reject) => failures.push(() => reject(gone)));
       settled.push(...outcomes.map((outcome) => outcome.id));
       return Promise.resolve(outcomes.map(() => "applied"));

@@ -1,4 +1,12 @@
-import { Closed, job, JobNotCompleted, JobNotFound, StoreUnavailable, StoreUnreadable, WaitTimeout } from "holdfast";
+import {
+  ClosedError,
+  job,
+  JobNotCompletedError,
+  JobNotFoundError,
+  StoreUnavailableError,
+  StoreUnreadableError,
+  WaitTimeoutError,
+} from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 
@@ -60,13 +68,13 @@ describe("results", () => {
     await client.close();
   });
 
-  it("a job that ends dead or cancelled throws JobNotCompleted with the state and the reason", async () => {
+  it("a job that ends dead or cancelled throws JobNotCompletedError with the state and the reason", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
     const waiting = hf.result(bad, dead.id);
     await hf.tick();
-    await expect(waiting).rejects.toThrow(JobNotCompleted);
+    await expect(waiting).rejects.toThrow(JobNotCompletedError);
     await expect(waiting).rejects.toMatchObject({
       id: dead.id,
       state: "dead",
@@ -99,7 +107,7 @@ describe("results", () => {
 
     const timed = caught(hf.result(id, { timeout: "10s" }));
     await clock.advance("10s");
-    expect(await timed).toBeInstanceOf(WaitTimeout);
+    expect(await timed).toBeInstanceOf(WaitTimeoutError);
 
     const controller = new AbortController();
     const aborted = caught(hf.result(id, { signal: controller.signal }));
@@ -109,12 +117,12 @@ describe("results", () => {
     expect(await aborted).toBe(reason);
     expect(await caught(hf.result(id, { signal: controller.signal }))).toBe(reason);
 
-    expect(await caught(hf.result("00000000-0000-7000-8000-000000000000"))).toBeInstanceOf(JobNotFound);
+    expect(await caught(hf.result("00000000-0000-7000-8000-000000000000"))).toBeInstanceOf(JobNotFoundError);
 
     const closed = caught(hf.result(id));
     await clock.settle();
     await hf.close();
-    expect(await closed).toBeInstanceOf(Closed);
+    expect(await closed).toBeInstanceOf(ClosedError);
   });
 
   it("the store is listened to and asked only while someone waits", async () => {
@@ -197,7 +205,7 @@ describe("results", () => {
 
     it("goes on where nobody can say whether there are workers", async () => {
       const { hf, clock, lines, store } = await scene({ jobs: [type] });
-      store.fail(new StoreUnavailable("away"), "workers");
+      store.fail(new StoreUnavailableError("away"), "workers");
       const { id } = await hf.enqueue(type);
       const waiting = hf.result(id);
       await clock.advance("10s");
@@ -210,7 +218,7 @@ describe("results", () => {
   it("a store that may not be read is told at once", async () => {
     const { hf, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    store.fail(new StoreUnreadable("permission denied"), "get");
-    await expect(hf.result(id)).rejects.toThrow(StoreUnreadable);
+    store.fail(new StoreUnreadableError("permission denied"), "get");
+    await expect(hf.result(id)).rejects.toThrow(StoreUnreadableError);
   });
 });

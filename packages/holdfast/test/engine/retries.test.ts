@@ -161,9 +161,9 @@ describe("retries", () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(fine);
-    expect(await hf.retry(id)).toBe("not retryable");
+    expect(await hf.retry(id)).toBe("not-retryable");
     await hf.tick();
-    expect(await hf.retry(id)).toBe("not retryable");
+    expect(await hf.retry(id)).toBe("not-retryable");
     expect(await hf.retry("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 

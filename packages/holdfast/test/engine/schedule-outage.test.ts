@@ -1,10 +1,10 @@
-import { job, StoreUnavailable } from "holdfast";
+import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { hear, scene } from "./scene.js";
 import { after, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
-const gone = new StoreUnavailable("the database is restarting");
+const gone = new StoreUnavailableError("the database is restarting");
 
 describe("a scheduler whose store fails", () => {
   it.each([["dueSchedules"], ["fire"]] as const)(

@@ -2,8 +2,8 @@ import type { Core } from "#src/engine/context.js";
 import { Emitter } from "#src/engine/events/events.js";
 import { Settler } from "#src/engine/worker/settler.js";
 import { readWorkOptions, Worker } from "#src/engine/worker/worker.js";
-import type { Outcome, SettleAnswer, Store } from "#src/store.js";
-import { Closed, job, WorkerStopping, type AbortReason } from "holdfast";
+import type { Outcome, SettleResult, Store } from "#src/store.js";
+import { ClosedError, job, WorkerStoppingError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, scene, untilAborted } from "./scene.js";
 
@@ -32,7 +32,7 @@ describe("shutdown", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("C-10 after the grace time handlers are aborted with WorkerStopping, and their jobs go back uncounted", async () => {
+  it("C-10 after the grace time handlers are aborted with WorkerStoppingError, and their jobs go back uncounted", async () => {
     let reason: AbortReason | undefined;
     const type = job({
       type: "t",
@@ -52,7 +52,7 @@ describe("shutdown", () => {
     expect(reason).toBeUndefined();
     await clock.advance(1);
     await stopping;
-    expect(reason).toBeInstanceOf(WorkerStopping);
+    expect(reason).toBeInstanceOf(WorkerStoppingError);
     const waiting = await read(id);
     expect(waiting).toMatchObject({ state: "pending", attempt: 0, attempts: [], error: null });
     expect(waiting.dueAt?.getTime()).toBeLessThanOrEqual(clock.now());
@@ -189,7 +189,7 @@ describe("shutdown", () => {
     const unstarted = new Worker(core, readWorkOptions({}));
     await unstarted.stop();
     await unstarted.stop();
-    expect(() => unstarted.start()).toThrow(Closed);
+    expect(() => unstarted.start()).toThrow(ClosedError);
   });
 
   it("C-10 close stops workers, flushes what is under way, closes the store; again it is the same close", async () => {
@@ -209,10 +209,10 @@ describe("shutdown", () => {
     expect((await reader.get(running.id))?.state).toBe("completed");
     expect((await reader.get((await lastMoment).id))?.state).toBe("pending");
     expect(store.count("close")).toBe(1);
-    await expect(hf.enqueue(type)).rejects.toThrow(Closed);
-    await expect(hf.get(running.id)).rejects.toThrow(Closed);
-    await expect(hf.tick()).rejects.toThrow(Closed);
-    expect(() => hf.work()).toThrow(Closed);
+    await expect(hf.enqueue(type)).rejects.toThrow(ClosedError);
+    await expect(hf.get(running.id)).rejects.toThrow(ClosedError);
+    await expect(hf.tick()).rejects.toThrow(ClosedError);
+    expect(() => hf.work()).toThrow(ClosedError);
   });
 
   it("C-10 a handler in its grace time can still use the client: what it enqueues is kept", async () => {
@@ -241,7 +241,7 @@ describe("shutdown", () => {
   it("the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
     const { clock } = await scene();
     const answers: (() => void)[] = [];
-    const settle = (outcomes: readonly Outcome[]): Promise<SettleAnswer[]> =>
+    const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> =>
       new Promise((resolve) => answers.push(() => resolve(outcomes.map(() => "applied"))));
     const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
     const add = (): void => settler.add({} as Outcome, 30_000, () => {});

@@ -1,4 +1,4 @@
-import { job, StoreUnavailable } from "holdfast";
+import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, scene, untilAborted } from "./scene.js";
@@ -119,7 +119,7 @@ describe("tick and drain", () => {
 
   it("a store that does not answer is the caller's to hear of", async () => {
     const { hf, store } = await scene();
-    const gone = new StoreUnavailable("gone");
+    const gone = new StoreUnavailableError("gone");
     store.fail(gone, "claim");
     await expect(hf.tick()).rejects.toBe(gone);
     await expect(hf.drain()).rejects.toBe(gone);

@@ -1,4 +1,4 @@
-import { job, JobTimeout, type AbortReason } from "holdfast";
+import { job, JobTimeoutError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, hear, scene, untilAborted } from "./scene.js";
 
@@ -20,7 +20,7 @@ describe("timeouts", () => {
     expect(reason).toBeUndefined();
     await clock.advance(1);
 
-    expect(reason).toBeInstanceOf(JobTimeout);
+    expect(reason).toBeInstanceOf(JobTimeoutError);
     const failed = await read(id);
     expect(failed).toMatchObject({ state: "failed", attempt: 1, error: { code: "JOB_TIMEOUT" } });
     expect(failed.error?.message).toContain("10000 ms");
@@ -162,6 +162,6 @@ describe("timeouts", () => {
     await clock.advance("6s");
     gate.resolve();
     await clock.settle();
-    expect(seen).toBeInstanceOf(JobTimeout);
+    expect(seen).toBeInstanceOf(JobTimeoutError);
   });
 });

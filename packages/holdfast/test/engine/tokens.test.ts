@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { InvalidOption, TOKEN_ROLES, TooManyTokens, type NewToken } from "holdfast";
+import { InvalidOptionError, TOKEN_ROLES, TooManyTokensError, type NewToken } from "holdfast";
 import { LIMITS } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { newTokenRecord } from "#src/testing/exercise-store/builders.js";
@@ -147,7 +147,7 @@ describe("tokens", () => {
     const expiring = await hf.tokens.create({ name: "short", role: "viewer", expiresIn: "1h" });
     for (let n = 1; n < LIMITS.tokens; n++) await store.store.putToken(newTokenRecord());
     const refused = hf.tokens.create({ name: "one more", role: "viewer" });
-    await expect(refused).rejects.toBeInstanceOf(TooManyTokens);
+    await expect(refused).rejects.toBeInstanceOf(TooManyTokensError);
     await expect(refused).rejects.toMatchObject({
       code: "TOO_MANY_TOKENS",
       message: expect.stringMatching(/^there are 1000 tokens.*hf\.tokens\.revoke\(id\)/) as string,
@@ -176,7 +176,7 @@ describe("tokens", () => {
   ])("create refuses %s by name, and makes none", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.tokens.create(options as never);
-    await expect(refused).rejects.toBeInstanceOf(InvalidOption);
+    await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
     await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
     expect(await hf.tokens.list()).toEqual([]);
   });

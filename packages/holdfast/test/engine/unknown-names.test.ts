@@ -1,4 +1,4 @@
-import { job, StoreUnavailable } from "holdfast";
+import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { scene } from "./scene.js";
 
@@ -40,7 +40,7 @@ describe("a worker that takes from a queue nobody knows", () => {
     await clock.settle();
     expect(await hf.get(id)).toMatchObject({ state: "completed", worker: slow.id });
     answer();
-    store.fail(new StoreUnavailable("away"), "queues");
+    store.fail(new StoreUnavailableError("away"), "queues");
     hf.work({ queues: ["mial"] });
     await clock.settle();
     expect(lines).toEqual([]);

@@ -1,4 +1,4 @@
-import { Closed, InvalidOption, job, type JobType, type NoInput } from "holdfast";
+import { ClosedError, InvalidOptionError, job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, hear, next, onFile, scene, type Deferred } from "./scene.js";
@@ -288,7 +288,7 @@ describe("worker", () => {
       [{ concurency: 4 }, "concurency"],
     ] as const) {
       const refused = (): unknown => hf.work(options as object);
-      expect(refused).toThrow(InvalidOption);
+      expect(refused).toThrow(InvalidOptionError);
       expect(refused).toThrow(new RegExp(`^${field}:`));
     }
   });
@@ -301,6 +301,6 @@ describe("worker", () => {
     await clock.settle();
     expect(started).toHaveLength(1);
     await worker.stop();
-    expect(() => worker.start()).toThrow(Closed);
+    expect(() => worker.start()).toThrow(ClosedError);
   });
 });

@@ -15,7 +15,7 @@ import {
   SimpleSpanProcessor,
   type ReadableSpan,
 } from "@opentelemetry/sdk-trace-base";
-import { holdfast, InvalidOption, job, type Holdfast, type HoldfastOptions } from "holdfast";
+import { holdfast, InvalidOptionError, job, type Holdfast, type HoldfastOptions } from "holdfast";
 import { openTelemetry, type OpenTelemetryOptions } from "holdfast/opentelemetry";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
@@ -338,7 +338,7 @@ describe("the span of an enqueue", () => {
     await expect(hf.enqueue(type, { to: 7 as never })).rejects.toThrow("to");
     const publish = otel.span("publish default");
     expect(publish.status.code).toBe(SpanStatusCode.ERROR);
-    expect(publish.attributes["error.type"]).toBe("InvalidInput");
+    expect(publish.attributes["error.type"]).toBe("InvalidInputError");
   });
 });
 
@@ -383,7 +383,7 @@ describe("openTelemetry refuses", () => {
     "a captureInput that is no boolean": { captureInput: "yes" },
   })) {
     it(`${what}`, () => {
-      expect(() => openTelemetry(options as OpenTelemetryOptions)).toThrow(InvalidOption);
+      expect(() => openTelemetry(options as OpenTelemetryOptions)).toThrow(InvalidOptionError);
     });
   }
 });

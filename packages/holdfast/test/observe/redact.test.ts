@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { InvalidOption, redactor } from "holdfast";
+import { InvalidOptionError, redactor } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { REDACTED } from "#src/observe/redact.js";
 
@@ -79,13 +79,13 @@ describe("a redactor", () => {
 
   for (const bad of ["", "a..b", ".a", "a.", ".", "x".repeat(501), 7, null]) {
     it(`refuses the path ${String(JSON.stringify(bad)).slice(0, 20)}`, () => {
-      expect(() => redactor(["ok", bad as string])).toThrow(InvalidOption);
+      expect(() => redactor(["ok", bad as string])).toThrow(InvalidOptionError);
       expect(() => redactor(["ok", bad as string])).toThrow(/^redact\.1: /);
     });
   }
   it("refuses what is no list, and more paths than it takes", () => {
-    expect(() => redactor("a" as never)).toThrow(InvalidOption);
-    expect(() => redactor(Array.from({ length: 101 }, () => "a"))).toThrow(InvalidOption);
+    expect(() => redactor("a" as never)).toThrow(InvalidOptionError);
+    expect(() => redactor(Array.from({ length: 101 }, () => "a"))).toThrow(InvalidOptionError);
   });
 });
 

@@ -1,7 +1,7 @@
 import {
   holdfast,
-  InvalidInput,
-  InvalidOption,
+  InvalidInputError,
+  InvalidOptionError,
   job,
   NotRetryable,
   type ErrorReporter,
@@ -60,7 +60,7 @@ describe("D-09 an error reporter is told of", () => {
       ["final", "attempt", true],
       ["slow", "attempt", false],
     ]);
-    expect(told.failures[0]?.error).toBeInstanceOf(InvalidInput);
+    expect(told.failures[0]?.error).toBeInstanceOf(InvalidInputError);
     expect(told.failures[2]?.error).toMatchObject({ code: "JOB_TIMEOUT" });
   });
 
@@ -97,10 +97,10 @@ describe("D-09 an error reporter is told of", () => {
     expect(await hf.expireStale()).toBe(1);
     await clock.settle();
     expect(told.failures.map(({ kind, final, job: { type }, input }) => [kind, final, type, input])).toEqual([
-      ["given up", true, "lost", { n: 1 }],
-      ["given up", true, "lost", { n: 2 }],
-      ["no handler", true, "unknown", {}],
-      ["given up", true, "lost", { n: 3 }],
+      ["given-up", true, "lost", { n: 1 }],
+      ["given-up", true, "lost", { n: 2 }],
+      ["no-handler", true, "unknown", {}],
+      ["given-up", true, "lost", { n: 3 }],
     ]);
     expect(told.failures.map((failure) => failure.job.id).filter((id) => ids.includes(id))).toEqual(ids);
     expect(told.failures.at(-1)).toMatchObject({ worker: null, job: { id: third }, error: { code: "STALE_CLAIM" } });
@@ -112,7 +112,7 @@ describe("D-09 an error reporter is told of", () => {
     const { hf } = await scene({ reporter: told });
     await hf.enqueue(job({ type: "own", run: () => {} }), {});
     const [lease] = await hf.claim();
-    const thrown = new Error("by hand");
+    const thrown = new Error("manual");
     await lease?.fail(thrown);
     expect(told.failures).toMatchObject([{ kind: "attempt", error: thrown, final: false, job: { type: "own" } }]);
   });
@@ -215,7 +215,9 @@ describe("an error reporter that is itself at fault", () => {
 
   it("is refused if it is none", async () => {
     for (const given of [{}, null, "sentry", { report: "x" }]) {
-      await expect(holdfast({ store: "sqlite::memory:", reporter: given as never })).rejects.toThrow(InvalidOption);
+      await expect(holdfast({ store: "sqlite::memory:", reporter: given as never })).rejects.toThrow(
+        InvalidOptionError,
+      );
     }
     await expect(holdfast({ store: "sqlite::memory:", telemetry: {} as never })).rejects.toThrow(/^telemetry: /);
     await expect(holdfast({ store: "sqlite::memory:", redact: ["a..b"] })).rejects.toThrow(/^redact\.0: /);

@@ -1,5 +1,5 @@
 import * as Sentry from "@sentry/node";
-import { holdfast, InvalidOption, job, type HoldfastOptions, type JobFailure } from "holdfast";
+import { holdfast, InvalidOptionError, job, type HoldfastOptions, type JobFailure } from "holdfast";
 import { sentry, type SentryClient, type SentryOptions } from "holdfast/sentry";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
@@ -138,7 +138,7 @@ describe("the adapter for Sentry", () => {
     const byType = new Map(arrived.map((event) => [event.tags["job.type"], event]));
     expect(byType.size).toBe(2);
     expect(byType.get("odd")?.fingerprint).toEqual(["holdfast", "odd", "thrown value", "dead"]);
-    expect(byType.get("unknown")?.fingerprint).toEqual(["holdfast", "unknown", "no handler", "dead"]);
+    expect(byType.get("unknown")?.fingerprint).toEqual(["holdfast", "unknown", "no-handler", "dead"]);
     expect(byType.get("unknown")?.exception.values[0]?.value).toBe("No handler registered for job_type: unknown");
   });
 
@@ -175,7 +175,7 @@ describe("the adapter for Sentry", () => {
     ["a fingerprint that is no function", Sentry, { fingerprint: ["a"] }],
   ] as const) {
     it(`refuses ${what}`, () => {
-      expect(() => sentry(client as SentryClient, options as SentryOptions)).toThrow(InvalidOption);
+      expect(() => sentry(client as SentryClient, options as SentryOptions)).toThrow(InvalidOptionError);
     });
   }
 });

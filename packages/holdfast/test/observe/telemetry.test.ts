@@ -61,7 +61,7 @@ describe("telemetry is told of a call that enqueues", () => {
       for (let n = 0; n < 1_200; n++) yield await Promise.resolve({ n });
     }
     await hf.enqueueMany(double, [{ n: 1 }, { n: "x" as never }, { n: 3 }]);
-    await hf.enqueueMany(double, stream(), { onAnswer: () => {} });
+    await hf.enqueueMany(double, stream(), { onResult: () => {} });
     const end = { id: null, duplicate: false, error: null };
     const call = { type: "double", queue: "default", many: true };
     expect(telemetry.calls).toEqual([

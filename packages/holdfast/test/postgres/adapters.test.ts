@@ -1,4 +1,4 @@
-import { InvalidOption, job } from "holdfast";
+import { InvalidOptionError, job } from "holdfast";
 import { expect, it } from "vitest";
 import { openClient, openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -17,5 +17,5 @@ it.each<[string, unknown]>([
   const tx = { query: async () => answer };
   const refusal = { code: "INVALID_OPTION", field: "tx.query", message: "tx.query: must give { rows }" };
   await expect(hf.enqueue(mail, undefined, { tx })).rejects.toMatchObject(refusal);
-  await expect(hf.enqueue(mail, undefined, { tx, unique: "k" })).rejects.toBeInstanceOf(InvalidOption);
+  await expect(hf.enqueue(mail, undefined, { tx, unique: "k" })).rejects.toBeInstanceOf(InvalidOptionError);
 });

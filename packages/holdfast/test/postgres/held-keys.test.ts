@@ -140,7 +140,7 @@ describe("a unique key that is held", () => {
     const replacement = newJob({ input: "{oops", unique: key("a", { onConflict: "replace" }) });
     expect(await store.insert([newJob({ unique: key("new") }), replacement])).toMatchObject([
       { status: "inserted" },
-      { status: "refused", reason: "not stored" },
+      { status: "refused", reason: "not-stored" },
     ]);
   });
 

@@ -51,7 +51,7 @@ describe("a job that another session has locked is waited for, but not for long,
     await expect(store.retry(ids)).rejects.toMatchObject(lockedOut(ids[1]));
     expect(await claim(store)).toHaveLength(2);
     await release();
-    expect(await store.retry(ids)).toEqual(["not retryable", "retried", "not retryable"]);
+    expect(await store.retry(ids)).toEqual(["not-retryable", "retried", "not-retryable"]);
   });
 
   it.each(["live", "archive"] as const)("when jobs are removed from the table %s", async (table) => {
@@ -84,7 +84,7 @@ describe("a job that another session has locked is waited for, but not for long,
     await store.insertIn(client, [newJob({ unique: key("a") })]);
     await expect(store.retry(ids)).rejects.toMatchObject(lockedOut(ids[0]));
     await client.query("COMMIT");
-    expect(await store.retry(ids)).toEqual(["key held", "not retryable", "not retryable"]);
+    expect(await store.retry(ids)).toEqual(["key-held", "not-retryable", "not-retryable"]);
   });
 });
 
@@ -109,7 +109,7 @@ describe("a job that changes this moment is not taken for missing", () => {
       return rows.length > 0;
     });
     await sql("COMMIT");
-    expect(await answer).toEqual(["not retryable"]);
+    expect(await answer).toEqual(["not-retryable"]);
   });
 
   it("by retries, claims and cancellations all at once", async () => {

@@ -13,7 +13,7 @@ it("without its driver the store says what to install", ({ skip }) => {
   const base = folderWithout("pg");
   if (base === undefined) return skip("every temporary folder here sees a pg");
   expect(refusalIn(copyOfThePackage(base), "postgres://127.0.0.1/x")).toEqual({
-    name: "DriverMissing",
+    name: "DriverMissingError",
     code: "DRIVER_MISSING",
     message: "the pg package could not be loaded; install it with: npm install pg",
   });

@@ -4,7 +4,7 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
-import type { InsertAnswer } from "#src/store.js";
+import type { InsertResult } from "#src/store.js";
 import {
   add,
   claim,
@@ -389,7 +389,7 @@ describe("jobs of a login that may only enqueue", () => {
     await finish(owner, await claimOne(owner));
     expect(await insertAll(web, [first])).toEqual([duplicate]);
     expect(await insertAll(web, [newJob({ input: "no json" }), newJob()])).toMatchObject([
-      { status: "refused", reason: "not stored" },
+      { status: "refused", reason: "not-stored" },
       { status: "inserted" },
     ]);
   });
@@ -397,10 +397,10 @@ describe("jobs of a login that may only enqueue", () => {
   it("hold their keys, and answer to those that are held as any others", async () => {
     const { web, owner } = await stores();
     const holder = await add(web, { unique: key("k"), delayMs: 60_000 });
-    const asked = (onConflict: "keep" | "reject" | "replace"): Promise<InsertAnswer> =>
+    const asked = (onConflict: "keep" | "reject" | "replace"): Promise<InsertResult> =>
       insertOne(web, newJob({ unique: key("k", { onConflict }), tags: ["new"], input: `"${"x".repeat(5_000)}"` }));
     expect(await asked("keep")).toEqual({ status: "duplicate", of: holder, replaced: false });
-    expect(await asked("reject")).toEqual({ status: "refused", reason: "key held", of: holder });
+    expect(await asked("reject")).toEqual({ status: "refused", reason: "key-held", of: holder });
     expect(await asked("replace")).toEqual({ status: "duplicate", of: holder, replaced: true });
     expect(await recordOf(owner, holder)).toMatchObject({ tags: ["new"], input: `"${"x".repeat(5_000)}"` });
     await claim(owner);

@@ -99,7 +99,7 @@ describe("a job that PostgreSQL cannot hold", () => {
     const { store } = await open();
     const answers = await insertAll(store, [newJob(), newJob(bad), newJob()]);
     expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({ reason: "not stored", error: expect.stringMatching(reason) });
+    expect(answers[1]).toMatchObject({ reason: "not-stored", error: expect.stringMatching(reason) });
   });
 });
 
@@ -111,7 +111,7 @@ describe("a job that a trigger of the application's refuses", () => {
       CREATE TRIGGER refuse BEFORE INSERT ON ${schema}.live FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse();`);
     const answers = await insertAll(store, [newJob(), newJob({ type: "bad" }), newJob()]);
     expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({ reason: "not stored", error: "no bad jobs here" });
+    expect(answers[1]).toMatchObject({ reason: "not-stored", error: "no bad jobs here" });
   });
 });
 

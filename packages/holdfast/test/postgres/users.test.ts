@@ -1,4 +1,4 @@
-import { holdfast, job, LeaseLost } from "holdfast";
+import { holdfast, job, LeaseLostError } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import type { StoredJob } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -88,7 +88,7 @@ describe("A-01 the user as a foreign key", () => {
     const answers = await insertAll(store, [newJob({ user: "ada" }), newJob({ user: "eve" }), newJob()]);
     expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
     expect(answers[1]).toMatchObject({
-      reason: "not stored",
+      reason: "not-stored",
       error: expect.stringMatching(/^no such user: .*foreign key/),
     });
     const schedule = addSchedule(store, { name: "hers", user: "eve" });
@@ -137,7 +137,7 @@ describe("A-01 the user as a foreign key", () => {
     const next = await hf.enqueue(type, undefined, { user: "bob" });
     await hf.result(next.id, { timeout: "10s" });
     await worker.stop();
-    expect(reasons).toEqual([expect.any(LeaseLost)]);
+    expect(reasons).toEqual([expect.any(LeaseLostError)]);
     expect(await hf.get(id)).toBeNull();
     expect((await hf.stats()).states).toMatchObject({ completed: 1, running: 0, claimed: 0, pending: 0 });
     await hf.close();

@@ -1,17 +1,17 @@
 import fc from "fast-check";
-import { InvalidOption } from "holdfast";
+import { InvalidOptionError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { readCron } from "#src/schedule/cron.js";
 import { DAY_MS, matchesAfter } from "./oracle.js";
 
 const iso = (at: number | null | undefined): string => (at == null ? "never" : new Date(at).toISOString());
 
-function refusal(given: unknown): InvalidOption {
+function refusal(given: unknown): InvalidOptionError {
   try {
     readCron(given);
   } catch (error) {
-    expect(error).toBeInstanceOf(InvalidOption);
-    return error as InvalidOption;
+    expect(error).toBeInstanceOf(InvalidOptionError);
+    return error as InvalidOptionError;
   }
   throw new Error("it was accepted");
 }
@@ -179,8 +179,8 @@ describe("every refusal", () => {
       readCron(text);
       return null;
     } catch (error) {
-      expect(error).toBeInstanceOf(InvalidOption);
-      return (error as InvalidOption).message;
+      expect(error).toBeInstanceOf(InvalidOptionError);
+      return (error as InvalidOptionError).message;
     }
   }
 
@@ -395,7 +395,7 @@ describe("next finds what the oracle finds", () => {
         try {
           readCron(text);
         } catch (error) {
-          expect(error).toBeInstanceOf(InvalidOption);
+          expect(error).toBeInstanceOf(InvalidOptionError);
           return;
         }
         accepted++;

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { InvalidOption } from "holdfast";
+import { InvalidOptionError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { readZone } from "#src/schedule/zone.js";
 import { changesOf, readClock, wallAt } from "./oracle.js";
@@ -39,7 +39,7 @@ describe("reading a zone", () => {
     () => "UTC",
   ])("C-11 %s is refused, and a right one is shown", (given) => {
     const read = (): unknown => readZone(given);
-    expect(read).toThrow(InvalidOption);
+    expect(read).toThrow(InvalidOptionError);
     expect(read).toThrow(expect.objectContaining({ code: "INVALID_OPTION", field: "timezone" }));
     expect(read).toThrow(/^timezone: .{1,80} is not an IANA time zone; for example "Europe\/Berlin" or "UTC"$/);
   });

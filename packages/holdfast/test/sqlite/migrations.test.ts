@@ -90,7 +90,7 @@ describe("migrations", () => {
     const digest = (): string => createHash("sha256").update(readFileSync(file)).digest("hex");
     const before = digest();
     await expect(holdfast({ store: `sqlite:${file}` })).rejects.toMatchObject({
-      name: "SchemaTooNew",
+      name: "SchemaTooNewError",
       code: "SCHEMA_TOO_NEW",
       message: `the database is at schema version ${known + 7}, this version of Holdfast knows ${known}; upgrade the holdfast package`,
     });

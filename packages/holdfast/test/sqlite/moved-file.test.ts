@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { job, StoreMoved, type Holdfast } from "holdfast";
+import { job, StoreMovedError, type Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { newJob, newJobs } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -53,7 +53,7 @@ describe.each(MOVES)("a file that is %s under a process", (_, move) => {
     const hf = await open(file, { jobs: [quick] });
     const { id: before } = await hf.enqueue(quick);
     const putBack = move(file);
-    await expect(hf.enqueue(quick)).rejects.toThrow(StoreMoved);
+    await expect(hf.enqueue(quick)).rejects.toThrow(StoreMovedError);
     await expect(hf.enqueue(quick)).rejects.toMatchObject({
       ...MOVED,
       message: expect.stringMatching(

@@ -43,7 +43,7 @@ describe("opening", () => {
     const text = "Dear diary, ".repeat(500);
     writeFileSync(file, text);
     expect(await refusal(`sqlite:${file}`)).toEqual({
-      name: "StoreUnreadable",
+      name: "StoreUnreadableError",
       code: "STORE_UNREADABLE",
       message: `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
     });
@@ -53,7 +53,7 @@ describe("opening", () => {
   it("says of a folder that it is one", async () => {
     const folder = tempFolder();
     expect(await refusal(`sqlite:${folder}`)).toEqual({
-      name: "StoreUnreadable",
+      name: "StoreUnreadableError",
       code: "STORE_UNREADABLE",
       message: `${folder} is a folder; name a file in it`,
     });
@@ -81,7 +81,7 @@ describe("opening", () => {
   it("refuses an empty path and says how one looks", async () => {
     for (const store of ["sqlite:", "sqlite://"]) {
       expect(await refusal(store)).toEqual({
-        name: "InvalidOption",
+        name: "InvalidOptionError",
         code: "INVALID_OPTION",
         message: 'store: names no file; use "sqlite:jobs.db" or "sqlite::memory:"',
       });
@@ -91,7 +91,7 @@ describe("opening", () => {
   it("refuses a URL that names no store and lists what there is", async () => {
     for (const store of ["mysql://localhost/jobs", "jobs.db", "", ":memory:", "SQLITE:jobs.db"]) {
       const { name, code, message } = await refusal(store);
-      expect({ name, code }).toEqual({ name: "UnknownStore", code: "UNKNOWN_STORE" });
+      expect({ name, code }).toEqual({ name: "UnknownStoreError", code: "UNKNOWN_STORE" });
       expect(message).toContain(`no store for ${JSON.stringify(store)}; use "sqlite:<file>", "sqlite::memory:"`);
     }
   });
@@ -106,7 +106,7 @@ describe("opening", () => {
     );
   });
 
-  it("waits for another process that has the file for itself, and tells StoreUnavailable if it never lets go", async () => {
+  it("waits for another process that has the file for itself, and tells StoreUnavailableError if it never lets go", async () => {
     const file = tempFile();
     const other = connect(file);
     other.exec("PRAGMA locking_mode = EXCLUSIVE; CREATE TABLE own (x); BEGIN EXCLUSIVE");
@@ -125,7 +125,7 @@ describe("without its driver", () => {
     if (base === undefined) return skip("every temporary folder here sees a better-sqlite3");
     const folder = copyOfThePackage(base);
     expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toEqual({
-      name: "DriverMissing",
+      name: "DriverMissingError",
       code: "DRIVER_MISSING",
       message: "the better-sqlite3 package could not be loaded; install it with: npm install better-sqlite3",
     });
@@ -153,7 +153,7 @@ describe("without its driver", () => {
       `module.exports = class { constructor() { throw new Error(${JSON.stringify(thrown)}); } };`,
     );
     expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toEqual({
-      name: "DriverMissing",
+      name: "DriverMissingError",
       code: "DRIVER_MISSING",
       message:
         `better-sqlite3 is installed, but its native part cannot be loaded (${reason}); ` +
@@ -170,7 +170,7 @@ describe("without its driver", () => {
     writeFileSync(join(driver, "package.json"), JSON.stringify(manifest));
     writeFileSync(join(driver, "index.js"), "process.abort();");
     expect(refusalIn(folder, `sqlite:${join(folder, "jobs.db")}`)).toMatchObject({
-      name: "DriverUnsupported",
+      name: "DriverUnsupportedError",
       code: "DRIVER_UNSUPPORTED",
       message: expect.stringMatching(/^better-sqlite3 13\.0\.3 crashes on Node .+npm install better-sqlite3@12/),
     });

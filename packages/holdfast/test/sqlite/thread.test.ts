@@ -1,7 +1,7 @@
 import { existsSync, renameSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import workerThreads from "node:worker_threads";
-import { Closed, job, StoreUnavailable } from "holdfast";
+import { ClosedError, job, StoreUnavailableError } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { connect as connectAs } from "#src/stores/sqlite/thread/connection.js";
@@ -63,7 +63,7 @@ describe("a lock that another process does not let go of", () => {
     const failed = answers.filter((answer) => answer.status === "rejected");
     expect(failed.length).toBeGreaterThanOrEqual(20);
     for (const { reason } of failed) {
-      expect(reason).toBeInstanceOf(StoreUnavailable);
+      expect(reason).toBeInstanceOf(StoreUnavailableError);
       expect(reason.message).toBe(`the database ${file} did not answer: database is locked`);
     }
     other.exec("ROLLBACK");
@@ -112,26 +112,26 @@ describe("the store's thread", () => {
     expect(() => connect(`${file}-wal`, { fileMustExist: true })).toThrow("unable to open database file");
   });
 
-  it("is not started again by calls after close: they throw Closed", async () => {
+  it("is not started again by calls after close: they throw ClosedError", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [quick] });
     const { id } = await hf.enqueue(quick);
     await hf.close();
     const threads = spyOnThreads();
-    await expect(hf.enqueue(quick)).rejects.toThrow(Closed);
-    await expect(hf.get(id)).rejects.toThrow(Closed);
-    await expect(hf.stats()).rejects.toThrow(Closed);
-    expect(() => hf.work()).toThrow(Closed);
+    await expect(hf.enqueue(quick)).rejects.toThrow(ClosedError);
+    await expect(hf.get(id)).rejects.toThrow(ClosedError);
+    await expect(hf.stats()).rejects.toThrow(ClosedError);
+    expect(() => hf.work()).toThrow(ClosedError);
     const store = sqlite(file);
     await store.close();
     const started = threads.length;
     await expect(store.insert([newJob()])).rejects.toMatchObject({ code: "CLOSED", message: /open a new one/ });
-    await expect(store.migrate()).rejects.toThrow(Closed);
-    expect(() => store.insertIn(connect(file), [newJob()])).toThrow(Closed);
+    await expect(store.migrate()).rejects.toThrow(ClosedError);
+    expect(() => store.insertIn(connect(file), [newJob()])).toThrow(ClosedError);
     expect(threads).toHaveLength(started);
   });
 
-  it("answers StoreUnavailable for what was under way when it dies, and the next call starts another", async () => {
+  it("answers StoreUnavailableError for what was under way when it dies, and the next call starts another", async () => {
     const file = tempFile();
     const threads = spyOnThreads();
     const store = await openStore(file);
@@ -145,7 +145,7 @@ describe("the store's thread", () => {
     other.exec("ROLLBACK");
     for (const answer of await under) {
       expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_UNAVAILABLE" } });
-      expect((answer as PromiseRejectedResult).reason).toBeInstanceOf(StoreUnavailable);
+      expect((answer as PromiseRejectedResult).reason).toBeInstanceOf(StoreUnavailableError);
     }
     await ended;
     // Safe to repeat: whatever became of the first try, each job is there once.

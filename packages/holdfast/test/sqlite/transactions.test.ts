@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { job, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueOptions, type Holdfast } from "holdfast";
+import { job, type EnqueueResult, type EnqueueManyResult, type EnqueueOptions, type Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -17,7 +17,7 @@ interface Desk {
   hf: Holdfast;
   db: Database;
   /** Enqueues within the transaction under way on `db`. */
-  enqueue: (to: string, options?: EnqueueOptions) => Promise<EnqueueAnswer>;
+  enqueue: (to: string, options?: EnqueueOptions) => Promise<EnqueueResult>;
 }
 
 /** An application's own connection, with a table of its own, beside the store. */
@@ -68,7 +68,7 @@ describe("an enqueue inside the caller's own transaction", () => {
 
   it("goes with a savepoint that is rolled back, while the transaction around it stays", async () => {
     const { hf, db, enqueue } = await desk();
-    let kept: Promise<EnqueueAnswer> | undefined;
+    let kept: Promise<EnqueueResult> | undefined;
     db.transaction(() => {
       kept = enqueue("kept");
       expect(() =>
@@ -223,7 +223,7 @@ describe("what is given as tx is looked at first", () => {
   it("many jobs go with it or not at all, each with its own answer", async () => {
     const { hf, db } = await desk();
     const inputs = [{ to: "ada" }, { to: 5 as unknown as string }, { to: "grace" }];
-    const answers: Promise<EnqueueManyAnswer[]>[] = [];
+    const answers: Promise<EnqueueManyResult[]>[] = [];
     db.transaction(() => void answers.push(hf.enqueueMany(mail, inputs, { tx: db })))();
     expect((await Promise.all(answers)).flat().map(({ error }) => error?.code ?? null)).toEqual([
       null,

@@ -1,5 +1,5 @@
 import { LIMITS } from "../../defaults.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { readName, show } from "../../options.js";
 import { isTokenRole, ROLES, TOKEN_ROLES, type TokenRole } from "../../access/roles.js";
 import type { RouteLine } from "../contract/routes.js";
@@ -25,10 +25,10 @@ export function readIdentity(given: Identity | null | undefined): Identity | nul
   const user = (given.user as string | null | undefined) ?? null;
   const name = readName(given.name, "auth.name", LIMITS.actorLength);
   if (!isTokenRole(role)) {
-    throw new InvalidOption("auth.role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
+    throw new InvalidOptionError("auth.role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
   }
   if ((role === "user") !== (user !== null)) {
-    throw new InvalidOption("auth.user", "goes with the role user, and only with that");
+    throw new InvalidOptionError("auth.user", "goes with the role user, and only with that");
   }
   return { name, role, user: user === null ? null : readName(user, "auth.user", LIMITS.userLength) };
 }

@@ -1,7 +1,7 @@
 import type { Deed } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/access.js";
-import type { OperationAnswer } from "../contract/api-types.js";
+import type { OperationResult } from "../contract/api-types.js";
 import { pathParts, ROUTES, type RouteName } from "../contract/routes.js";
 
 /** Whether a call changes something, and so belongs into the audit log. */
@@ -14,7 +14,7 @@ export function deedOf(name: RouteName, caller: Caller, input: object, answer: o
   const inPath = pathParts(ROUTES[name].path)[0];
   const fields = input as Record<string, unknown>;
   const made = (answer as { id?: unknown }).id;
-  const operation = "looked" in answer ? (answer as OperationAnswer) : null;
+  const operation = "looked" in answer ? (answer as OperationResult) : null;
   const target =
     inPath === undefined ? (operation === null ? made : (fields["filter"] ?? fields["ids"])) : fields[inPath];
   const given = Object.fromEntries(Object.entries(fields).filter(([field]) => field !== inPath));
@@ -32,7 +32,7 @@ export function deedOf(name: RouteName, caller: Caller, input: object, answer: o
 }
 
 /** The end of an operation. What it changed is known only then. */
-export function endOf(answer: OperationAnswer, caller: Caller, target: object): Deed {
+export function endOf(answer: OperationResult, caller: Caller, target: object): Deed {
   const { action, state, changed: count, error } = answer;
   const detail = { operation: answer.id, state, ...(error !== null && { error }) };
   return { ...by(caller), action: `operation.${action}`, target, count, detail };

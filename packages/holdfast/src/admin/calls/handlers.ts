@@ -8,7 +8,7 @@ import type {
 import type { ListedToken } from "../../engine/client/tokens.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
-import { JobNotFound, ScheduleNotFound } from "../../errors.js";
+import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
 import type { Redactor } from "../../redact.js";
@@ -17,7 +17,7 @@ import type { State } from "../../job/state.js";
 import type { JobFilter } from "../../store.js";
 import { jobDetail, jobSummary, scheduleAnswer, scheduleSummary, workerAnswer } from "./serializers.js";
 import { ApiError } from "../http/api-error.js";
-import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationAnswer } from "../contract/api-types.js";
+import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationResult } from "../contract/api-types.js";
 import type { Identity } from "../auth/identity.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { NewOperation, Operations } from "./operations.js";
@@ -36,7 +36,7 @@ export interface CallContext {
   /** Puts back what was shown redacted, in a payload that is sent. */
   restore: Restorer;
   /** Writes down how an operation ended. */
-  ended: (answer: OperationAnswer, target: unknown) => Promise<void>;
+  ended: (answer: OperationResult, target: unknown) => Promise<void>;
 }
 
 type Handler<Name extends RouteName> = (
@@ -91,7 +91,7 @@ const CHUNK = 100;
 
 async function found(context: CallContext, id: string): Promise<Job> {
   const job = await jobsOf(context).get(id);
-  if (job === null) throw new JobNotFound(id);
+  if (job === null) throw new JobNotFoundError(id);
   return job;
 }
 
@@ -138,8 +138,8 @@ const REMOVING: Bulk = (hf) => ({
   counted: ["removed"],
 });
 
-function changing(action: OperationAnswer["action"], bulk: Bulk) {
-  return async (context: CallContext, many: ManyJobs): Promise<OperationAnswer> => {
+function changing(action: OperationResult["action"], bulk: Bulk) {
+  return async (context: CallContext, many: ManyJobs): Promise<OperationResult> => {
     const { hf, identity, operations } = context;
     const target = targetOf(many);
     const { byIds, byFilter, counted } = bulk(hf);
@@ -195,14 +195,14 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.retry": async (context, { id }) => {
     const answer = await jobsOf(context).retry(id);
     if (answer === "retried") return { status: "retried" };
-    if (answer === "missing") throw new JobNotFound(id);
-    if (answer === "key held") throw new ApiError(409, "KEY_HELD", `another job holds the unique key of job ${id}`);
+    if (answer === "missing") throw new JobNotFoundError(id);
+    if (answer === "key-held") throw new ApiError(409, "KEY_HELD", `another job holds the unique key of job ${id}`);
     throw await conflict(context, id, "only failed, dead and cancelled jobs can be retried; rerun makes a new one");
   },
   "jobs.cancel": async (context, { id }) => {
     const answer = await jobsOf(context).cancel(id);
     if (answer === "cancelled" || answer === "requested") return { status: answer };
-    if (answer === "missing") throw new JobNotFound(id);
+    if (answer === "missing") throw new JobNotFoundError(id);
     throw await conflict(context, id, "it has finished and cannot be cancelled");
   },
   "jobs.rerun": async (context, { id, ...options }) => {
@@ -212,7 +212,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.remove": async (context, { id }) => {
     const answer = await context.hf.remove(id);
     if (answer === "removed") return { status: "removed" };
-    if (answer === "missing") throw new JobNotFound(id);
+    if (answer === "missing") throw new JobNotFoundError(id);
     throw await conflict(context, id, "cancel it first, and delete it when it has stopped");
   },
   "jobs.retryMany": changing("retry", RETRYING),
@@ -241,7 +241,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     runs(await hf.schedules.preview(given(timing) as unknown as Timing, count)),
   "schedules.get": async ({ hf, redact }, { name }) => {
     const schedule = await hf.schedules.get(name);
-    if (schedule === null) throw new ScheduleNotFound(name);
+    if (schedule === null) throw new ScheduleNotFoundError(name);
     return scheduleAnswer(schedule, redact);
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
@@ -261,7 +261,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return scheduleAnswer(changed, redact);
   },
   "schedules.remove": async ({ hf }, { name }) => {
-    if (!(await hf.schedules.remove(name))) throw new ScheduleNotFound(name);
+    if (!(await hf.schedules.remove(name))) throw new ScheduleNotFoundError(name);
     return { status: "removed" };
   },
   "schedules.enable": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.enable(name), redact),

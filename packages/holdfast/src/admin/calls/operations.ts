@@ -2,33 +2,33 @@ import type { BulkOptions } from "../../engine/client/changes.js";
 import { newId } from "../../job/id.js";
 import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
-import type { OperationAnswer } from "../contract/api-types.js";
+import type { OperationResult } from "../contract/api-types.js";
 
 // Those that have ended are forgotten, the oldest first.
 const KEPT = 100;
 const AT_ONCE = 4;
 
 export interface NewOperation {
-  action: OperationAnswer["action"];
+  action: OperationResult["action"];
   actor: string;
   /** How many there are to look at; null if that is not known. */
   total: number | null;
   /** Does it, and says how many jobs it changed. */
   run: (options: Required<BulkOptions>) => Promise<number>;
   /** Called when it has ended, in whatever way. */
-  ended: (answer: OperationAnswer) => Promise<void>;
+  ended: (answer: OperationResult) => Promise<void>;
 }
 
 /** Changes of many jobs, which take longer than a request may: they go on in the background, and tell how far they are. */
 export class Operations {
-  readonly #known = new Map<string, { answer: OperationAnswer; stop: AbortController; end: Promise<void> }>();
+  readonly #known = new Map<string, { answer: OperationResult; stop: AbortController; end: Promise<void> }>();
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  start({ action, actor, total, run, ended }: NewOperation): OperationAnswer {
+  start({ action, actor, total, run, ended }: NewOperation): OperationResult {
     const running = [...this.#known.values()].filter(({ answer }) => answer.state === "running");
     if (running.length >= AT_ONCE) {
       throw new ApiError(
@@ -41,7 +41,7 @@ export class Operations {
       );
     }
     this.#forget();
-    const answer: OperationAnswer = {
+    const answer: OperationResult = {
       id: newId(this.#now()),
       action,
       state: "running",
@@ -59,8 +59,8 @@ export class Operations {
       onProgress: (progress: { looked: number; changed: number }) => void Object.assign(answer, progress),
     };
     const end = run(options)
-      .then((changed): Partial<OperationAnswer> => ({ changed, state: "done" }))
-      .catch((error: unknown): Partial<OperationAnswer> => {
+      .then((changed): Partial<OperationResult> => ({ changed, state: "done" }))
+      .catch((error: unknown): Partial<OperationResult> => {
         if (stop.signal.aborted) return { state: "stopped" };
         return { state: "failed", error: messageOf(error) };
       })
@@ -74,16 +74,16 @@ export class Operations {
     return { ...answer };
   }
 
-  list(): OperationAnswer[] {
+  list(): OperationResult[] {
     return [...this.#known.values()].map(({ answer }) => ({ ...answer })).toReversed();
   }
 
-  get(id: string): OperationAnswer {
+  get(id: string): OperationResult {
     return { ...this.#find(id).answer };
   }
 
   /** Lets it end after the chunk that it is at. */
-  async stop(id: string): Promise<OperationAnswer> {
+  async stop(id: string): Promise<OperationResult> {
     const { answer, stop, end } = this.#find(id);
     stop.abort();
     await end;
@@ -96,7 +96,7 @@ export class Operations {
     await Promise.all(all.map(({ end }) => end));
   }
 
-  #find(id: string): { answer: OperationAnswer; stop: AbortController; end: Promise<void> } {
+  #find(id: string): { answer: OperationResult; stop: AbortController; end: Promise<void> } {
     const found = this.#known.get(id);
     if (found === undefined) {
       throw new ApiError(

@@ -3,7 +3,7 @@ import type { ListedWorker } from "../../engine/client/job-view.js";
 import type { Schedule } from "../../engine/scheduler/schedules.js";
 import type { AttemptError, Job } from "../../job/job.js";
 import type { Redactor } from "../../redact.js";
-import type { JobDetail, JobSummary, ScheduleAnswer, ScheduleSummary, WorkerAnswer } from "../contract/api-types.js";
+import type { JobDetail, JobSummary, ScheduleResult, ScheduleSummary, WorkerResult } from "../contract/api-types.js";
 
 const text = (time: Date): string => time.toISOString();
 const textOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
@@ -66,7 +66,7 @@ function shownError(error: AttemptError, redact: Redactor): AttemptError {
   };
 }
 
-export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleAnswer {
+export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleResult {
   return {
     ...schedule,
     input: redact({ input: schedule.input }).input,
@@ -91,6 +91,6 @@ export function scheduleSummary(schedule: Schedule): ScheduleSummary {
   return summary;
 }
 
-export function workerAnswer({ schedules: _schedules, ...worker }: ListedWorker): WorkerAnswer {
+export function workerAnswer({ schedules: _schedules, ...worker }: ListedWorker): WorkerResult {
   return { ...worker, startedAt: text(worker.startedAt), seenAt: text(worker.seenAt) };
 }

@@ -1,7 +1,7 @@
 import type { Stats } from "../../engine/client/stats.js";
 import { isCut, MOST_NAMES, OTHER } from "../../observe/names.js";
 import type { State } from "../../job/state.js";
-import type { StatsAnswer } from "../contract/api-types.js";
+import type { StatsResult } from "../contract/api-types.js";
 
 // By queue, type and state. Names may be long, and each viewer of the events is sent all of them each second.
 const MOST_COUNTS = 1_000;
@@ -12,7 +12,7 @@ type Counts = Record<State, number>;
  * Counts as the API answers them. Whoever may enqueue may make up any number of types and queues: those with the most jobs are
  * named, and the rest are told together, so that the sums stay true.
  */
-export function statsAnswer(stats: Stats): StatsAnswer {
+export function statsAnswer(stats: Stats): StatsResult {
   const queues = largest(stats.queues);
   const types = largest(stats.types);
   return {
@@ -52,7 +52,7 @@ function countsOf(
   counts: Stats["counts"],
   queues: ReadonlySet<string>,
   types: ReadonlySet<string>,
-): StatsAnswer["counts"] {
+): StatsResult["counts"] {
   const named = merged(
     counts.map((each) => ({
       ...each,
@@ -66,8 +66,8 @@ function countsOf(
 }
 
 /** Those of one queue, type and state as one. */
-function merged(counts: StatsAnswer["counts"]): StatsAnswer["counts"] {
-  const known = new Map<string, StatsAnswer["counts"][number]>();
+function merged(counts: StatsResult["counts"]): StatsResult["counts"] {
+  const known = new Map<string, StatsResult["counts"][number]>();
   for (const each of counts) {
     const name = JSON.stringify([each.queue, each.type, each.state]);
     const count = each.count + (known.get(name)?.count ?? 0);

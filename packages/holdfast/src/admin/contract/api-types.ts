@@ -106,7 +106,7 @@ export interface Enqueued {
   replaced: boolean;
 }
 
-export interface StatsAnswer {
+export interface StatsResult {
   states: Record<State, number>;
   queues: Record<string, Record<State, number>>;
   types: Record<string, Record<State, number>>;
@@ -116,7 +116,7 @@ export interface StatsAnswer {
   completedPerSecond: number;
 }
 
-export interface OperationAnswer {
+export interface OperationResult {
   id: string;
   action: "retry" | "cancel" | "delete" | "purge";
   state: "running" | "done" | "stopped" | "failed";
@@ -158,7 +158,7 @@ export interface ScheduleSummary {
 }
 
 /** A schedule with its input, and what became of its last slots. */
-export interface ScheduleAnswer extends ScheduleSummary {
+export interface ScheduleResult extends ScheduleSummary {
   input: unknown;
   slots: readonly {
     slot: Time;
@@ -192,13 +192,13 @@ export interface ScheduleBody extends TimingBody {
   tags?: readonly string[];
 }
 
-export interface QueueAnswer {
+export interface QueueResult {
   queue: string;
   paused: boolean;
   priorities: readonly number[];
 }
 
-export interface WorkerAnswer {
+export interface WorkerResult {
   id: string;
   queues: readonly string[] | null;
   types: readonly string[];
@@ -211,7 +211,7 @@ export interface WorkerAnswer {
   left: boolean;
 }
 
-export interface AuditAnswer {
+export interface AuditResult {
   id: string;
   at: Time;
   actor: string;
@@ -221,7 +221,7 @@ export interface AuditAnswer {
   detail: unknown;
 }
 
-export interface TokenAnswer {
+export interface TokenResult {
   id: string;
   name: string;
   role: TokenRole;
@@ -230,7 +230,7 @@ export interface TokenAnswer {
   expiresAt: Time | null;
 }
 
-export interface SessionAnswer {
+export interface SessionResult {
   name: string;
   role: TokenRole;
   user: string | null;
@@ -252,7 +252,7 @@ type None = Record<string, never>;
 /** What goes into each call, path and query and body taken together, and what comes out. */
 export interface Calls {
   "jobs.list": { input: JobQuery; answer: { jobs: JobSummary[]; cursor: string | null } };
-  "jobs.stats": { input: None; answer: StatsAnswer };
+  "jobs.stats": { input: None; answer: StatsResult };
   "jobs.get": { input: ById; answer: JobDetail };
   "jobs.enqueue": { input: NewJobBody; answer: Enqueued };
   "jobs.retry": { input: ById; answer: { status: "retried" } };
@@ -260,13 +260,13 @@ export interface Calls {
   "jobs.cancel": { input: ById; answer: { status: "cancelled" | "requested" } };
   "jobs.rerun": { input: ById & { input?: unknown }; answer: Enqueued };
   "jobs.remove": { input: ById; answer: { status: "removed" } };
-  "jobs.retryMany": { input: ManyJobs; answer: OperationAnswer };
-  "jobs.cancelMany": { input: ManyJobs; answer: OperationAnswer };
-  "jobs.removeMany": { input: ManyJobs; answer: OperationAnswer };
-  "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; answer: OperationAnswer };
-  "operations.list": { input: None; answer: { operations: OperationAnswer[] } };
-  "operations.get": { input: ById; answer: OperationAnswer };
-  "operations.stop": { input: ById; answer: OperationAnswer };
+  "jobs.retryMany": { input: ManyJobs; answer: OperationResult };
+  "jobs.cancelMany": { input: ManyJobs; answer: OperationResult };
+  "jobs.removeMany": { input: ManyJobs; answer: OperationResult };
+  "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; answer: OperationResult };
+  "operations.list": { input: None; answer: { operations: OperationResult[] } };
+  "operations.get": { input: ById; answer: OperationResult };
+  "operations.stop": { input: ById; answer: OperationResult };
   "schedules.list": {
     input: {
       origin?: "code" | "runtime";
@@ -279,42 +279,42 @@ export interface Calls {
     answer: { schedules: ScheduleSummary[]; cursor: string | null };
   };
   "schedules.preview": { input: TimingBody & { count?: number }; answer: { runs: Time[] } };
-  "schedules.get": { input: ByName; answer: ScheduleAnswer };
+  "schedules.get": { input: ByName; answer: ScheduleResult };
   "schedules.next": { input: ByName & { count?: number }; answer: { runs: Time[] } };
-  "schedules.create": { input: ByName & ScheduleBody & { job: string }; answer: ScheduleAnswer };
-  "schedules.update": { input: ByName & ScheduleBody; answer: ScheduleAnswer };
+  "schedules.create": { input: ByName & ScheduleBody & { job: string }; answer: ScheduleResult };
+  "schedules.update": { input: ByName & ScheduleBody; answer: ScheduleResult };
   "schedules.remove": { input: ByName; answer: { status: "removed" } };
-  "schedules.enable": { input: ByName; answer: ScheduleAnswer };
-  "schedules.disable": { input: ByName; answer: ScheduleAnswer };
-  "schedules.reset": { input: ByName; answer: ScheduleAnswer };
+  "schedules.enable": { input: ByName; answer: ScheduleResult };
+  "schedules.disable": { input: ByName; answer: ScheduleResult };
+  "schedules.reset": { input: ByName; answer: ScheduleResult };
   "schedules.run": { input: ByName; answer: Enqueued };
-  "queues.list": { input: None; answer: { queues: QueueAnswer[] } };
+  "queues.list": { input: None; answer: { queues: QueueResult[] } };
   "queues.pause": { input: ByQueue; answer: { queue: string; paused: boolean } };
   "queues.resume": { input: ByQueue; answer: { queue: string; paused: boolean } };
-  "workers.list": { input: None; answer: { workers: WorkerAnswer[] } };
+  "workers.list": { input: None; answer: { workers: WorkerResult[] } };
   "types.list": { input: None; answer: { types: string[] } };
   "audit.list": {
     input: { actor?: string; action?: string; after?: Time; before?: Time; limit?: number; cursor?: string };
-    answer: { entries: AuditAnswer[]; cursor: string | null };
+    answer: { entries: AuditResult[]; cursor: string | null };
   };
-  "tokens.list": { input: None; answer: { tokens: TokenAnswer[] } };
+  "tokens.list": { input: None; answer: { tokens: TokenResult[] } };
   "tokens.create": {
     input: { name: string; role: TokenRole; user?: string; expiresIn?: string | number };
-    answer: TokenAnswer & { token: string };
+    answer: TokenResult & { token: string };
   };
   "tokens.revoke": { input: ById; answer: { status: "revoked" } };
-  "session.get": { input: None; answer: SessionAnswer };
-  "session.start": { input: { token: string }; answer: SessionAnswer };
+  "session.get": { input: None; answer: SessionResult };
+  "session.start": { input: { token: string }; answer: SessionResult };
   "session.end": { input: None; answer: { status: "ended" } };
 }
 
 /** What every error answers. */
-export interface ErrorAnswer {
+export interface ErrorResult {
   error: { code: string; message: string; hint?: string; issues?: { path: string; message: string }[] };
 }
 
 /** The summary of `GET /api/v1/admin/jobs`. */
-export interface SummaryAnswer {
+export interface SummaryResult {
   stats: Record<State, number> & { oldestDueMs: number | null };
   recentFailures: JobSummary[];
 }

@@ -1,5 +1,5 @@
-import type { Calls, ErrorAnswer, SummaryAnswer } from "./api-types.js";
-import { InvalidOption } from "../../errors.js";
+import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
+import { InvalidOptionError } from "../../errors.js";
 import { namesUser } from "../../access/secret.js";
 import { BASE, MARK, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
@@ -20,7 +20,7 @@ export class AdminError extends Error {
   readonly status: number;
   readonly code: string;
   readonly issues: readonly { path: string; message: string }[];
-  constructor(status: number, { code, message, issues = [] }: ErrorAnswer["error"], options?: ErrorOptions) {
+  constructor(status: number, { code, message, issues = [] }: ErrorResult["error"], options?: ErrorOptions) {
     super(message, options);
     this.name = "AdminError";
     this.status = status;
@@ -41,7 +41,7 @@ export type AdminClient = {
   };
 } & {
   /** Counts by state and the latest failures, in one answer. */
-  summary(): Promise<SummaryAnswer>;
+  summary(): Promise<SummaryResult>;
 };
 
 /**
@@ -54,7 +54,10 @@ export type AdminClient = {
  */
 export function adminClient(options: AdminClientOptions = {}): AdminClient {
   if (options.url !== undefined && namesUser(options.url)) {
-    throw new InvalidOption("url", "must have no name and no password in it; token is for what the server asks for");
+    throw new InvalidOptionError(
+      "url",
+      "must have no name and no password in it; token is for what the server asks for",
+    );
   }
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
@@ -132,8 +135,8 @@ function isJson(headers: Headers): boolean {
   return /\bjson\b/.test(headers.get("content-type") ?? "");
 }
 
-function isRefusal(body: unknown): body is ErrorAnswer {
-  const { error } = (body ?? {}) as { error?: Partial<ErrorAnswer["error"]> | null };
+function isRefusal(body: unknown): body is ErrorResult {
+  const { error } = (body ?? {}) as { error?: Partial<ErrorResult["error"]> | null };
   return typeof error?.code === "string" && typeof error.message === "string";
 }
 

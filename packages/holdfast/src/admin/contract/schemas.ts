@@ -5,7 +5,7 @@ import { show } from "../../options.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
-import type { Calls, ErrorAnswer, SummaryAnswer } from "./api-types.js";
+import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import type { RouteName } from "./routes.js";
 
 /** Absent and undefined are the same to a schema. */
@@ -365,12 +365,12 @@ export const SHAPES: { readonly [Name in RouteName]: Shape<Name> } = {
   "session.end": { input: none, answer: z.object({ status: z.literal("ended") }) },
 };
 
-export const SUMMARY: z.ZodType<SummaryAnswer> = z.object({
+export const SUMMARY: z.ZodType<SummaryResult> = z.object({
   stats: z.intersection(z.record(state, z.int()), z.object({ oldestDueMs: z.number().nullable() })),
   recentFailures: z.array(summary),
 });
 
-export const ERROR: z.ZodType<ErrorAnswer> = z
+export const ERROR: z.ZodType<ErrorResult> = z
   .object({
     error: z.object({
       code: z.string(),

@@ -1,24 +1,24 @@
 import {
-  Closed,
-  DiskFull,
-  DuplicateJob,
+  ClosedError,
+  DiskFullError,
+  DuplicateJobError,
   HoldfastError,
-  InvalidInput,
-  InvalidOption,
-  JobNotFound,
-  PayloadTooLarge,
-  ScheduleExists,
-  ScheduleNotFound,
-  StoreMoved,
-  StoreReadOnly,
-  StoreUnavailable,
-  StoreUnreadable,
-  SchemaTooNew,
-  SchemaUntrusted,
-  TooManyTokens,
+  InvalidInputError,
+  InvalidOptionError,
+  JobNotFoundError,
+  PayloadTooLargeError,
+  ScheduleExistsError,
+  ScheduleNotFoundError,
+  StoreMovedError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
+  StoreUnreadableError,
+  SchemaTooNewError,
+  SchemaUntrustedError,
+  TooManyTokensError,
 } from "../../errors.js";
 import { cutText } from "../../job/json.js";
-import type { ErrorAnswer } from "../contract/api-types.js";
+import type { ErrorResult } from "../contract/api-types.js";
 
 export interface Issue {
   path: string;
@@ -51,22 +51,22 @@ export function invalidAddress(why: string): ApiError {
 
 /** The kinds of errors that say something of the request, or of the store. */
 const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status: number][] = [
-  [InvalidOption, 400],
-  [InvalidInput, 400],
-  [JobNotFound, 404],
-  [ScheduleNotFound, 404],
-  [DuplicateJob, 409],
-  [ScheduleExists, 409],
-  [TooManyTokens, 409],
-  [PayloadTooLarge, 413],
-  [StoreUnavailable, 503],
-  [StoreUnreadable, 503],
-  [StoreReadOnly, 503],
-  [StoreMoved, 503],
-  [SchemaTooNew, 503],
-  [SchemaUntrusted, 503],
-  [DiskFull, 503],
-  [Closed, 503],
+  [InvalidOptionError, 400],
+  [InvalidInputError, 400],
+  [JobNotFoundError, 404],
+  [ScheduleNotFoundError, 404],
+  [DuplicateJobError, 409],
+  [ScheduleExistsError, 409],
+  [TooManyTokensError, 409],
+  [PayloadTooLargeError, 413],
+  [StoreUnavailableError, 503],
+  [StoreUnreadableError, 503],
+  [StoreReadOnlyError, 503],
+  [StoreMovedError, 503],
+  [SchemaTooNewError, 503],
+  [SchemaUntrustedError, 503],
+  [DiskFullError, 503],
+  [ClosedError, 503],
 ];
 
 // A message may repeat what was sent, and must not be as long as that.
@@ -77,7 +77,7 @@ const MAX_ISSUES = 20;
 /** What an error answers; null for one that is nobody's fault but ours. */
 export function answerTo(
   error: unknown,
-): { status: number; body: ErrorAnswer; headers: Readonly<Record<string, string>> } | null {
+): { status: number; body: ErrorResult; headers: Readonly<Record<string, string>> } | null {
   if (!(error instanceof HoldfastError)) return null;
   const known = STATUSES.find(([kind]) => error instanceof kind)?.[1];
   const status = error instanceof ApiError ? error.status : known;
@@ -93,9 +93,9 @@ export function answerTo(
 
 function issuesOf(error: HoldfastError): Issue[] {
   if (error instanceof ApiError) return [...error.issues];
-  if (error instanceof InvalidInput)
+  if (error instanceof InvalidInputError)
     return error.issues.map(({ path, message }) => ({ path: join("input", path), message }));
-  return error instanceof InvalidOption ? [{ path: error.field, message: error.message }] : [];
+  return error instanceof InvalidOptionError ? [{ path: error.field, message: error.message }] : [];
 }
 
 function join(...parts: string[]): string {

@@ -4,7 +4,7 @@ import { readBasePath } from "../../base-path.js";
 import { callSafely } from "../../callbacks.js";
 import { Holdfast } from "../../engine/client/holdfast.js";
 import { durationMs, lengthOf, type Duration } from "../../duration.js";
-import { InvalidOption, StoreUnavailable } from "../../errors.js";
+import { InvalidOptionError, StoreUnavailableError } from "../../errors.js";
 import { Metrics } from "../../observe/metrics.js";
 import { readCount, refuseUnknown } from "../../options.js";
 import { readSessionSecret } from "../../access/session-secret.js";
@@ -12,7 +12,7 @@ import { refuseOtherSites, type Caller } from "../auth/access.js";
 import { ApiError, invalidAddress } from "./api-error.js";
 import { jobSummary } from "../calls/serializers.js";
 import { Attempts } from "../auth/login-throttle.js";
-import type { Calls, SessionAnswer, SummaryAnswer } from "../contract/api-types.js";
+import type { Calls, SessionResult, SummaryResult } from "../contract/api-types.js";
 import { deedOf, endOf, isDeed } from "../calls/audit-entry.js";
 import { Door, socketAddress, type Auth, type ClientAddress } from "../auth/authenticator.js";
 import { Feed } from "../events/feed.js";
@@ -191,7 +191,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
   async function summary(request: Request): Promise<Response> {
     await door.permitted(request, { role: "viewer" });
     const [stats, failures] = await Promise.all([hf.stats(), latestFailures(hf, FAILURES)]);
-    const answer: SummaryAnswer = {
+    const answer: SummaryResult = {
       stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
       recentFailures: failures.map(jobSummary),
     };
@@ -209,7 +209,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
       );
     const first = await Promise.race([answers, late]);
     if (first !== "late") return first;
-    outages?.failed("look", new StoreUnavailable(`the store has not answered for ${lengthOf(READY_MS)}`));
+    outages?.failed("look", new StoreUnavailableError(`the store has not answered for ${lengthOf(READY_MS)}`));
     return false;
   }, READY_FOR_MS);
 
@@ -280,10 +280,10 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
 function readDoor(options: AdminOptions, basePath: string): ConstructorParameters<typeof Door>[1] {
   const { auth = "tokens", sessionSecret = null, clientAddress = socketAddress } = options;
   if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
-    throw new InvalidOption("auth", 'is none of "tokens", "open", a function');
+    throw new InvalidOptionError("auth", 'is none of "tokens", "open", a function');
   }
   const secret = sessionSecret === null ? null : readSessionSecret(sessionSecret, "sessionSecret");
-  if (typeof clientAddress !== "function") throw new InvalidOption("clientAddress", "must be a function");
+  if (typeof clientAddress !== "function") throw new InvalidOptionError("clientAddress", "must be a function");
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
   return { auth, sessions: new Sessions({ secret, lengthMs }), attempts, clientAddress, basePath };
@@ -326,6 +326,6 @@ function setting(cookies: readonly string[]): Headers {
   return new Headers(cookies.map((cookie): [string, string] => ["set-cookie", cookie]));
 }
 
-function sessionAnswer({ identity: { name, role, user }, sessionEndsAt }: Caller): SessionAnswer {
+function sessionAnswer({ identity: { name, role, user }, sessionEndsAt }: Caller): SessionResult {
   return { name, role, user, expiresAt: sessionEndsAt === null ? null : new Date(sessionEndsAt).toISOString() };
 }

@@ -34,7 +34,7 @@ export interface Serving {
 }
 
 /** The address cannot be listened on. */
-export class NotListening extends HoldfastError {
+export class NotListeningError extends HoldfastError {
   constructor(where: string, cause: NodeJS.ErrnoException) {
     const advice =
       cause.code === "EADDRINUSE"
@@ -80,7 +80,7 @@ function fromRoot({ method, url }: Request): Response | null {
 
 async function listening(server: Server, host: string, port: number): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => reject(new NotListening(`${host}:${port}`, error)));
+    server.once("error", (error: NodeJS.ErrnoException) => reject(new NotListeningError(`${host}:${port}`, error)));
     server.listen(port, host, resolve);
   });
 }

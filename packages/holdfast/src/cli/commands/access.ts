@@ -1,4 +1,4 @@
-import type { AuditAnswer } from "../../admin/contract/api-types.js";
+import type { AuditResult } from "../../admin/contract/api-types.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { command, group, YES, type Command } from "../parse/command.js";
 import { BadUsage } from "../errors.js";
@@ -84,7 +84,7 @@ export const tokensCommand: Command = group({
 });
 
 /** Several tokens may have one name: the id says which it was. */
-function whoOf({ actor, detail }: AuditAnswer): string {
+function whoOf({ actor, detail }: AuditResult): string {
   const { token } = (detail ?? {}) as { token?: unknown };
   return typeof token === "string" ? `${actor} ${token}` : actor;
 }

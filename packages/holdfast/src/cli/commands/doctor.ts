@@ -1,4 +1,4 @@
-import type { StatsAnswer } from "../../admin/contract/api-types.js";
+import type { StatsResult } from "../../admin/contract/api-types.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut, OTHER } from "../../observe/names.js";
@@ -84,7 +84,7 @@ function checkWorkers(live: number, waiting: number): Finding {
 }
 
 /** A misspelt type looks like any job that waits. */
-function checkTypes({ types }: StatsAnswer, known: readonly string[] | null): Finding[] {
+function checkTypes({ types }: StatsResult, known: readonly string[] | null): Finding[] {
   if (known === null) return [];
   const waiting = Object.entries(types)
     .map(([type, { pending, failed }]) => ({ type, count: pending + failed }))

@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 import type { Calls } from "../../admin/contract/api-types.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
 import { readText, showValue } from "../../config/index.js";
@@ -129,7 +129,7 @@ function zoneOf(name: string): string {
   try {
     return readZone(name, "--unique-for").name;
   } catch (error) {
-    if (!(error instanceof InvalidOption)) throw error;
+    if (!(error instanceof InvalidOptionError)) throw error;
     throw new BadUsage(error.message);
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminClient } from "../../admin/contract/client.js";
-import type { JobConditions, JobDetail, JobSummary, OperationAnswer } from "../../admin/contract/api-types.js";
+import type { JobConditions, JobDetail, JobSummary, OperationResult } from "../../admin/contract/api-types.js";
 import type { AttemptError } from "../../job/job.js";
 import { STATE_NAMES, type FinishedState, type State } from "../../job/state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../parse/command.js";
@@ -191,7 +191,7 @@ type Single = (client: AdminClient, id: string) => Promise<{ status: string }>;
 type Many = (
   client: AdminClient,
   target: { ids: readonly string[] } | { filter: JobConditions },
-) => Promise<OperationAnswer>;
+) => Promise<OperationResult>;
 
 /** A command that changes one job, some, or all that match. */
 function changing(
@@ -258,7 +258,7 @@ interface Words {
 }
 
 /** Shows how far an operation is until it ends. */
-async function follow(context: Context, client: AdminClient, started: OperationAnswer, words: Words): Promise<void> {
+async function follow(context: Context, client: AdminClient, started: OperationResult, words: Words): Promise<void> {
   const { output, signal } = context;
   const { id } = started;
   const progress = output.progress(words.done, started.total);
@@ -276,7 +276,7 @@ async function follow(context: Context, client: AdminClient, started: OperationA
   tell(output, operation, words);
 }
 
-function tell(output: Output, operation: OperationAnswer, { done, left }: Words): void {
+function tell(output: Output, operation: OperationResult, { done, left }: Words): void {
   const { changed, looked, state } = operation;
   const [count, why] =
     changed < looked ? [`${countOf(changed)} of ${jobsText(looked)}`, `; ${left}`] : [jobsText(changed), ""];

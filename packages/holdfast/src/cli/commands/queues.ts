@@ -1,4 +1,4 @@
-import type { StatsAnswer } from "../../admin/contract/api-types.js";
+import type { StatsResult } from "../../admin/contract/api-types.js";
 import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
@@ -8,7 +8,7 @@ import { REACH, reach } from "../store/admin-connection.js";
 import { agoOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
-type Counts = StatsAnswer["states"];
+type Counts = StatsResult["states"];
 const QUEUE = { kind: "text", says: "The queue's name." } as const satisfies Argument;
 
 const list = command({

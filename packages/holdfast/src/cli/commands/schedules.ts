@@ -1,4 +1,4 @@
-import type { ScheduleAnswer, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/contract/api-types.js";
+import type { ScheduleResult, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/contract/api-types.js";
 import { showValue } from "../../config/index.js";
 import { LIMITS } from "../../defaults.js";
 import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../parse/command.js";
@@ -153,7 +153,7 @@ function nextOf({ enabled, nextRunAt }: ScheduleSummary, now: number): Part {
   return enabled ? agoOf(nextRunAt, now) : paint("disabled", "yellow");
 }
 
-function showSchedule(page: Page, schedule: ScheduleAnswer): void {
+function showSchedule(page: Page, schedule: ScheduleResult): void {
   const now = Date.now();
   page.fields([
     ["name", schedule.name],

@@ -17,7 +17,7 @@ export const LISTEN: {
 export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
   const { admin } = await import("../../admin/http/app.js");
   const { isLoopback } = await import("../../admin/auth/loopback.js");
-  const { NotListening, serve } = await import("../../admin/http/serve.js");
+  const { NotListeningError, serve } = await import("../../admin/http/serve.js");
   const { values } = context.config;
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
@@ -38,7 +38,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),
   });
   const serving = await serve(api, { host, port: values["server.port"] }).catch((error: unknown) => {
-    if (!(error instanceof NotListening)) throw error;
+    if (!(error instanceof NotListeningError)) throw error;
     const hint = "--port names another, as does server.port; 0 takes any that is free";
     throw new Failure(error.message, { code: error.code, cause: error, hint });
   });

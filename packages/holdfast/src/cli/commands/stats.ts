@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { StatsAnswer } from "../../admin/contract/api-types.js";
+import type { StatsResult } from "../../admin/contract/api-types.js";
 import { durationMs } from "../../duration.js";
 import { isFinished, STATE_NAMES } from "../../job/state.js";
 import { command, type Command } from "../parse/command.js";
@@ -27,7 +27,7 @@ export const statsCommand: Command = command({
     const everyMs = durationMs(flags.interval ?? "2s", "interval");
     return reach(context, flags, async (client) => {
       const { output, signal } = context;
-      const look = async (): Promise<{ stats: StatsAnswer; paused: readonly string[] }> => {
+      const look = async (): Promise<{ stats: StatsResult; paused: readonly string[] }> => {
         const [stats, { queues }] = await Promise.all([client.jobs.stats(), client.queues.list()]);
         return { stats, paused: queues.filter(({ paused }) => paused).map(({ queue }) => queue) };
       };
@@ -58,7 +58,7 @@ export const statsCommand: Command = command({
 /** Lines of a frame beside its queues: the time, the titles, how many queues are left out, their sum, and what follows. */
 const AROUND_QUEUES = 7;
 
-function showStats(page: Page, stats: StatsAnswer, paused: readonly string[], mostQueues = Infinity): void {
+function showStats(page: Page, stats: StatsResult, paused: readonly string[], mostQueues = Infinity): void {
   const queues = busiest(Object.entries(stats.queues), mostQueues);
   const left = Object.keys(stats.queues).length - queues.length;
   page.table(
@@ -83,7 +83,7 @@ function showStats(page: Page, stats: StatsAnswer, paused: readonly string[], mo
   ]);
 }
 
-type Queue = readonly [name: string, counts: StatsAnswer["states"]];
+type Queue = readonly [name: string, counts: StatsResult["states"]];
 
 /** So many queues, in their order: where not all have room, those with the most jobs that are not finished. */
 function busiest(queues: readonly Queue[], most: number): readonly Queue[] {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFile } from "../../config/index.js";
+import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFileError } from "../../config/index.js";
 import { messageOf } from "../../job/thrown.js";
 import { Failure } from "../errors.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
@@ -62,7 +62,7 @@ async function load(path: string, given: string): Promise<Exports> {
     }
     return await loadByJiti(path);
   } catch (error) {
-    if (error instanceof UntrustedFile) throw error;
+    if (error instanceof UntrustedFileError) throw error;
     // Node goes on with every module on the way there.
     const [why = ""] = messageOf(error).trim().replaceAll(/\s+/g, " ").split(" Require stack:");
     throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
@@ -156,7 +156,7 @@ function refuseForeignPaths(path: string): void {
     if (existsSync(file)) {
       if (isOwnedByTrusted(file, process.env, statSync(path).uid)) return;
       const problem = `${file} belongs to another user (uid ${statSync(file).uid}), so it is not used`;
-      throw new UntrustedFile(file, problem, "put a tsconfig.json of your own beside the module; {} will do");
+      throw new UntrustedFileError(file, problem, "put a tsconfig.json of your own beside the module; {} will do");
     }
     if (dirname(folder) === folder) return;
   }

@@ -54,7 +54,7 @@ export type GivenArguments<Of extends Arguments> = {
 
 /** What every command gets. */
 export interface Context {
-  /** The configuration, read at the first use. Throws `InvalidConfig`. */
+  /** The configuration, read at the first use. Throws `InvalidConfigError`. */
   readonly config: Config;
   readonly output: Output;
   /** Aborted by Ctrl-C and SIGTERM; its reason is `Interrupted`. */

@@ -2,7 +2,7 @@
  * What each command answers with `--json`, by its path. `jobs.list` is a call of the admin API: the answer is that call's, whose
  * schema is in the OpenAPI document. A test sees that every command is here.
  */
-export const JSON_ANSWERS: Readonly<Record<string, string>> = {
+export const JSON_RESULTS: Readonly<Record<string, string>> = {
   dev: "a line each time it has started: `{ url, worker }`",
   worker: "one line when it runs: `{ worker, url }`; `url` is null without `--serve`",
   serve: "one line when it listens: `{ url }`",

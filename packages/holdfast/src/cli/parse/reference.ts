@@ -1,10 +1,10 @@
 import type { Command } from "./command.js";
 import { helpText } from "./help.js";
-import { JSON_ANSWERS } from "./json-results.js";
+import { JSON_RESULTS } from "./json-results.js";
 
 /** Nothing of a group, which only shows its help. */
 function jsonOf(path: readonly string[]): string[] {
-  const answer = JSON_ANSWERS[path.join(" ")];
+  const answer = JSON_RESULTS[path.join(" ")];
   return answer === undefined ? [] : [`With \`--json\`: ${answer}.`];
 }
 

@@ -1,4 +1,4 @@
-import { UntrustedFile } from "../../config/index.js";
+import { UntrustedFileError } from "../../config/index.js";
 import { HoldfastError } from "../../errors.js";
 import { BadUsage, Failure } from "../errors.js";
 import { coloured, paint } from "./style.js";
@@ -60,7 +60,7 @@ function sentenceOf(error: unknown): string {
 
 function hintOf(error: unknown, verbose: boolean, usage: string | null): string | null {
   if (error instanceof BadUsage) return error.hint ?? usage;
-  if (error instanceof Failure || error instanceof UntrustedFile) return error.hint;
+  if (error instanceof Failure || error instanceof UntrustedFileError) return error.hint;
   // Ours say themselves what to do.
   return error instanceof HoldfastError || verbose ? null : "--verbose shows where it comes from";
 }

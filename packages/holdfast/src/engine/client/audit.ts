@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, instantMs } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { jsonBytes, NotJson, toJson } from "../../job/json.js";
 import { keptText } from "../../kept-text.js";
@@ -95,7 +95,7 @@ function readListOptions(options: AuditListOptions): { filter: AuditFilter; limi
   refuseUnknown(options, LIST_FIELDS, "list");
   const { actor, action, after, before, limit = 50, cursor = null } = options;
   if (cursor !== null && typeof cursor !== "string") {
-    throw new InvalidOption("cursor", "is not a cursor that list gave");
+    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
   }
   const filter: AuditFilter = {};
   if (actor !== undefined) filter.actor = readName(actor, "actor", LIMITS.actorLength);

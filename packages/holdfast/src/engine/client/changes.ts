@@ -1,6 +1,6 @@
 import { readId } from "../../job/id.js";
 import { refuseUnknown } from "../../options.js";
-import type { CancelAnswer, ChangeScope, JobFilter, JobPage, RemoveAnswer, RetryAnswer, Scope } from "../../store.js";
+import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { Core } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter } from "./filter.js";
@@ -40,8 +40,8 @@ export class Changes {
     this.#open = open;
   }
 
-  cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
-    const apply: Change<CancelAnswer>["apply"] = async (ids, within, listed) => {
+  cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
+    const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const core = this.#open();
       const answers = await core.store.cancel(ids, within);
       const changed = ids.filter((_, index) => answers[index] === "cancelled");
@@ -51,8 +51,8 @@ export class Changes {
     return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
   }
 
-  retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryAnswer[]> => {
+  retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
+    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
       const { store, events } = this.#open();
       const answers = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
@@ -61,8 +61,8 @@ export class Changes {
     return this.#change(target, scope, { counted: ["retried"], apply }, options);
   }
 
-  remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveAnswer[]> => {
+  remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
+    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
       const { store, events } = this.#open();
       const answers = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });

@@ -2,7 +2,7 @@ import { watchResult } from "../../callbacks.js";
 import { systemClock, type Clock } from "../../clock.js";
 import { DEFAULTS } from "../../defaults.js";
 import { durationMs } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
 import { refuseUnknownIn, show } from "../../options.js";
 import type { SchedulerOptions } from "./holdfast.js";
@@ -18,7 +18,7 @@ export function readPort<Port extends object>(
   if (port === undefined) return null;
   for (const call of calls) {
     if (typeof (port as Record<string, unknown> | null)?.[call] !== "function") {
-      throw new InvalidOption(field, `${show(port)} has no function ${call}`);
+      throw new InvalidOptionError(field, `${show(port)} has no function ${call}`);
     }
   }
   return port;
@@ -33,14 +33,14 @@ export function readClock(clock: Clock | undefined): Clock {
   if (given === null) return systemClock;
   for (const call of ["now", "monotonic"] as const) {
     const time: unknown = given[call]();
-    if (!Number.isFinite(time)) throw new InvalidOption("clock", `${call}() must return milliseconds as a number`);
+    if (!Number.isFinite(time)) throw new InvalidOptionError("clock", `${call}() must return milliseconds as a number`);
   }
   return given;
 }
 
 /** The user's source of chance. One that fails must not make a delay that is no number: jobs would never be due. */
 export function safeRandom(random: unknown, logger: Logger): () => number {
-  if (typeof random !== "function") throw new InvalidOption("random", `${show(random)} is not a function`);
+  if (typeof random !== "function") throw new InvalidOptionError("random", `${show(random)} is not a function`);
   let isReported = false;
   const failed = (problem: object): void => {
     if (!isReported) logger.error(problem, "random gave no number from 0 to 1; 0.5 is taken");
@@ -64,18 +64,18 @@ export function readTick(options: SchedulerOptions | false): number | null {
   if (options === false) return null;
   refuseUnknownIn(options, new Set(["tick"]), "scheduler");
   const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
-  if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOption("scheduler.tick", "must be from 1 s to 1 h");
+  if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOptionError("scheduler.tick", "must be from 1 s to 1 h");
   return tickMs;
 }
 
 export function readTypes(jobs: readonly JobType[], retry: RetryDefaults): Map<string, JobType> {
-  if (!Array.isArray(jobs)) throw new InvalidOption("jobs", "must be a list of job types");
+  if (!Array.isArray(jobs)) throw new InvalidOptionError("jobs", "must be a list of job types");
   const types = new Map<string, JobType>();
   for (const [index, type] of jobs.entries()) {
     if (typeof type?.type !== "string" || typeof type.run !== "function") {
-      throw new InvalidOption(`jobs.${index}`, "is not a job type; make it with job({ … })");
+      throw new InvalidOptionError(`jobs.${index}`, "is not a job type; make it with job({ … })");
     }
-    if (types.has(type.type)) throw new InvalidOption(`jobs.${index}`, `the type ${type.type} is there twice`);
+    if (types.has(type.type)) throw new InvalidOptionError(`jobs.${index}`, `the type ${type.type} is there twice`);
     types.set(type.type, retry.fill(type));
   }
   return types;

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import type { Store } from "../../store.js";
 
 const CIPHER = "aes-256-gcm";
@@ -29,7 +29,7 @@ export class Cursors {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64url");
   }
 
-  /** The position that a cursor stands for. Throws `InvalidOption` for one that `seal` did not make on this store. */
+  /** The position that a cursor stands for. Throws `InvalidOptionError` for one that `seal` did not make on this store. */
   async open(cursor: string): Promise<string> {
     const bytes = Buffer.from(cursor, "base64url");
     // Letters after the last whole byte would be ignored.
@@ -54,6 +54,6 @@ export class Cursors {
   }
 }
 
-function notOurs(): InvalidOption {
-  return new InvalidOption("cursor", "is not a cursor that list gave; begin again without one");
+function notOurs(): InvalidOptionError {
+  return new InvalidOptionError("cursor", "is not a cursor that list gave; begin again without one");
 }

@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 import { instantMs } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
 import { readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
@@ -44,11 +44,11 @@ const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "curso
 export function readFilter(filter: Filter): JobFilter {
   refuseUnknown(filter, FILTER_SET, "a filter");
   if (Object.keys(filter).length === 0) {
-    throw new InvalidOption("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
+    throw new InvalidOptionError("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
   }
   // This filter says what to cancel or delete: a value that went missing on its way here must not mean "all".
   for (const [field, value] of Object.entries(filter)) {
-    if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if every job shall match");
+    if (value === undefined) throw new InvalidOptionError(field, "is undefined; leave it out if every job shall match");
   }
   return readConditions(filter);
 }
@@ -57,9 +57,10 @@ export function readListOptions(options: ListOptions): { filter: JobFilter; page
   refuseUnknown(options, LIST_SET, "list");
   const { limit = 50, cursor = null, payloads = true } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
-    throw new InvalidOption("cursor", "is not a cursor that list gave");
+    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
   }
-  if (typeof payloads !== "boolean") throw new InvalidOption("payloads", `${show(payloads)} is neither true nor false`);
+  if (typeof payloads !== "boolean")
+    throw new InvalidOptionError("payloads", `${show(payloads)} is neither true nor false`);
   const page = { limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor, payloads };
   return { filter: readConditions(options), page };
 }
@@ -87,6 +88,6 @@ function list<Item>(value: Item | readonly Item[]): readonly Item[] {
 }
 
 function readState(value: unknown): State {
-  if (!isState(value)) throw new InvalidOption("state", `${show(value)} is none of ${STATE_NAMES.join(", ")}`);
+  if (!isState(value)) throw new InvalidOptionError("state", `${show(value)} is none of ${STATE_NAMES.join(", ")}`);
   return value;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
-import { Closed, InvalidOption, JobNotFound } from "../../errors.js";
+import { ClosedError, InvalidOptionError, JobNotFoundError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { encodeInput, namedType, type InputAnd, type Job, type JobType } from "../../job/job.js";
 import { readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
@@ -9,14 +9,14 @@ import { redactor } from "../../redact.js";
 import { restorer } from "../../restore.js";
 import type { RetryOptions } from "../../job/retry.js";
 import { isFinished, isState, type FinishedState } from "../../job/state.js";
-import type { CancelAnswer, QueueRecord, RemoveAnswer, RetryAnswer, Scope, Store } from "../../store.js";
+import type { CancelResult, QueueRecord, RemoveResult, RetryResult, Scope, Store } from "../../store.js";
 import { announce, announceClaim } from "../events/publish.js";
 import { AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { readClock, readLogger, readPort, readTick, readTypes, safeRandom } from "./client-options.js";
 import { holdLease, type Core, type HeldLease } from "../context.js";
 import { Cursors } from "./cursors.js";
-import { Enqueuer, type EnqueueAnswer, type EnqueueManyAnswer, type EnqueueManyOptions } from "../enqueue/enqueuer.js";
+import { Enqueuer, type EnqueueResult, type EnqueueManyResult, type EnqueueManyOptions } from "../enqueue/enqueuer.js";
 import { Emitter, type EventName, type Listener } from "../events/events.js";
 import { readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
@@ -103,11 +103,11 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const logger = options.logger === false ? silentLogger : safeLogger(readLogger(options.logger));
   if ("store" in options && options.store === undefined) {
     const problem = "is undefined; is the environment variable set? Leave it out for the file holdfast.db";
-    throw new InvalidOption("store", problem);
+    throw new InvalidOptionError("store", problem);
   }
   const given = "store" in options ? options.store : "sqlite:holdfast.db";
   if (typeof given !== "string" && typeof given?.migrate !== "function") {
-    throw new InvalidOption("store", `${show(given)} is neither the URL of a store nor a store`);
+    throw new InvalidOptionError("store", `${show(given)} is neither the URL of a store nor a store`);
   }
   const store = typeof given === "string" ? await openStore(given, { clock }) : given;
   const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
@@ -211,12 +211,13 @@ export class Holdfast {
 
   // Handlers in their grace time still enqueue and look; only when they have ended is the client shut.
   #open(): Core {
-    if (this.#closed) throw new Closed("this Holdfast client is closed", "make a new one with holdfast()");
+    if (this.#closed) throw new ClosedError("this Holdfast client is closed", "make a new one with holdfast()");
     return this.#core;
   }
   /** For what would run jobs: refused from the moment of closing. */
   #running(): Core {
-    if (this.#closing !== null) throw new Closed("this Holdfast client is closing", "make a new one with holdfast()");
+    if (this.#closing !== null)
+      throw new ClosedError("this Holdfast client is closing", "make a new one with holdfast()");
     return this.#open();
   }
 
@@ -227,12 +228,12 @@ export class Holdfast {
   enqueue<Input>(
     type: JobType<Input>,
     ...inputAndOptions: InputAnd<NoInfer<Input>, EnqueueOptions>
-  ): Promise<EnqueueAnswer>;
-  enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
+  ): Promise<EnqueueResult>;
+  enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
     if (options?.tx === undefined) return this.#enqueueSoon(type, input, options);
     return this.#inTransaction(() => this.#enqueuer.enqueueIn(readType(type), input, options));
   }
-  async #enqueueSoon(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+  async #enqueueSoon(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     this.#open();
     return this.#enqueuer.enqueue(readType(type), input, options);
   }
@@ -242,7 +243,7 @@ export class Holdfast {
     type: JobType<Input>,
     inputs: Iterable<NoInfer<Input>> | AsyncIterable<NoInfer<Input>>,
     options: EnqueueManyOptions<NoInfer<Input>> = {},
-  ): Promise<EnqueueManyAnswer[]> {
+  ): Promise<EnqueueManyResult[]> {
     if (options?.tx === undefined) return this.#enqueueManySoon(type, inputs, options);
     return this.#inTransaction(() => this.#enqueuer.enqueueManyIn(readType(type), inputs, options));
   }
@@ -250,17 +251,17 @@ export class Holdfast {
     type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
-  ): Promise<EnqueueManyAnswer[]> {
+  ): Promise<EnqueueManyResult[]> {
     this.#open();
     return this.#enqueuer.enqueueMany(readType(type), inputs, options);
   }
 
   /** Adds a job by the name of its type. The input is checked if the type is known here; otherwise where it runs. */
-  enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueAnswer> {
+  enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
     if (options?.tx === undefined) return this.#enqueueNamedSoon(type, input, options);
     return this.#inTransaction(() => this.#enqueuer.enqueueIn(this.#named(type), input, options));
   }
-  async #enqueueNamedSoon(type: string, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+  async #enqueueNamedSoon(type: string, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     this.#open();
     return this.#enqueuer.enqueue(this.#named(type), input, options);
   }
@@ -297,7 +298,7 @@ export class Holdfast {
   }
 
   /**
-   * Waits for a job's output. Throws `JobNotCompleted` if it ends dead or cancelled.
+   * Waits for a job's output. Throws `JobNotCompletedError` if it ends dead or cancelled.
    *
    * ```ts
    * const { id } = await hf.enqueue(resize, { file });
@@ -313,24 +314,24 @@ export class Holdfast {
   }
 
   /** Cancels by id (waiting: at once; running: its signal is aborted), by a list of ids, or all that match a filter. */
-  cancel(id: string): Promise<CancelAnswer>;
-  cancel(ids: readonly string[]): Promise<CancelAnswer[]>;
+  cancel(id: string): Promise<CancelResult>;
+  cancel(ids: readonly string[]): Promise<CancelResult[]>;
   cancel(filter: Filter, options?: BulkOptions): Promise<number>;
-  async cancel(target: Target, options?: BulkOptions): Promise<CancelAnswer | CancelAnswer[] | number> {
+  async cancel(target: Target, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
     return this.#changes.cancel(target, {}, options);
   }
   /** Runs dead or cancelled jobs again with fresh attempts, and failed ones now. By id, ids, or all that match a filter. */
-  retry(id: string): Promise<RetryAnswer>;
-  retry(ids: readonly string[]): Promise<RetryAnswer[]>;
+  retry(id: string): Promise<RetryResult>;
+  retry(ids: readonly string[]): Promise<RetryResult[]>;
   retry(filter: Filter, options?: BulkOptions): Promise<number>;
-  async retry(target: Target, options?: BulkOptions): Promise<RetryAnswer | RetryAnswer[] | number> {
+  async retry(target: Target, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
     return this.#changes.retry(target, {}, options);
   }
   /** Deletes jobs that are not leased, for good. By id, ids, or all that match a filter. */
-  remove(id: string): Promise<RemoveAnswer>;
-  remove(ids: readonly string[]): Promise<RemoveAnswer[]>;
+  remove(id: string): Promise<RemoveResult>;
+  remove(ids: readonly string[]): Promise<RemoveResult[]>;
   remove(filter: Filter, options?: BulkOptions): Promise<number>;
-  async remove(target: Target, options?: BulkOptions): Promise<RemoveAnswer | RemoveAnswer[] | number> {
+  async remove(target: Target, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
     return this.#changes.remove(target, {}, options);
   }
 
@@ -338,11 +339,11 @@ export class Holdfast {
    * A new job with the type, input, queue, priority, user and tags of an old one, whatever became of that. Another `input`
    * is checked if the type is known here.
    */
-  async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueAnswer> {
+  async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
     const { store, clock, types } = this.#open();
     refuseUnknown(options, RERUN_FIELDS, "rerun");
     const old = await store.get(readId(id));
-    if (old === null) throw new JobNotFound(id);
+    if (old === null) throw new JobNotFoundError(id);
     const { type, queue, priority, user, maxAttempts, tags, schedule } = old;
     const given = options.input !== undefined;
     const input = given ? await encodeInput(types.get(type) ?? namedType(type), options.input) : old.input;
@@ -404,9 +405,9 @@ export class Holdfast {
     return new UserJobs(name, this, {
       get: (id) => this.#get(id, { user: name }),
       cancel: async (target) =>
-        (await this.#changes.cancel(scoped(target, name), { user: name })) as CancelAnswer | number,
+        (await this.#changes.cancel(scoped(target, name), { user: name })) as CancelResult | number,
       retry: async (target) =>
-        (await this.#changes.retry(scoped(target, name), { user: name })) as RetryAnswer | number,
+        (await this.#changes.retry(scoped(target, name), { user: name })) as RetryResult | number,
       result: async ({ id, type, options }) => {
         this.#open();
         return this.#results.wait(readId(id), { user: name }, options, type);
@@ -538,7 +539,7 @@ export class Holdfast {
     if (options === undefined) return this.#maintenance.purge();
     refuseUnknown(options, PURGE_FIELDS, "purge");
     if (!isState(options.state) || !isFinished(options.state)) {
-      throw new InvalidOption("state", `${show(options.state)} is none of completed, dead, cancelled`);
+      throw new InvalidOptionError("state", `${show(options.state)} is none of completed, dead, cancelled`);
     }
     const before = clock.now() - durationMs(options.olderThan, "olderThan");
     return this.#maintenance.purgeState(options.state, { before, keep: null }, bulk);
@@ -587,7 +588,7 @@ function nothing(): void {}
 
 function readType(type: JobType): JobType {
   if (typeof type?.type !== "string" || typeof type.run !== "function") {
-    throw new InvalidOption("type", "is not a job type; pass what job({ … }) returned");
+    throw new InvalidOptionError("type", "is not a job type; pass what job({ … }) returned");
   }
   return type;
 }

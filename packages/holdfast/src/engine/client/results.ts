@@ -1,7 +1,14 @@
 import type { Timer } from "../../clock.js";
 import { DEFAULTS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
-import { Closed, InvalidOption, JobNotCompleted, JobNotFound, StoreUnreadable, WaitTimeout } from "../../errors.js";
+import {
+  ClosedError,
+  InvalidOptionError,
+  JobNotCompletedError,
+  JobNotFoundError,
+  StoreUnreadableError,
+  WaitTimeoutError,
+} from "../../errors.js";
 import type { JobType } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
 import { isLive } from "../../live-worker.js";
@@ -101,11 +108,11 @@ export class Results {
     const job = await this.#core.store.get(waiter.id, waiter.scope).catch(() => null);
     const error = job?.error === null || job?.error === undefined ? "" : ` (${job.error.message})`;
     const stands = job === null ? "" : `; it is ${job.state}${error}`;
-    waiter.reject(new WaitTimeout(`job ${waiter.id} has not finished within ${timeoutMs} ms${stands}`));
+    waiter.reject(new WaitTimeoutError(`job ${waiter.id} has not finished within ${timeoutMs} ms${stands}`));
   }
 
   close(): void {
-    const error = new Closed("the client was closed while waiting for a result", "ask again from a new one");
+    const error = new ClosedError("the client was closed while waiting for a result", "ask again from a new one");
     for (const waiter of this.#waiters) waiter.reject(error);
   }
 
@@ -179,16 +186,16 @@ export class Results {
   async #lookAt(waiter: Waiter): Promise<void> {
     try {
       const job = await this.#core.store.get(waiter.id, waiter.scope);
-      if (job === null) waiter.reject(new JobNotFound(waiter.id));
+      if (job === null) waiter.reject(new JobNotFoundError(waiter.id));
       else if (waiter.type !== null && waiter.type !== job.type) {
-        waiter.reject(new InvalidOption("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
+        waiter.reject(new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
       } else if (isFinished(job.state)) {
         this.#inVain = 0;
         conclude(waiter, job);
       } else if (!this.#warned) await this.#warnIfUntaken(waiter, job);
     } catch (error) {
       // Rights or tables that are missing do not come by waiting.
-      if (error instanceof Closed || error instanceof StoreUnreadable) waiter.reject(error);
+      if (error instanceof ClosedError || error instanceof StoreUnreadableError) waiter.reject(error);
       else this.#core.events.emit("outage", { doing: "result", error });
     }
   }
@@ -220,5 +227,7 @@ export class Results {
 function conclude(waiter: Waiter, job: StoredJob): void {
   if (job.state === "completed") waiter.resolve(job.output === null ? null : fromJson(job.output));
   else
-    waiter.reject(new JobNotCompleted(job.id, job.state === "dead" ? "dead" : "cancelled", job.error?.message ?? null));
+    waiter.reject(
+      new JobNotCompletedError(job.id, job.state === "dead" ? "dead" : "cancelled", job.error?.message ?? null),
+    );
 }

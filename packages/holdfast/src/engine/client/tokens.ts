@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull, durationMs, type Duration } from "../../duration.js";
-import { HoldfastError, InvalidOption, TooManyTokens } from "../../errors.js";
+import { HoldfastError, InvalidOptionError, TooManyTokensError } from "../../errors.js";
 import { readName, refuseUnknown, show } from "../../options.js";
 import { isTokenRole, TOKEN_ROLES, type TokenRole } from "../../access/roles.js";
 import type { TokenRecord } from "../../store.js";
@@ -56,7 +56,7 @@ export class Tokens {
   }
 
   /**
-   * Makes a token. Throws `TooManyTokens` where there are as many as may be and none of them has expired.
+   * Makes a token. Throws `TooManyTokensError` where there are as many as may be and none of them has expired.
    *
    * ```ts
    * const { token } = await hf.tokens.create({ name: "deploy", role: "operator", expiresIn: "30d" });
@@ -75,7 +75,7 @@ export class Tokens {
       const record: TokenRecord = { id, name, hash, role, user, createdAt: now, expiresAt };
       const answer = await store.putToken(record);
       if (answer === "put") return { ...listed(record), token: `hf_${id}_${secret}` };
-      if (answer === "full" && (await this.#removeExpired()) === 0) throw new TooManyTokens(LIMITS.tokens);
+      if (answer === "full" && (await this.#removeExpired()) === 0) throw new TooManyTokensError(LIMITS.tokens);
     }
     throw new HoldfastError("STORE_ERROR", "the store took none of the ids that were tried for a token");
   }
@@ -111,7 +111,7 @@ export class Tokens {
   async revoke(id: string): Promise<boolean> {
     const { store } = this.#open();
     if (typeof id !== "string" || !/^[0-9a-f]{16}$/.test(id)) {
-      throw new InvalidOption(
+      throw new InvalidOptionError(
         "id",
         "is not the id of a token, which hf.tokens.list() shows; the token itself is not it",
       );
@@ -178,13 +178,13 @@ function readOptions(options: TokenOptions): ReadOptions {
   refuseUnknown(options, TOKEN_FIELDS, "a token");
   const { role, expiresIn } = options;
   const name = readName(options.name, "name", LIMITS.tokenNameLength);
-  if (!isTokenRole(role)) throw new InvalidOption("role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
+  if (!isTokenRole(role)) throw new InvalidOptionError("role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
   if (role !== "user" && options.user !== undefined) {
-    throw new InvalidOption("user", `goes with the role user only, and not with ${role}`);
+    throw new InvalidOptionError("user", `goes with the role user only, and not with ${role}`);
   }
   const user = role === "user" ? readName(options.user, "user", LIMITS.userLength) : null;
   const expiresInMs = expiresIn === undefined ? null : durationMs(expiresIn, "expiresIn");
-  if (expiresInMs === 0) throw new InvalidOption("expiresIn", "must be longer than 0; leave it out for never");
+  if (expiresInMs === 0) throw new InvalidOptionError("expiresIn", "must be longer than 0; leave it out for never");
   return { name, role, user, expiresInMs };
 }
 

@@ -1,8 +1,8 @@
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { show } from "../../options.js";
-import type { CancelAnswer, RetryAnswer } from "../../store.js";
-import type { EnqueueAnswer } from "../enqueue/enqueuer.js";
+import type { CancelResult, RetryResult } from "../../store.js";
+import type { EnqueueResult } from "../enqueue/enqueuer.js";
 import type { Filter, ListOptions } from "./filter.js";
 import type { Holdfast } from "./holdfast.js";
 import type { EnqueueOptions } from "../enqueue/new-job.js";
@@ -14,8 +14,8 @@ type UserFilter = Omit<Filter, "user">;
 /** What the client lets a user's view do; every call is bound to the user in the store itself. */
 interface ScopedCalls {
   get(id: string): Promise<Job | null>;
-  cancel(target: string | Filter): Promise<CancelAnswer | number>;
-  retry(target: string | Filter): Promise<RetryAnswer | number>;
+  cancel(target: string | Filter): Promise<CancelResult | number>;
+  retry(target: string | Filter): Promise<RetryResult | number>;
   result(call: ResultCall): Promise<unknown>;
 }
 
@@ -35,8 +35,8 @@ export class UserJobs {
   enqueue<Input>(
     type: JobType<Input>,
     ...inputAndOptions: InputAnd<NoInfer<Input>, UserOptions>
-  ): Promise<EnqueueAnswer>;
-  enqueue(type: JobType, input?: unknown, options: UserOptions = {}): Promise<EnqueueAnswer> {
+  ): Promise<EnqueueResult>;
+  enqueue(type: JobType, input?: unknown, options: UserOptions = {}): Promise<EnqueueResult> {
     const refusal = this.#refusal(options);
     if (refusal === null) return this.#hf.enqueue(type, input, { ...options, user: this.user });
     // A transaction of a synchronous driver would not notice a rejected promise, and commit.
@@ -51,15 +51,15 @@ export class UserJobs {
     this.#refuseOther(options);
     return this.#hf.list({ ...options, user: this.user });
   }
-  cancel(id: string): Promise<CancelAnswer>;
+  cancel(id: string): Promise<CancelResult>;
   cancel(filter: UserFilter): Promise<number>;
-  async cancel(target: string | UserFilter): Promise<CancelAnswer | number> {
+  async cancel(target: string | UserFilter): Promise<CancelResult | number> {
     this.#refuseOther(readTarget(target));
     return this.#calls.cancel(target);
   }
-  retry(id: string): Promise<RetryAnswer>;
+  retry(id: string): Promise<RetryResult>;
   retry(filter: UserFilter): Promise<number>;
-  async retry(target: string | UserFilter): Promise<RetryAnswer | number> {
+  async retry(target: string | UserFilter): Promise<RetryResult | number> {
     this.#refuseOther(readTarget(target));
     return this.#calls.retry(target);
   }
@@ -70,10 +70,10 @@ export class UserJobs {
   }
 
   /** What says that another user is meant, or none: the caller would get, or change, other jobs than it asked for. */
-  #refusal(options: object | string): InvalidOption | null {
+  #refusal(options: object | string): InvalidOptionError | null {
     const { user } = (options ?? {}) as { user?: unknown };
     if (user === undefined || user === this.user) return null;
-    return new InvalidOption(
+    return new InvalidOptionError(
       "user",
       `is ${show(user)}, and these are the jobs of ${show(this.user)}; leave it out, or use hf.forUser() of that user`,
     );
@@ -87,5 +87,5 @@ export class UserJobs {
 /** A target that went missing on its way here must not mean all of the user's jobs. */
 function readTarget(target: string | UserFilter): string | UserFilter {
   if (typeof target === "string" || (typeof target === "object" && target !== null)) return target;
-  throw new InvalidOption("target", `${show(target)} is neither the id of a job nor a filter`);
+  throw new InvalidOptionError("target", `${show(target)} is neither the id of a job nor a filter`);
 }

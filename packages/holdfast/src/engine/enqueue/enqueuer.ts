@@ -2,23 +2,23 @@ import { isThenable, watchResult } from "../../callbacks.js";
 import { LIMITS } from "../../defaults.js";
 import { lengthOf } from "../../duration.js";
 import {
-  DuplicateJob,
+  DuplicateJobError,
   HoldfastError,
-  InvalidInput,
-  InvalidOption,
-  PayloadTooLarge,
-  StoreUnavailable,
+  InvalidInputError,
+  InvalidOptionError,
+  PayloadTooLargeError,
+  StoreUnavailableError,
 } from "../../errors.js";
 import { newId } from "../../job/id.js";
 import { encodeInput, type JobType } from "../../job/job.js";
-import type { InsertAnswer, NewJob, UniqueKey } from "../../store.js";
+import type { InsertResult, NewJob, UniqueKey } from "../../store.js";
 import { Batcher } from "./batcher.js";
 import type { Core } from "../context.js";
 import { readNewJob, type EnqueueOptions } from "./new-job.js";
 import type { TracedCall } from "../events/telemetry.js";
 import { givenKey, heldMs } from "./unique.js";
 
-export interface EnqueueAnswer {
+export interface EnqueueResult {
   /** The new job, or the one that was there already. */
   id: string;
   duplicate: boolean;
@@ -27,7 +27,7 @@ export interface EnqueueAnswer {
 }
 
 /** One job's answer from `enqueueMany`: either like `enqueue`'s, or the error that `enqueue` would have thrown. */
-export type EnqueueManyAnswer = (EnqueueAnswer & { error: null }) | { id: null; error: HoldfastError };
+export type EnqueueManyResult = (EnqueueResult & { error: null }) | { id: null; error: HoldfastError };
 
 export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
   /** Options of single jobs, over the common ones. */
@@ -36,7 +36,7 @@ export interface EnqueueManyOptions<Input> extends Omit<EnqueueOptions, "id"> {
    * Takes the answers one by one instead of gathering them: for streams that do not fit into memory. The next answer, and reading on
    * from the stream, wait for a promise that it returns. If it fails, so does the call; what is enqueued by then stays.
    */
-  onAnswer?: (answer: EnqueueManyAnswer, index: number) => unknown;
+  onResult?: (answer: EnqueueManyResult, index: number) => unknown;
 }
 
 // A transaction that is about to take a job's key is waited for so long, with a look so often.
@@ -48,11 +48,11 @@ const MOST_WARNED = 20;
 /** Turns inputs into jobs in the store: singly in natural batches, in bulk, or inside the caller's transaction. */
 export class Enqueuer {
   readonly #core: Core;
-  readonly #batcher: Batcher<NewJob, InsertAnswer | "busy">;
+  readonly #batcher: Batcher<NewJob, InsertResult | "busy">;
 
   constructor(core: Core) {
     this.#core = core;
-    const insert = (jobs: NewJob[]): Promise<(InsertAnswer | "busy")[]> => {
+    const insert = (jobs: NewJob[]): Promise<(InsertResult | "busy")[]> => {
       const inserted = core.store.insert(jobs);
       if (core.store.capabilities.together) for (const call of core.inserting) call(jobs);
       return inserted;
@@ -68,7 +68,7 @@ export class Enqueuer {
     return this.#batcher.idle();
   }
 
-  enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+  enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     // Most programs trace nothing, and pay nothing for it.
     if (this.#core.traces === null) return this.#enqueue(type, input, options, null);
     return this.#traced(type, options, false, (call) => this.#enqueue(type, input, options, call));
@@ -78,18 +78,18 @@ export class Enqueuer {
     input: unknown,
     options: EnqueueOptions,
     call: TracedCall | null,
-  ): Promise<EnqueueAnswer> {
+  ): Promise<EnqueueResult> {
     const encoded = encodeInput(type, input);
     return this.#add(this.#newJob(type, typeof encoded === "string" ? encoded : await encoded, options, call));
   }
 
   /** A job that needs no checking: it comes from a record of the store. */
-  add(job: NewJob): Promise<EnqueueAnswer> {
+  add(job: NewJob): Promise<EnqueueResult> {
     return this.#traced(job, {}, false, (call) => this.#add(carrying(job, call)));
   }
 
   /** Makes a call that enqueues, told to whoever traces. */
-  #traced<Answer extends EnqueueAnswer | readonly unknown[]>(
+  #traced<Answer extends EnqueueResult | readonly unknown[]>(
     { type, queue }: { type: string; queue: string },
     options: EnqueueOptions,
     many: boolean,
@@ -100,7 +100,7 @@ export class Enqueuer {
     return traces.around({ type, queue: String(options.queue ?? queue), many }, write);
   }
 
-  async #add(job: NewJob): Promise<EnqueueAnswer> {
+  async #add(job: NewJob): Promise<EnqueueResult> {
     const inserted = await this.#batcher.add(job);
     return this.#answer(job, inserted === "busy" ? await this.#askAgain(job) : inserted);
   }
@@ -109,7 +109,7 @@ export class Enqueuer {
    * Somebody's open transaction is about to take the job's key or its id or to make its queue, or has locked its user's
    * row: what becomes of the job depends on its end.
    */
-  async #askAgain(job: NewJob): Promise<InsertAnswer> {
+  async #askAgain(job: NewJob): Promise<InsertResult> {
     const { clock } = this.#core;
     const until = clock.monotonic() + KEY_WAIT_MS;
     while (clock.monotonic() < until) {
@@ -117,14 +117,14 @@ export class Enqueuer {
       const inserted = await this.#batcher.add(job);
       if (inserted !== "busy") return inserted;
     }
-    throw new StoreUnavailable(`another transaction, still open, ${whyBusy(job)}; try again when it is over`);
+    throw new StoreUnavailableError(`another transaction, still open, ${whyBusy(job)}; try again when it is over`);
   }
 
   /**
    * Not an async function: with a synchronous driver the job must be written, or the error thrown, before this returns,
    * so that a mistake rolls the caller's transaction back.
    */
-  enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueAnswer> {
+  enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     return this.#traced(type, options, false, (call) => {
       const job = this.#newJobIn(type, input, options, call);
       const answers = this.#core.store.insertIn(options.tx, [job]);
@@ -141,7 +141,7 @@ export class Enqueuer {
     type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
-  ): Promise<EnqueueManyAnswer[]> {
+  ): Promise<EnqueueManyResult[]> {
     return this.#traced(type, options, true, (call) => this.#enqueueManyIn(type, inputs, options, call));
   }
   #enqueueManyIn<Input>(
@@ -149,10 +149,11 @@ export class Enqueuer {
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
     call: TracedCall | null,
-  ): Promise<EnqueueManyAnswer[]> {
-    const { each, onAnswer, tx, ...common } = options;
+  ): Promise<EnqueueManyResult[]> {
+    const { each, onResult, tx, ...common } = options;
     refuseInMany(inputs, common);
-    if (!(Symbol.iterator in inputs)) throw new InvalidOption("tx", "a stream cannot be written inside a transaction");
+    if (!(Symbol.iterator in inputs))
+      throw new InvalidOptionError("tx", "a stream cannot be written inside a transaction");
     const slots = Array.from(inputs, (input, index): Slot => {
       try {
         return { index, job: this.#newJobIn(type, input, { ...withOwn(common, each, input, index), tx }, call) };
@@ -163,20 +164,20 @@ export class Enqueuer {
       }
     });
     const written = this.#writeIn(tx, batchesOf(slots.flatMap((slot) => ("job" in slot ? [slot.job] : []))));
-    const tell = async (inserted: readonly InsertAnswer[]): Promise<EnqueueManyAnswer[]> => {
+    const tell = async (inserted: readonly InsertResult[]): Promise<EnqueueManyResult[]> => {
       const next = inserted.values();
       const answers = slots.map((slot) =>
         "error" in slot ? { id: null, error: slot.error } : toldIn(slot.job, next.next().value),
       );
-      if (onAnswer === undefined) return answers;
-      for (const [index, answer] of answers.entries()) await onAnswer(answer, index);
+      if (onResult === undefined) return answers;
+      for (const [index, answer] of answers.entries()) await onResult(answer, index);
       return [];
     };
     return Promise.resolve(written).then(tell);
   }
 
   /** One batch after the other, and none after one that failed. Synchronous where the store is. */
-  #writeIn(tx: unknown, batches: NewJob[][], written: InsertAnswer[] = []): InsertAnswer[] | Promise<InsertAnswer[]> {
+  #writeIn(tx: unknown, batches: NewJob[][], written: InsertResult[] = []): InsertResult[] | Promise<InsertResult[]> {
     for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
       const answers = this.#core.store.insertIn(tx, batch);
       if (answers instanceof Promise) {
@@ -192,18 +193,21 @@ export class Enqueuer {
 
   #newJobIn(type: JobType, input: unknown, options: EnqueueOptions, call: TracedCall | null): NewJob {
     if (!this.#core.store.capabilities.transactions)
-      throw new InvalidOption("tx", "this store cannot enqueue inside a transaction");
+      throw new InvalidOptionError("tx", "this store cannot enqueue inside a transaction");
     const encoded = encodeInput(type, input);
     if (typeof encoded === "string") return this.#newJob(type, encoded, options, call);
     encoded.catch(() => {});
-    throw new InvalidOption("tx", `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`);
+    throw new InvalidOptionError(
+      "tx",
+      `the schema of ${type.type} is asynchronous and cannot be used inside a transaction`,
+    );
   }
 
   enqueueMany<Input>(
     type: JobType,
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
-  ): Promise<EnqueueManyAnswer[]> {
+  ): Promise<EnqueueManyResult[]> {
     return this.#traced(type, options, true, (call) => this.#enqueueMany(type, inputs, options, call));
   }
   async #enqueueMany<Input>(
@@ -211,13 +215,13 @@ export class Enqueuer {
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
     call: TracedCall | null,
-  ): Promise<EnqueueManyAnswer[]> {
-    const { each, onAnswer, ...common } = options;
+  ): Promise<EnqueueManyResult[]> {
+    const { each, onResult, ...common } = options;
     refuseInMany(inputs, common);
     // A mistake in what all jobs share is told at once and not once a job.
     this.#newJob(type, "{}", common, null);
-    const answers: EnqueueManyAnswer[] = [];
-    const give: Give = onAnswer ?? ((answer, index) => void (answers[index] = answer));
+    const answers: EnqueueManyResult[] = [];
+    const give: Give = onResult ?? ((answer, index) => void (answers[index] = answer));
     let chunk: Slot[] = [];
     let bytes = 0;
     const nothing: Promise<Written> = Promise.resolve({ chunk: [], answers: [] });
@@ -281,7 +285,7 @@ export class Enqueuer {
       throw error;
     };
     try {
-      if (options.tx !== undefined) throw new InvalidOption("tx", "concerns all jobs; give it beside each");
+      if (options.tx !== undefined) throw new InvalidOptionError("tx", "concerns all jobs; give it beside each");
       const encoded = encodeInput(type, input);
       return typeof encoded === "string" ? made(encoded) : encoded.then(made).catch(failed);
     } catch (error) {
@@ -302,7 +306,7 @@ export class Enqueuer {
       const answer =
         "error" in slot
           ? { id: null, error: slot.error }
-          : this.#told(slot.job, answers[next++] as InsertAnswer | Error | undefined);
+          : this.#told(slot.job, answers[next++] as InsertResult | Error | undefined);
       const given = give(answer, slot.index);
       // Most are not asynchronous, and to await them all the same would cost a microtask for each job.
       if (isThenable(given)) await given;
@@ -310,14 +314,14 @@ export class Enqueuer {
   }
 
   /** The answers, with those that were busy asked again: all of them at once, for they may have to wait. */
-  async #unlocked({ chunk, answers }: Written): Promise<(InsertAnswer | Error)[]> {
+  async #unlocked({ chunk, answers }: Written): Promise<(InsertResult | Error)[]> {
     const jobs = chunk.flatMap((slot) => ("job" in slot ? [slot.job] : []));
-    const unlocked = async (answer: InsertAnswer | "busy", at: number): Promise<InsertAnswer | Error> =>
+    const unlocked = async (answer: InsertResult | "busy", at: number): Promise<InsertResult | Error> =>
       answer === "busy" ? this.#askAgain(jobs[at] as NewJob).catch((error: unknown) => error as Error) : answer;
     return Promise.all(answers.map(unlocked));
   }
 
-  #told(job: NewJob, inserted: InsertAnswer | Error | undefined): EnqueueManyAnswer {
+  #told(job: NewJob, inserted: InsertResult | Error | undefined): EnqueueManyResult {
     try {
       if (inserted instanceof Error) throw inserted;
       return told(this.#answer(job, inserted));
@@ -347,7 +351,7 @@ export class Enqueuer {
   }
 
   /** Reads the answer and tells listeners. Not for jobs inside a caller's transaction: that may yet roll back. */
-  #answer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
+  #answer(job: NewJob, inserted: InsertResult | undefined): EnqueueResult {
     const answer = readAnswer(job, inserted);
     const { events } = this.#core;
     if ((!answer.duplicate || answer.replaced) && events.hears("enqueued")) {
@@ -365,21 +369,21 @@ function carrying(job: NewJob, call: TracedCall | null): NewJob {
   return job;
 }
 
-function readAnswer(job: NewJob, inserted: InsertAnswer | undefined): EnqueueAnswer {
+function readAnswer(job: NewJob, inserted: InsertResult | undefined): EnqueueResult {
   if (inserted === undefined) throw new HoldfastError("STORE_ERROR", "the store gave no answer");
   if (inserted.status === "refused") {
-    if (inserted.reason === "key held") throw new DuplicateJob(givenKey(job.unique?.key ?? ""), inserted.of);
+    if (inserted.reason === "key-held") throw new DuplicateJobError(givenKey(job.unique?.key ?? ""), inserted.of);
     throw new HoldfastError("NOT_STORED", `the store refused the job: ${inserted.error}`);
   }
   const duplicate = inserted.status === "duplicate";
   return { id: duplicate ? inserted.of : job.id, duplicate, replaced: duplicate && inserted.replaced };
 }
 
-function told({ id, duplicate, replaced }: EnqueueAnswer): EnqueueManyAnswer {
+function told({ id, duplicate, replaced }: EnqueueResult): EnqueueManyResult {
   return { id, duplicate, replaced, error: null };
 }
 
-function toldIn(job: NewJob, inserted: InsertAnswer | undefined): EnqueueManyAnswer {
+function toldIn(job: NewJob, inserted: InsertResult | undefined): EnqueueManyResult {
   try {
     return told(readAnswer(job, inserted));
   } catch (error) {
@@ -412,18 +416,18 @@ function batchesOf(jobs: readonly NewJob[]): NewJob[][] {
 
 /** Says that this one job cannot be had, whatever the others. */
 function isJobsOwn(error: unknown): error is HoldfastError {
-  return [InvalidInput, PayloadTooLarge, DuplicateJob].some((kind) => error instanceof kind);
+  return [InvalidInputError, PayloadTooLargeError, DuplicateJobError].some((kind) => error instanceof kind);
 }
 
 function refuseInMany(inputs: unknown, common: EnqueueOptions): void {
   const stream = inputs as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
   if (typeof stream?.[Symbol.iterator] !== "function" && typeof stream?.[Symbol.asyncIterator] !== "function") {
-    throw new InvalidOption("inputs", "must be a list or a stream (anything for await can walk)");
+    throw new InvalidOptionError("inputs", "must be a list or a stream (anything for await can walk)");
   }
-  if (common.id !== undefined) throw new InvalidOption("id", "belongs to one job; give it in each");
+  if (common.id !== undefined) throw new InvalidOptionError("id", "belongs to one job; give it in each");
 }
 
-type Give = NonNullable<EnqueueManyOptions<never>["onAnswer"]>;
+type Give = NonNullable<EnqueueManyOptions<never>["onResult"]>;
 
 /** The common options with those of a single job. What an asynchronous function gives would be ignored in silence. */
 function withOwn<Input>(
@@ -436,13 +440,13 @@ function withOwn<Input>(
   const own: unknown = each(input, index);
   if (!isThenable(own)) return { ...common, ...(own as EnqueueOptions) };
   watchResult(own, () => {});
-  throw new InvalidOption("each", "returned a promise; it must return the options themselves");
+  throw new InvalidOptionError("each", "returned a promise; it must return the options themselves");
 }
 
 /** A chunk, and what the store answered to its jobs. */
 interface Written {
   chunk: readonly Slot[];
-  answers: readonly (InsertAnswer | "busy")[];
+  answers: readonly (InsertResult | "busy")[];
 }
 
 type Slot = { index: number; job: NewJob } | { index: number; error: HoldfastError };

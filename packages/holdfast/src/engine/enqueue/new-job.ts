@@ -1,6 +1,6 @@
 import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/id.js";
 import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import { readMaxAttempts } from "../../job/retry.js";
@@ -67,7 +67,7 @@ export function readNewJob(
 ): NewJob {
   refuseUnknown(options, ENQUEUE_FIELDS, "enqueue");
   if (options.delay !== undefined && options.runAt !== undefined) {
-    throw new InvalidOption("delay", "give either delay or runAt, not both");
+    throw new InvalidOptionError("delay", "give either delay or runAt, not both");
   }
   const delayMs = options.delay === undefined ? 0 : durationMs(options.delay, "delay");
   const runAt = options.runAt === undefined ? null : instantMs(options.runAt, "runAt");
@@ -97,7 +97,7 @@ function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: num
   }
   const expiresAt = instantMs(options.expiresAt, "expiresAt");
   if (expiresAt <= now)
-    throw new InvalidOption("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
-  if (expiresAt <= dueAt) throw new InvalidOption("expiresAt", "is before the job may run; it could never do so");
+    throw new InvalidOptionError("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
+  if (expiresAt <= dueAt) throw new InvalidOptionError("expiresAt", "is before the job may run; it could never do so");
   return expiresAt;
 }

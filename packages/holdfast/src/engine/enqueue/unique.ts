@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { readName, refuseUnknownIn, show } from "../../options.js";
 import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
@@ -34,7 +34,7 @@ export function readUnique(unique: string | UniqueOptions, user: string | undefi
   refuseUnknownIn(options, UNIQUE_FIELDS, "unique");
   const onConflict = options.onConflict ?? "keep";
   if (!["keep", "replace", "reject"].includes(onConflict)) {
-    throw new InvalidOption("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
+    throw new InvalidOptionError("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
   }
   const given = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
   return { ...readScope(options.scope ?? "live", storedKey(given, user), now), onConflict };
@@ -49,7 +49,7 @@ function readScope(
     return "calendar" in scope ? inPeriod(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
   }
   if (!["waiting", "live", "ever"].includes(scope)) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "unique.scope",
       `${show(scope)} is none of "waiting", "live", "ever", { period }, { calendar }`,
     );
@@ -60,7 +60,7 @@ function readScope(
 function readPeriod(scope: { period: Duration }): number {
   refuseUnknownIn(scope, PERIOD_FIELDS, "unique.scope");
   const periodMs = durationMs(scope.period, "unique.scope.period");
-  if (periodMs === 0) throw new InvalidOption("unique.scope.period", "must be longer than 0");
+  if (periodMs === 0) throw new InvalidOptionError("unique.scope.period", "must be longer than 0");
   return periodMs;
 }
 
@@ -72,11 +72,11 @@ function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKe
   refuseUnknownIn(scope, CALENDAR_FIELDS, "unique.scope");
   if (!CALENDAR_UNITS.includes(scope.calendar)) {
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
-    throw new InvalidOption("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
+    throw new InvalidOptionError("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
   }
   // An unset variable must not silently mean UTC.
   if ("zone" in scope && scope.zone === undefined) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "unique.scope.zone",
       'is undefined; name a zone such as "Europe/Berlin", or leave it out for UTC',
     );

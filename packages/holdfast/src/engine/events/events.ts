@@ -1,5 +1,5 @@
 import { watchResult } from "../../callbacks.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { show } from "../../options.js";
 import type { FinishedState, State } from "../../job/state.js";
 import type { SlotReason } from "../../store.js";
@@ -120,9 +120,9 @@ export class Emitter {
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     // In plain JavaScript a listener to a misspelt event would wait for ever.
     if (!Object.hasOwn(NAMES, name)) {
-      throw new InvalidOption("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
+      throw new InvalidOptionError("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
     }
-    if (typeof listener !== "function") throw new InvalidOption("listener", `${show(listener)} is not a function`);
+    if (typeof listener !== "function") throw new InvalidOptionError("listener", `${show(listener)} is not a function`);
     let listeners = this.#listeners.get(name);
     if (listeners === undefined) this.#listeners.set(name, (listeners = new Set()));
     listeners.add(listener);

@@ -1,6 +1,6 @@
 import type { AbortReason } from "../../errors.js";
 import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
-import type { LaidDown, Outcome, SettleAnswer } from "../../store.js";
+import type { LaidDown, Outcome, SettleResult } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, waitOf, type Core, type HeldLease } from "../context.js";
 import { NO_HANDLER } from "../worker/outcome.js";
@@ -31,7 +31,7 @@ export function announceLost({ events }: Core, lease: HeldLease): void {
 }
 
 /** Tells listeners, log, telemetry and reporter what the store has confirmed of a lease's outcome. */
-export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer: SettleAnswer): void {
+export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer: SettleResult): void {
   const { events, logger } = core;
   if (answer === "lost") {
     announceLost(core, lease);
@@ -143,14 +143,14 @@ export function announceStuck(core: Core, lease: HeldLease, reason: AbortReason 
 function report({ reports }: Core, lease: HeldLease, outcome: Outcome, final: boolean): void {
   const { code } = errorOf(outcome);
   if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
-  const unrun = code === NO_HANDLER ? "no handler" : "given up";
+  const unrun = code === NO_HANDLER ? "no-handler" : "given-up";
   const kind = lease.thrown === null ? unrun : "attempt";
   reports.report(lease.job, { kind, error: failureOf(lease, outcome), final, worker: lease.worker });
 }
 
 /** Maintenance knows little of what it lays down; the rest is in the record. */
 function reportLaidDown({ reports, store }: Core, { id }: LaidDown, error: ErrorEvent): void {
-  const failure = { kind: "given up", error: unthrown(error), final: true, worker: null } as const;
+  const failure = { kind: "given-up", error: unthrown(error), final: true, worker: null } as const;
   reports?.reportStored(() => store.get(id), failure);
 }
 

@@ -26,7 +26,7 @@ export interface JobFailure {
    * signal and was written off; `no handler`: no worker knows the type; `given up`: the attempts are used up by workers that
    * vanished or stopped, or the store refuses the outcome.
    */
-  kind: "attempt" | "stuck" | "no handler" | "given up";
+  kind: "attempt" | "stuck" | "no-handler" | "given-up";
   /** As it was thrown: with its own stack, cause and fields. Not always an `Error`. */
   error: unknown;
   job: FailedJob;

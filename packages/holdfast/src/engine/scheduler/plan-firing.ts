@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { newId, slotId } from "../../job/id.js";
 import { NEVER, nextSlot, planDue, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { FiredSlot, Firing, NewJob, StoredSchedule } from "../../store.js";
@@ -43,7 +43,7 @@ export function planFiring(schedule: StoredSchedule, at: number): Firing {
 
 function readCatchUp({ catchUp, overlap }: StoredSchedule): CatchUp {
   if (catchUp === "skip" || catchUp === "latest") return catchUp;
-  if (!Number.isInteger(catchUp.all) || catchUp.all < 1) throw new InvalidOption("catchUp", "is not understood");
+  if (!Number.isInteger(catchUp.all) || catchUp.all < 1) throw new InvalidOptionError("catchUp", "is not understood");
   // Of slots that cannot overlap one becomes a job, and that should be the newest.
   return overlap === "skip" ? "latest" : catchUp;
 }
@@ -62,7 +62,7 @@ export function planRunNow(schedule: StoredSchedule, at: number): Firing {
     newVersion: newId(at),
     nextRunAt: schedule.nextRunAt,
     lastSlot: schedule.lastSlot,
-    slots: [{ slot: at, through: null, job, reason: "by hand" }],
+    slots: [{ slot: at, through: null, job, reason: "manual" }],
   };
 }
 

@@ -1,6 +1,6 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { encodeInput, type JobType } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
 import {
@@ -156,7 +156,8 @@ export async function readChanges(
 ): Promise<Partial<Definition>> {
   refuseUnknown(changes, FIELDS, "update");
   for (const [field, value] of Object.entries(changes)) {
-    if (value === undefined) throw new InvalidOption(field, "is undefined; leave it out if it shall stay as it is");
+    if (value === undefined)
+      throw new InvalidOptionError(field, "is undefined; leave it out if it shall stay as it is");
   }
   const set: Partial<Definition> = { ...readJobChange(changes, known), ...readSettings(changes) };
   if (changes.input !== undefined || changes.job !== undefined) {
@@ -168,7 +169,8 @@ export async function readChanges(
     const zone = changes.cron === undefined || before.timezone === null ? {} : { timezone: before.timezone };
     Object.assign(set, readTimingFields({ ...zone, ...changes }));
   } else if (changes.timezone !== undefined) {
-    if (before.cron === null) throw new InvalidOption("timezone", "belongs to a cron pattern; this schedule has none");
+    if (before.cron === null)
+      throw new InvalidOptionError("timezone", "belongs to a cron pattern; this schedule has none");
     set.timezone = readZone(changes.timezone).name;
   }
   const after = { ...before, ...set };
@@ -195,7 +197,7 @@ function readType(job: unknown, { types, retry }: KnownTypes): { type: JobType |
   }
   const type = job as JobType | null | undefined;
   if (typeof type?.type !== "string" || typeof type.run !== "function") {
-    throw new InvalidOption("job", "is not a job type; pass what job({ … }) returned");
+    throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
   }
   return { type, defaults: retry.fill(type) };
 }
@@ -219,7 +221,7 @@ function readTimingFields({
   timezone?: string | undefined;
 }): Pick<Definition, "cron" | "timezone" | "everyMs"> {
   if (cron !== undefined && every !== undefined)
-    throw new InvalidOption("every", `and cron exclude each other; ${EITHER}`);
+    throw new InvalidOptionError("every", `and cron exclude each other; ${EITHER}`);
   if (cron !== undefined) {
     return {
       cron: readCron(cron).text,
@@ -227,12 +229,12 @@ function readTimingFields({
       everyMs: null,
     };
   }
-  if (every === undefined) throw new InvalidOption("cron", `or every must say when the schedule runs; ${EITHER}`);
+  if (every === undefined) throw new InvalidOptionError("cron", `or every must say when the schedule runs; ${EITHER}`);
   if (timezone !== undefined)
-    throw new InvalidOption("timezone", "belongs to a cron pattern; an interval knows no zones");
+    throw new InvalidOptionError("timezone", "belongs to a cron pattern; an interval knows no zones");
   const everyMs = durationMs(every, "every");
   if (everyMs < LIMITS.everyMs) {
-    throw new InvalidOption("every", `${String(every)} is shorter than ${LIMITS.everyMs} ms; for example "15m"`);
+    throw new InvalidOptionError("every", `${String(every)} is shorter than ${LIMITS.everyMs} ms; for example "15m"`);
   }
   return { cron: null, timezone: null, everyMs };
 }
@@ -242,19 +244,20 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
   const set: Partial<Definition> = readBounds(given);
   const { enabled, overlap, user } = given;
   if (enabled !== undefined) {
-    if (typeof enabled !== "boolean") throw new InvalidOption("enabled", `${show(enabled)} is neither true nor false`);
+    if (typeof enabled !== "boolean")
+      throw new InvalidOptionError("enabled", `${show(enabled)} is neither true nor false`);
     set.enabled = enabled;
   }
   if (given.catchUp !== undefined) set.catchUp = readCatchUp(given.catchUp);
   if (overlap !== undefined) {
     if (overlap !== "allow" && overlap !== "skip") {
-      throw new InvalidOption("overlap", `${show(overlap)} is none of "allow", "skip"`);
+      throw new InvalidOptionError("overlap", `${show(overlap)} is none of "allow", "skip"`);
     }
     set.overlap = overlap;
   }
   if (given.jitter !== undefined) {
     set.jitterMs = durationMs(given.jitter, "jitter");
-    if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOption("jitter", "is longer than a day");
+    if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOptionError("jitter", "is longer than a day");
   }
   if (given.queue !== undefined) set.queue = readQueue(given.queue);
   if (given.priority !== undefined) set.priority = readPriority(given.priority);
@@ -281,46 +284,49 @@ function readBounds({
 function readInstant(value: Instant, field: string): number {
   const ms = instantMs(value, field);
   if (ms >= 0 && ms <= LAST_INSTANT) return ms;
-  throw new InvalidOption(field, "is not between the years 1970 and 2900");
+  throw new InvalidOptionError(field, "is not between the years 1970 and 2900");
 }
 
 function readCatchUp(value: unknown): CatchUp {
   if (value === "skip" || value === "latest") return value;
   if (typeof value !== "object" || value === null) {
-    throw new InvalidOption("catchUp", `${show(value)} is none of "skip", "latest", { all: 10 }`);
+    throw new InvalidOptionError("catchUp", `${show(value)} is none of "skip", "latest", { all: 10 }`);
   }
   refuseUnknownIn(value, new Set(["all"]), "catchUp");
   return { all: readCount((value as { all?: unknown }).all, "catchUp.all", 1, LIMITS.catchUp) };
 }
 
 /** What is right piece by piece may still make no sense together: the error that says why, or null. */
-export function problemOf(definition: Definition, now: number): InvalidOption | null {
+export function problemOf(definition: Definition, now: number): InvalidOptionError | null {
   const { everyMs, jitterMs } = definition;
   if (everyMs !== null && jitterMs >= everyMs) {
-    return new InvalidOption("jitter", `of ${jitterMs} ms reaches into the next interval; keep it below ${everyMs} ms`);
+    return new InvalidOptionError(
+      "jitter",
+      `of ${jitterMs} ms reaches into the next interval; keep it below ${everyMs} ms`,
+    );
   }
   return timingProblem(definition, now);
 }
 
-function timingProblem(timed: Timed, now: number): InvalidOption | null {
+function timingProblem(timed: Timed, now: number): InvalidOptionError | null {
   const { startAt, endAt, cron } = timed;
   if (startAt !== null && endAt !== null && endAt <= startAt) {
-    return new InvalidOption("endAt", "is not after startAt; the schedule could never run");
+    return new InvalidOptionError("endAt", "is not after startAt; the schedule could never run");
   }
   const timing = timingOf(timed);
   if (nextSlot({ ...timing, startAt: null, endAt: null }, now) === null) {
-    return new InvalidOption("cron", `${show(cron)} never comes: no date fits it; for example "0 8 L * *"`);
+    return new InvalidOptionError("cron", `${show(cron)} never comes: no date fits it; for example "0 8 L * *"`);
   }
   if (startAt !== null && nextSlot(timing, startAt - 1) === null) {
-    return new InvalidOption("endAt", "leaves no slot after startAt; the schedule could never run");
+    return new InvalidOptionError("endAt", "leaves no slot after startAt; the schedule could never run");
   }
   return null;
 }
 
 /** Fine in code that outlives what it planned, but nothing that somebody asks for now. */
-export function overBefore(definition: Definition, now: number): InvalidOption | null {
+export function overBefore(definition: Definition, now: number): InvalidOptionError | null {
   if (nextSlot(timingOf(definition), now) !== null) return null;
-  return new InvalidOption("endAt", "leaves no slot that is still to come; use a later one, or null for none");
+  return new InvalidOptionError("endAt", "leaves no slot that is still to come; use a later one, or null for none");
 }
 
 /** When a schedule runs, read from its record. Throws for what someone may have written there by hand. */

@@ -1,9 +1,9 @@
 import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
-import { isOutage, StoreUnavailable } from "../../errors.js";
+import { isOutage, StoreUnavailableError } from "../../errors.js";
 import { OVERLAP } from "../../schedule/slots.js";
 import { messageOf } from "../../job/thrown.js";
-import type { FireAnswer, Firing, SlotReason, StoredSchedule } from "../../store.js";
+import type { FireResult, Firing, SlotReason, StoredSchedule } from "../../store.js";
 import type { Core } from "../context.js";
 import { planFiring } from "./plan-firing.js";
 import { LeftAlone } from "./backoff-map.js";
@@ -110,7 +110,7 @@ export class Scheduler {
   }
 
   /** Fires this one, and tells listeners. Waits a while for a transaction that keeps it from that. */
-  async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireAnswer> {
+  async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireResult> {
     const { clock, store } = this.#core;
     const until = clock.monotonic() + HOLD_WAIT_MS;
     for (;;) {
@@ -121,14 +121,14 @@ export class Scheduler {
       }
       if (clock.monotonic() >= until) {
         const what = `the schedule ${JSON.stringify(schedule.name)}, its user's row, its key or its queue`;
-        throw new StoreUnavailable(`another transaction, still open, holds ${what}; try again when it is over`);
+        throw new StoreUnavailableError(`another transaction, still open, holds ${what}; try again when it is over`);
       }
       await new Promise<void>((resolve) => void clock.after(HOLD_LOOK_MS, resolve));
     }
   }
 
   /** Tells listeners what the store has confirmed. True if a slot was missed. */
-  announce(schedule: StoredSchedule, firing: Firing, answer: FireAnswer): boolean {
+  announce(schedule: StoredSchedule, firing: Firing, answer: FireResult): boolean {
     if (answer.status !== "fired") return false;
     const { events, logger } = this.#core;
     const { name, type, queue } = schedule;
@@ -258,7 +258,7 @@ export class Scheduler {
   }
 
   /** One that the store cannot take must not keep the others from theirs. */
-  async #send(part: readonly Planned[]): Promise<(readonly [Planned, FireAnswer])[]> {
+  async #send(part: readonly Planned[]): Promise<(readonly [Planned, FireResult])[]> {
     const { store } = this.#core;
     try {
       const answers = await store.fire(part.map(({ firing }) => firing));
@@ -266,7 +266,7 @@ export class Scheduler {
     } catch (error) {
       if (part.length === 1 || isOutage(error)) throw error;
     }
-    const answered: (readonly [Planned, FireAnswer])[] = [];
+    const answered: (readonly [Planned, FireResult])[] = [];
     const failed: { schedule: StoredSchedule; error: unknown }[] = [];
     for (const planned of part) {
       try {

@@ -1,13 +1,13 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull } from "../../duration.js";
-import { HoldfastError, InvalidOption, ScheduleExists, ScheduleNotFound } from "../../errors.js";
+import { HoldfastError, InvalidOptionError, ScheduleExistsError, ScheduleNotFoundError } from "../../errors.js";
 import { newId } from "../../job/id.js";
 import type { JobType } from "../../job/job.js";
 import { readCount, readName, refuseUnknown, show } from "../../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { Core } from "../context.js";
-import type { EnqueueAnswer } from "../enqueue/enqueuer.js";
+import type { EnqueueResult } from "../enqueue/enqueuer.js";
 import { nextRunOf, planRunNow } from "./plan-firing.js";
 import { readable } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
@@ -105,7 +105,7 @@ export class Schedules {
     const core = this.#open();
     const known = readScheduleName(name);
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
-      throw new InvalidOption("job", "is not a job type; pass what job({ … }) returned");
+      throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
     }
     const definition = await readDefinition(options, core, core.clock.now());
     if (!core.defined.has(known)) {
@@ -141,7 +141,7 @@ export class Schedules {
     return schedule;
   }
 
-  /** Makes a schedule at run time. Throws `ScheduleExists` if there is one of this name. */
+  /** Makes a schedule at run time. Throws `ScheduleExistsError` if there is one of this name. */
   create<Input>(name: string, options: ScheduleOptions<Input> | NamedScheduleOptions): Promise<Schedule>;
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
     const core = this.#open();
@@ -150,7 +150,7 @@ export class Schedules {
     const over = overBefore(definition, core.clock.now());
     if (over !== null) throw over;
     return this.#write(known, (stored) => {
-      if (stored !== null) throw new ScheduleExists(known);
+      if (stored !== null) throw new ScheduleExistsError(known);
       return { definition, code: null, changes: {} };
     });
   }
@@ -178,7 +178,7 @@ export class Schedules {
     const core = this.#open();
     const known = readScheduleName(name);
     return this.#write(known, async (stored) => {
-      if (stored === null) throw new ScheduleNotFound(known);
+      if (stored === null) throw new ScheduleNotFoundError(known);
       const before = definitionOf(stored);
       const set = await readChanges(decide(readSchedule(stored)), before, core, core.clock.now());
       const definition = { ...before, ...set };
@@ -202,9 +202,9 @@ export class Schedules {
     this.#open();
     const known = readScheduleName(name);
     return this.#write(known, (stored) => {
-      if (stored === null) throw new ScheduleNotFound(known);
+      if (stored === null) throw new ScheduleNotFoundError(known);
       const code = codeOf(stored);
-      if (code === null) throw new InvalidOption("name", `${show(known)} is not defined in code`);
+      if (code === null) throw new InvalidOptionError("name", `${show(known)} is not defined in code`);
       return { definition: code, code, changes: {} };
     });
   }
@@ -229,7 +229,7 @@ export class Schedules {
     if (typeof target !== "string") return slotsFrom(readTiming(target, clock.now()), clock.now(), most);
     const known = readScheduleName(target);
     const stored = await store.getSchedule(known);
-    if (stored === null) throw new ScheduleNotFound(known);
+    if (stored === null) throw new ScheduleNotFoundError(known);
     return slotsFrom(timingOf(stored), Math.max(clock.now(), stored.lastSlot ?? 0), most);
   }
 
@@ -237,12 +237,12 @@ export class Schedules {
    * Makes a job now, besides the slots, whether the schedule is enabled or not. With `overlap: "skip"` and a run that
    * is live, the answer is that run.
    */
-  async runNow(name: string): Promise<EnqueueAnswer> {
+  async runNow(name: string): Promise<EnqueueResult> {
     const core = this.#open();
     const known = readScheduleName(name);
     for (;;) {
       const stored = await core.store.getSchedule(known);
-      if (stored === null) throw new ScheduleNotFound(known);
+      if (stored === null) throw new ScheduleNotFoundError(known);
       const firing = planRunNow(stored, core.clock.now());
       const answer = await this.#scheduler.fireAlone(stored, firing);
       if (answer.status !== "fired") continue;
@@ -309,7 +309,7 @@ export class Schedules {
       return true;
     } catch (error) {
       // What cannot be read has no slots; it is mended by what is written now.
-      if (error instanceof InvalidOption) return false;
+      if (error instanceof InvalidOptionError) return false;
       throw error;
     }
   }
@@ -362,12 +362,13 @@ function readListOptions(options: ScheduleListOptions): {
   const filter: ScheduleFilter = {};
   if (origin !== undefined) {
     if (origin !== "code" && origin !== "runtime") {
-      throw new InvalidOption("origin", `${show(origin)} is none of "code", "runtime"`);
+      throw new InvalidOptionError("origin", `${show(origin)} is none of "code", "runtime"`);
     }
     filter.origin = origin;
   }
   if (enabled !== undefined) {
-    if (typeof enabled !== "boolean") throw new InvalidOption("enabled", `${show(enabled)} is neither true nor false`);
+    if (typeof enabled !== "boolean")
+      throw new InvalidOptionError("enabled", `${show(enabled)} is neither true nor false`);
     filter.enabled = enabled;
   }
   if (type !== undefined) {

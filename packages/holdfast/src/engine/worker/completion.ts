@@ -1,6 +1,6 @@
-import { InvalidOption, LeaseLost } from "../../errors.js";
+import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import { encodeOutput } from "../../job/job.js";
-import type { Note, Outcome, SettleAnswer } from "../../store.js";
+import type { Note, Outcome, SettleResult } from "../../store.js";
 import type { Core, HeldLease } from "../context.js";
 import { completed } from "./outcome.js";
 
@@ -17,12 +17,12 @@ export function completedIn(
 ): Outcome | Promise<Outcome> {
   const { store, settler } = core;
   if (!store.capabilities.transactions) {
-    throw new InvalidOption("tx", "this store cannot complete a job inside a transaction");
+    throw new InvalidOptionError("tx", "this store cannot complete a job inside a transaction");
   }
   const outcome = completed(lease, encodeOutput(lease.job.type, output));
   settler.retain(outcome);
-  const check = (answer: SettleAnswer): Outcome => {
-    if (answer !== "applied") throw new LeaseLost(lease.job.id);
+  const check = (answer: SettleResult): Outcome => {
+    if (answer !== "applied") throw new LeaseLostError(lease.job.id);
     return outcome;
   };
   const answer = store.settleIn(tx, outcome, note);

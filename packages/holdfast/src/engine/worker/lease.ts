@@ -1,8 +1,8 @@
 import { durationMs, type Duration } from "../../duration.js";
-import { LeaseLost } from "../../errors.js";
+import { LeaseLostError } from "../../errors.js";
 import { encodeOutput } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
-import type { Outcome, SettleAnswer } from "../../store.js";
+import type { Outcome, SettleResult } from "../../store.js";
 import { announce } from "../events/publish.js";
 import { completedIn } from "./completion.js";
 import { failurePolicy, type Core, type HeldLease } from "../context.js";
@@ -13,7 +13,7 @@ import { cancelled, completed, failed, released } from "./outcome.js";
 
 /**
  * A right to one job for a limited time, for people who write their own runner. Every call proves the lease with its
- * fence: once the lease is lost, calls throw {@link LeaseLost} and change nothing.
+ * fence: once the lease is lost, calls throw {@link LeaseLostError} and change nothing.
  *
  * All of it is own and enumerable, and no function needs its `this`: `{ ...lease }` and `const { input, complete } = lease` work.
  */
@@ -56,7 +56,7 @@ export class Lease {
     const answer = await unlocked(this.#core, this.#held, () =>
       this.#core.store.start([{ id: this.id, fence: this.fence, startedAt }]),
     );
-    if (answer === "lost") throw new LeaseLost(this.id);
+    if (answer === "lost") throw new LeaseLostError(this.id);
     return { cancelRequested: answer === "cancel" };
   };
 
@@ -68,7 +68,7 @@ export class Lease {
       sentAt = this.#core.clock.monotonic();
       return this.#core.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
     });
-    if (answer === "lost") throw new LeaseLost(this.id);
+    if (answer === "lost") throw new LeaseLostError(this.id);
     this.#held.deadline = sentAt + leaseMs;
     return { cancelRequested: answer === "cancel" };
   };
@@ -109,10 +109,10 @@ export class Lease {
     await this.#settle(released(this.#held, durationMs(options.delay ?? 0, "delay")));
   };
 
-  async #settle(outcome: Outcome): Promise<SettleAnswer> {
+  async #settle(outcome: Outcome): Promise<SettleResult> {
     const answer = await this.#core.settler.settle(outcome, this.#held.deadline);
     announce(this.#core, this.#held, outcome, answer);
-    if (answer === "lost") throw new LeaseLost(this.id);
+    if (answer === "lost") throw new LeaseLostError(this.id);
     return answer;
   }
 }

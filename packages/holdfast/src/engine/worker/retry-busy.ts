@@ -1,4 +1,4 @@
-import type { LeaseAnswer } from "../../store.js";
+import type { LeaseResult } from "../../store.js";
 import type { Core, HeldLease } from "../context.js";
 
 const BUSY_MS = 50;
@@ -7,8 +7,8 @@ const BUSY_MS = 50;
 export async function unlocked(
   { clock }: Core,
   lease: HeldLease,
-  ask: () => Promise<LeaseAnswer[]>,
-): Promise<Exclude<LeaseAnswer, "busy">> {
+  ask: () => Promise<LeaseResult[]>,
+): Promise<Exclude<LeaseResult, "busy">> {
   for (;;) {
     const [answer = "lost"] = await ask();
     if (answer !== "busy") return answer;

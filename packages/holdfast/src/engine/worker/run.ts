@@ -1,7 +1,7 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { dateOf } from "../../duration.js";
 import type { AbortReason } from "../../errors.js";
-import { InvalidOption, LeaseLost } from "../../errors.js";
+import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import type { JobType, RunContext, RunningJob } from "../../job/job.js";
 import { keptText } from "../../kept-text.js";
 import type { Note, Outcome } from "../../store.js";
@@ -113,7 +113,7 @@ export class Run implements ContextSource {
 
   progress(fraction: number, note?: string): void {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
-      throw new InvalidOption("progress", `${String(fraction)} is not a fraction from 0 to 1`);
+      throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
     if (this.over) return;
     const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
@@ -131,7 +131,7 @@ export class Run implements ContextSource {
 
   #completeIn(tx: unknown, output: unknown): Promise<void> {
     const { id } = this.lease.job;
-    if (this.over) throw new LeaseLost(id);
+    if (this.over) throw new LeaseLostError(id);
     const note = this.takeNote();
     const settled = (outcome: Outcome): void => {
       this.completion = outcome;

@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../../clock.js";
 import { LIMITS } from "../../defaults.js";
 import { isOutage } from "../../errors.js";
 import type { State } from "../../job/state.js";
-import type { Outcome, SettleAnswer, Store } from "../../store.js";
+import type { Outcome, SettleResult, Store } from "../../store.js";
 import type { Emitter } from "../events/events.js";
 
 interface Unsettled {
@@ -11,7 +11,7 @@ interface Unsettled {
   outcome: Outcome;
   /** Monotonic time after which the lease may be another worker's. */
   deadline: number;
-  answered(answer: SettleAnswer | Error): void;
+  answered(answer: SettleResult | Error): void;
 }
 
 // While one batch is written the next is on its way: a store that has to wait for the caller stands still.
@@ -58,7 +58,7 @@ export class Settler {
     return this.#waiting.length;
   }
 
-  add(outcome: Outcome, deadline: number, answered: (answer: SettleAnswer | Error) => void): void {
+  add(outcome: Outcome, deadline: number, answered: (answer: SettleResult | Error) => void): void {
     if (this.#waiting.length >= LIMITS.unsettled) {
       answered("lost");
       return;
@@ -80,7 +80,7 @@ export class Settler {
     outcome.keepMs = keepMs;
   }
 
-  settle(outcome: Outcome, deadline: number): Promise<SettleAnswer> {
+  settle(outcome: Outcome, deadline: number): Promise<SettleResult> {
     return new Promise((resolve, reject) => {
       this.add(outcome, deadline, (answer) => (answer instanceof Error ? reject(answer) : resolve(answer)));
     });
@@ -144,7 +144,7 @@ export class Settler {
     return length;
   }
 
-  #answer(entry: Unsettled, answer: SettleAnswer | Error): void {
+  #answer(entry: Unsettled, answer: SettleResult | Error): void {
     try {
       entry.answered(answer);
     } catch {

@@ -4,22 +4,22 @@ import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import {
-  Closed,
-  InvalidInput,
-  InvalidOption,
-  InvalidOutput,
-  JobCancelled,
-  JobTimeout,
-  LeaseLost,
-  NotCommitted,
-  PayloadTooLarge,
-  WorkerStopping,
+  ClosedError,
+  InvalidInputError,
+  InvalidOptionError,
+  InvalidOutputError,
+  JobCancelledError,
+  JobTimeoutError,
+  LeaseLostError,
+  NotCommittedError,
+  PayloadTooLargeError,
+  WorkerStoppingError,
   type AbortReason,
 } from "../../errors.js";
 import { newId } from "../../job/id.js";
 import { decodeInput, encodeOutput, type JobType, type RunContext } from "../../job/job.js";
 import { readCount, readName, readQueue, refuseUnknown } from "../../options.js";
-import type { Hint, LeaseAnswer, Outcome, SettleAnswer } from "../../store.js";
+import type { Hint, LeaseResult, Outcome, SettleResult } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { failurePolicy, leaseEvent, type Core, type HeldLease } from "../context.js";
@@ -80,11 +80,11 @@ export interface WorkerSettings {
 export function readWorkOptions(options: WorkOptions): WorkerSettings {
   refuseUnknown(options, WORK_FIELDS, "work");
   const leaseMs = durationMs(options.lease ?? DEFAULTS.leaseMs, "lease");
-  if (leaseMs < 100) throw new InvalidOption("lease", "must be at least 100 ms");
+  if (leaseMs < 100) throw new InvalidOptionError("lease", "must be at least 100 ms");
   const pollMs = durationMs(options.poll ?? DEFAULTS.pollMs, "poll");
-  if (pollMs < 1) throw new InvalidOption("poll", "must be longer than 0");
+  if (pollMs < 1) throw new InvalidOptionError("poll", "must be longer than 0");
   if (options.unknownType !== undefined && !["wait", "dead"].includes(options.unknownType)) {
-    throw new InvalidOption("unknownType", `${JSON.stringify(options.unknownType)} is none of "wait", "dead"`);
+    throw new InvalidOptionError("unknownType", `${JSON.stringify(options.unknownType)} is none of "wait", "dead"`);
   }
   const names = (
     list: readonly string[] | undefined,
@@ -92,7 +92,8 @@ export function readWorkOptions(options: WorkOptions): WorkerSettings {
     read: (name: unknown, field: string) => string,
   ): readonly string[] | null => {
     if (list === undefined) return null;
-    if (!Array.isArray(list) || list.length === 0) throw new InvalidOption(field, "must be a list that is not empty");
+    if (!Array.isArray(list) || list.length === 0)
+      throw new InvalidOptionError(field, "must be a list that is not empty");
     return list.map((name, index) => read(name, `${field}.${index}`));
   };
   return {
@@ -152,7 +153,7 @@ export class Worker {
       dropReady: (lease) => this.#claimer.drop(lease),
       lost: (run) => this.#lost(run),
       cancel: (id) => this.#cancel(id),
-      timedOut: (run) => this.#abort(run, new JobTimeout(run.type.timeoutMs)),
+      timedOut: (run) => this.#abort(run, new JobTimeoutError(run.type.timeoutMs)),
       writeOff: (run) => this.#writeOff(run),
     });
   }
@@ -165,7 +166,7 @@ export class Worker {
   /** Begins to claim. Called by `hf.work()`; again on a running worker it does nothing. */
   start(): void {
     if (this.#phase === "working") return;
-    if (this.#phase !== "new") throw new Closed("this worker has been stopped", "call hf.work() for a new one");
+    if (this.#phase !== "new") throw new ClosedError("this worker has been stopped", "call hf.work() for a new one");
     this.#phase = "working";
     this.#unlisten = this.#core.store.listen((hint) => this.#hear(hint));
     this.#keeper.start();
@@ -205,7 +206,7 @@ export class Worker {
     this.#logWait();
     await this.#waitForRuns(this.#settings.graceMs);
     this.#logLate();
-    for (const run of this.#runs) this.#abort(run, new WorkerStopping());
+    for (const run of this.#runs) this.#abort(run, new WorkerStoppingError());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
     for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
@@ -236,7 +237,7 @@ export class Worker {
   }
 
   #logIgnored(): void {
-    const runs = [...this.#runs].filter(({ reason }) => reason instanceof WorkerStopping);
+    const runs = [...this.#runs].filter(({ reason }) => reason instanceof WorkerStoppingError);
     if (runs.length === 0) return;
     const message =
       runs.length === 1
@@ -270,7 +271,7 @@ export class Worker {
   }
 
   #cancel(id: string): void {
-    for (const run of this.#runs) if (run.lease.job.id === id) this.#abort(run, new JobCancelled(id));
+    for (const run of this.#runs) if (run.lease.job.id === id) this.#abort(run, new JobCancelledError(id));
     const ready = this.#claimer.ready().find((lease) => lease.job.id === id);
     if (ready !== undefined && this.#claimer.drop(ready)) this.#settle(ready, cancelled(ready));
   }
@@ -297,7 +298,7 @@ export class Worker {
 
   #adopt(lease: HeldLease): boolean {
     for (const run of this.#runs) {
-      if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLost) continue;
+      if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLostError) continue;
       run.renewed(lease);
       this.#markSoon(run);
       this.#core.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
@@ -345,7 +346,7 @@ export class Worker {
       const value = isThenable(output) ? await output : output;
       inHandler = false;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
-      else outcome = this.#afterThrow(run, new NotCommitted(lease.job.id), true);
+      else outcome = this.#afterThrow(run, new NotCommittedError(lease.job.id), true);
     } catch (error) {
       outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
     }
@@ -365,7 +366,7 @@ export class Worker {
   async #markNow(run: Run): Promise<boolean> {
     const { lease } = run;
     const { id, fence } = lease.job;
-    let answer: LeaseAnswer | undefined;
+    let answer: LeaseResult | undefined;
     try {
       const mark = { id, fence, startedAt: lease.startedAt ?? 0 };
       answer = await unlocked(this.#core, lease, () => this.#core.store.start([mark]));
@@ -419,7 +420,7 @@ export class Worker {
           run.marked = false;
           if (!run.over) this.#markSoon(run);
         } else announceStart(this.#core, run.lease);
-        if (answers[index] === "cancel") this.#abort(run, new JobCancelled(run.lease.job.id));
+        if (answers[index] === "cancel") this.#abort(run, new JobCancelledError(run.lease.job.id));
       }
     } catch (error) {
       this.#report("start", error);
@@ -453,15 +454,19 @@ export class Worker {
   /** What a throw means depends on whether the handler was asked to stop. */
   #afterThrow(run: Run, error: unknown, retry: boolean): Outcome | null {
     const { reason } = run;
-    if (reason instanceof JobCancelled || reason instanceof LeaseLost || reason instanceof WorkerStopping)
+    if (
+      reason instanceof JobCancelledError ||
+      reason instanceof LeaseLostError ||
+      reason instanceof WorkerStoppingError
+    )
       return this.#afterAbort(run);
-    return reason instanceof JobTimeout ? this.#failed(run, reason) : this.#failed(run, error, retry);
+    return reason instanceof JobTimeoutError ? this.#failed(run, reason) : this.#failed(run, error, retry);
   }
 
   #afterAbort(run: Run): Outcome | null {
-    if (run.reason instanceof LeaseLost) return null;
-    if (run.reason instanceof JobCancelled) return cancelled(run.lease);
-    if (run.reason instanceof WorkerStopping) return released(run.lease);
+    if (run.reason instanceof LeaseLostError) return null;
+    if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
+    if (run.reason instanceof WorkerStoppingError) return released(run.lease);
     return this.#failed(run, run.reason);
   }
 
@@ -471,7 +476,7 @@ export class Worker {
   }
 
   #lost(run: Run): void {
-    this.#abort(run, new LeaseLost(run.lease.job.id));
+    this.#abort(run, new LeaseLostError(run.lease.job.id));
   }
 
   #abort(run: Run, reason: AbortReason): void {
@@ -506,7 +511,7 @@ export class Worker {
     this.#core.settler.add(outcome, lease.deadline, (answer) => this.#settled(lease, outcome, answer));
   }
 
-  #settled(lease: HeldLease, outcome: Outcome, answer: SettleAnswer | Error): void {
+  #settled(lease: HeldLease, outcome: Outcome, answer: SettleResult | Error): void {
     if (!(answer instanceof Error)) {
       announce(this.#core, lease, outcome, answer);
       return;
@@ -533,7 +538,9 @@ export class Worker {
 /** Says that the stored text or the handler's output is wrong, not that something failed meanwhile. */
 function isPayloadError(error: unknown): boolean {
   try {
-    return [InvalidInput, InvalidOutput, PayloadTooLarge, SyntaxError].some((kind) => error instanceof kind);
+    return [InvalidInputError, InvalidOutputError, PayloadTooLargeError, SyntaxError].some(
+      (kind) => error instanceof kind,
+    );
   } catch {
     // A schema threw a proxy that throws even at this.
     return false;

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type * as OpenTelemetry from "@opentelemetry/api";
-import { DriverMissing } from "../../errors.js";
+import { DriverMissingError } from "../../errors.js";
 
 /** The OpenTelemetry API, as the application has it installed. */
 export type Api = typeof OpenTelemetry;
@@ -10,6 +10,6 @@ export function loadApi(): Api {
   try {
     return createRequire(import.meta.url)("@opentelemetry/api") as Api;
   } catch (error) {
-    throw DriverMissing.notInstalled("@opentelemetry/api", error);
+    throw DriverMissingError.notInstalled("@opentelemetry/api", error);
   }
 }

@@ -1,6 +1,6 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
 import type { Telemetry } from "../../engine/events/telemetry.js";
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { refuseUnknown, show } from "../../options.js";
 import { version } from "../version.js";
 import { loadApi } from "./api.js";
@@ -40,8 +40,9 @@ const FIELDS: ReadonlySet<string> = new Set(["tracerProvider", "meterProvider", 
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   refuseUnknown(options, FIELDS, "openTelemetry");
   const { link = "child", captureInput = false } = options;
-  if (!["child", "link"].includes(link)) throw new InvalidOption("link", `${show(link)} is none of "child", "link"`);
-  if (typeof captureInput !== "boolean") throw new InvalidOption("captureInput", "must be true or false");
+  if (!["child", "link"].includes(link))
+    throw new InvalidOptionError("link", `${show(link)} is none of "child", "link"`);
+  if (typeof captureInput !== "boolean") throw new InvalidOptionError("captureInput", "must be true or false");
   const api = loadApi();
   const tracers = (options.tracerProvider as TracerProvider | undefined) ?? api.trace;
   const meters = (options.meterProvider as MeterProvider | undefined) ?? api.metrics;

@@ -75,7 +75,7 @@ export function endProcess(api: Api, { span }: OpenSpan, end: RunEnd, began: num
   if (error !== null) recordError(api, span, error);
   else if (outcome === "lost") {
     span.setStatus({ code: api.SpanStatusCode.ERROR, message: "the lease ran out" });
-    span.setAttribute(ATTRIBUTES.errorType, "LeaseLost");
+    span.setAttribute(ATTRIBUTES.errorType, "LeaseLostError");
   }
   span.end(Math.min(began + durationMs, performance.now()));
 }

@@ -1,6 +1,6 @@
 import { systemClock } from "../../clock.js";
-import { Closed, DriverMissing, InvalidOption } from "../../errors.js";
-import type { Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import { ClosedError, DriverMissingError, InvalidOptionError } from "../../errors.js";
+import type { Hint, InsertResult, NewJob, Store } from "../../store.js";
 import { AuditLog } from "./audit.js";
 import { Changes } from "./jobs/changes.js";
 import { Claims } from "./jobs/claim.js";
@@ -63,7 +63,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 
   /** A call under way: closing waits for it. It begins once the time is known, for which any answer will do. */
   async function under<Answer>(work: () => Promise<Answer>, { timed = true } = {}): Promise<Answer> {
-    if (closing !== null) throw new Closed("the store is closed", "open a new one");
+    if (closing !== null) throw new ClosedError("the store is closed", "open a new one");
     const call = timed && isLive && table.time.isUnsure ? config.read().then(work) : work();
     pending.add(call);
     clock.waitFor?.(call);
@@ -89,7 +89,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     });
   }
 
-  function hintOfWork(given: readonly NewJob[], answers: readonly InsertAnswer[], now: number): void {
+  function hintOfWork(given: readonly NewJob[], answers: readonly InsertResult[], now: number): void {
     let inMs = Number.POSITIVE_INFINITY;
     for (const [at, job] of given.entries()) {
       if (answers[at]?.status === "refused") continue;
@@ -135,7 +135,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hintOfWork(given, answers, now);
         return answers;
       }),
-    insertIn: () => under(() => Promise.reject(new InvalidOption("tx", "DynamoDB has no transaction that stays open"))),
+    insertIn: () =>
+      under(() => Promise.reject(new InvalidOptionError("tx", "DynamoDB has no transaction that stays open"))),
     claim: (request) => under(() => claims.claim(request, time())),
     start: (marks) => under(() => leases.start(marks, time())),
     extend: (refs, leaseMs) => under(() => leases.extend(refs, leaseMs, time())),
@@ -149,7 +150,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
           return answers;
         }),
       ),
-    settleIn: () => under(() => Promise.reject(new InvalidOption("tx", "DynamoDB has no transaction that stays open"))),
+    settleIn: () =>
+      under(() => Promise.reject(new InvalidOptionError("tx", "DynamoDB has no transaction that stays open"))),
     note: (notes) => under(() => leases.note(notes, time())),
 
     get: (id, scope) => under(() => queries.get(id, scope ?? {}, time())),
@@ -281,7 +283,7 @@ async function connect({
   };
   const made = new Client(options) as DynamoClient & { config: { region(): Promise<string> } };
   await made.config.region().catch(() => {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "region",
       "is not known; pass it, as in dynamodb://jobs?region=eu-central-1, or set AWS_REGION",
     );
@@ -293,6 +295,6 @@ async function loadSdk(): Promise<Sdk> {
   try {
     return (await import("@aws-sdk/client-dynamodb")) as unknown as Sdk;
   } catch (error) {
-    throw DriverMissing.notInstalled("@aws-sdk/client-dynamodb", error);
+    throw DriverMissingError.notInstalled("@aws-sdk/client-dynamodb", error);
   }
 }

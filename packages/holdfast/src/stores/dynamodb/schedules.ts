@@ -4,12 +4,12 @@ import { jsonBytes } from "../../job/json.js";
 import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
-  FireAnswer,
+  FireResult,
   FiredSlot,
   Firing,
   KeptSlot,
   NewJob,
-  PutAnswer,
+  PutResult,
   ScheduleFilter,
   SchedulePage,
   ScheduleRecord,
@@ -45,7 +45,7 @@ export class Schedules {
     this.#parts = parts;
   }
 
-  async put(schedule: ScheduleRecord, version: string | null, now: number): Promise<PutAnswer> {
+  async put(schedule: ScheduleRecord, version: string | null, now: number): Promise<PutResult> {
     const { name } = schedule;
     const token = newToken();
     const large = TEXTS.filter((field) => jsonBytes(schedule[field] ?? "") > LIMITS.inlineInputBytes);
@@ -190,10 +190,10 @@ export class Schedules {
   }
 
   /** Each schedule in a transaction of its own; of the same schedule one after the other. */
-  async fire(firings: readonly Firing[], now: number): Promise<FireAnswer[]> {
+  async fire(firings: readonly Firing[], now: number): Promise<FireResult[]> {
     const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
     const ensured = await this.#parts.config.ensureEach(jobs, now);
-    const answers: FireAnswer[] = [];
+    const answers: FireResult[] = [];
     const byName = new Map<string, number[]>();
     for (const [at, { name }] of firings.entries()) byName.set(name, [...(byName.get(name) ?? []), at]);
     await settled(
@@ -204,7 +204,7 @@ export class Schedules {
     return answers;
   }
 
-  async #fireOne(firing: Firing, { shards, refused }: Ensured<NewJob>, now: number): Promise<FireAnswer> {
+  async #fireOne(firing: Firing, { shards, refused }: Ensured<NewJob>, now: number): Promise<FireResult> {
     const drafts = new Map<NewJob, Draft>();
     for (const { job } of firing.slots)
       if (job !== null) drafts.set(job, this.#parts.inserts.draftOf(job, shards, now));

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { SchemaTooNew, StoreUnavailable, StoreUnreadable } from "../../errors.js";
+import { SchemaTooNewError, StoreUnavailableError, StoreUnreadableError } from "../../errors.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type ConfigKeeper } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
@@ -113,7 +113,7 @@ async function create(table: Table): Promise<void> {
   } catch (error) {
     const cause = (error as Error).cause ?? error;
     if ((cause as Error).name !== "AccessDeniedException") throw error;
-    throw new StoreUnreadable(
+    throw new StoreUnreadableError(
       `there is no ${table.where}, and these AWS credentials may not create it; check its name and region, or create it with what dynamodb(…).cloudFormation() or terraform() prints`,
       cause,
     );
@@ -161,7 +161,7 @@ async function refuseNewer(table: Table, config: ConfigKeeper): Promise<void> {
 function refuseVersion(config: Item | null, table: Table): void {
   const version = numberOf(config ?? {}, "version") ?? SCHEMA_VERSION;
   if (version > SCHEMA_VERSION) {
-    throw new SchemaTooNew(
+    throw new SchemaTooNewError(
       `${table.where} was made by a newer Holdfast (its version is ${version}, this one knows ${SCHEMA_VERSION}); update this one`,
     );
   }
@@ -171,7 +171,7 @@ function refuseVersion(config: Item | null, table: Table): void {
 function refuseForeign({ KeySchema, GlobalSecondaryIndexes = [] }: TableDescription, { where }: Table): void {
   const keys = namesIn(KeySchema);
   if (keys.join() !== `${TABLE_KEY.hash},${TABLE_KEY.range}`) {
-    throw new StoreUnreadable(
+    throw new StoreUnreadableError(
       `${where} is not Holdfast's: its key is ${keys.join(" and ")}, not ${TABLE_KEY.hash} and ${TABLE_KEY.range}; give Holdfast a table of its own`,
     );
   }
@@ -181,13 +181,13 @@ function refuseForeign({ KeySchema, GlobalSecondaryIndexes = [] }: TableDescript
   });
   // The key alone says little: many tables have the same. A table of ours was made with all of its indexes.
   if (known.length === 0) {
-    throw new StoreUnreadable(
+    throw new StoreUnreadableError(
       `${where} is not Holdfast's: it has none of the indexes ${INDEXES.map(({ name }) => name).join(", ")}; give Holdfast a table of its own`,
     );
   }
   const odd = known.find(({ index, found }) => !serves(found, index));
   if (odd !== undefined) {
-    throw new StoreUnreadable(
+    throw new StoreUnreadableError(
       `the index ${odd.index.name} of ${where} is not as Holdfast makes it; delete it, and migrate makes it anew`,
     );
   }
@@ -219,7 +219,7 @@ async function ready(table: Table): Promise<TableDescription> {
     const indexes = found?.GlobalSecondaryIndexes ?? [];
     if (found?.TableStatus === "ACTIVE" && indexes.every(({ IndexStatus }) => IndexStatus === "ACTIVE")) return found;
     if (performance.now() > until)
-      throw new StoreUnavailable(`${table.where} is still not ready; try again in a while`);
+      throw new StoreUnavailableError(`${table.where} is still not ready; try again in a while`);
     await sleep(READY_MS);
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../defaults.js";
-import type { PutTokenAnswer, TokenRecord } from "../../store.js";
+import type { PutTokenResult, TokenRecord } from "../../store.js";
 import { itemOf, numberOf, textOf, type Item } from "./connection/attributes.js";
 import { Change } from "./connection/expressions.js";
 import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/keys.js";
@@ -14,7 +14,7 @@ export class Tokens {
     this.#table = table;
   }
 
-  async put(token: TokenRecord): Promise<PutTokenAnswer> {
+  async put(token: TokenRecord): Promise<PutTokenResult> {
     const { id, name, hash, role, user, createdAt, expiresAt } = token;
     const item = itemOf({ ...keyOf(id), name, hash, role, user, created_at: createdAt, expires_at: expiresAt });
     const count = new Change();

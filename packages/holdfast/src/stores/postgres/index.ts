@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../errors.js";
+import { InvalidOptionError } from "../../errors.js";
 import { openPostgres, WAYS, type PostgresOptions, type PostgresStore } from "./open.js";
 
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
@@ -21,7 +21,7 @@ export function postgres(url: string, options?: Omit<PostgresOptions, "pool">): 
 export function postgres(options: PostgresOptions & Required<Pick<PostgresOptions, "pool">>): PostgresStore;
 export function postgres(first: string | PostgresOptions, options: PostgresOptions = {}): PostgresStore {
   if (first === undefined) {
-    throw new InvalidOption("url", `is undefined; is the environment variable set? Otherwise ${WAYS}`);
+    throw new InvalidOptionError("url", `is undefined; is the environment variable set? Otherwise ${WAYS}`);
   }
   return typeof first === "string" ? openPostgres(first, options) : openPostgres(null, first);
 }

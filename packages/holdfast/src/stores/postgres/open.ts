@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
-import { Closed, InvalidOption } from "../../errors.js";
+import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
-import type { FireAnswer, Firing, Hint, InsertAnswer, NewJob, Store } from "../../store.js";
+import type { FireResult, Firing, Hint, InsertResult, NewJob, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./schema/access.js";
 import { readPostgresUrl, readSchemaName } from "./connection/address.js";
 import { auditOperations } from "./audit.js";
@@ -118,23 +118,26 @@ export interface PostgresStore extends Store {
 export function openPostgres(given: string | null, options: PostgresOptions = {}): PostgresStore {
   refuseUnknown(options, POSTGRES_FIELDS, "postgres");
   if (given !== null && !/^postgres(?:ql)?:/.test(given)) {
-    throw new InvalidOption("url", `${show(hideSecrets(given))} is no postgres:// address`);
+    throw new InvalidOptionError("url", `${show(hideSecrets(given))} is no postgres:// address`);
   }
   if (given === null && options.pool === undefined) {
-    throw new InvalidOption("pool", `is missing; ${WAYS}`);
+    throw new InvalidOptionError("pool", `is missing; ${WAYS}`);
   }
   const { url, schema: schemaInUrl } = given === null ? { url: null, schema: null } : readPostgresUrl(given);
   const clock = options.clock ?? systemClock;
   const schemaName = readSchemaName(options.schema ?? schemaInUrl ?? "holdfast");
   const userType = options.userType ?? "text";
   if (!["text", "uuid", "bigint"].includes(userType)) {
-    throw new InvalidOption("userType", `${show(userType)} is none of "text", "uuid", "bigint"`);
+    throw new InvalidOptionError("userType", `${show(userType)} is none of "text", "uuid", "bigint"`);
   }
   if (options.pool !== undefined && typeof options.pool?.connect !== "function") {
-    throw new InvalidOption("pool", "is not a pool of pg; make it with new pg.Pool({ … })");
+    throw new InvalidOptionError("pool", "is not a pool of pg; make it with new pg.Pool({ … })");
   }
   if (options.listenUrl !== undefined && !/^postgres(?:ql)?:/.test(options.listenUrl)) {
-    throw new InvalidOption("listenUrl", `${show(hideSecrets(String(options.listenUrl)))} is no postgres:// address`);
+    throw new InvalidOptionError(
+      "listenUrl",
+      `${show(hideSecrets(String(options.listenUrl)))} is no postgres:// address`,
+    );
   }
   const connections = readCount(options.connections ?? 4, "connections", 1, 1_000);
   const where = url === null ? "your pool" : hideSecrets(url);
@@ -190,7 +193,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
 
   /** A call under way: closing waits for it. */
   async function under<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-    if (closed) throw new Closed("the store is closed", "open a new one");
+    if (closed) throw new ClosedError("the store is closed", "open a new one");
     const call = work();
     pending.add(call);
     clock.waitFor?.(call);
@@ -232,7 +235,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     together: (work) => db.transaction(work),
   };
 
-  function workHints(jobs: readonly NewJob[], answers: readonly (InsertAnswer | "busy")[]): Hint[] {
+  function workHints(jobs: readonly NewJob[], answers: readonly (InsertResult | "busy")[]): Hint[] {
     let inMs = Number.POSITIVE_INFINITY;
     const now = clock.now();
     for (const [at, job] of jobs.entries()) {
@@ -420,8 +423,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
           isLocked && (({ slots }: Firing): boolean => slots.some(({ job }) => job !== null && isLocked(job)));
         const begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer> =>
           db.transaction((runner) => work(insideOf(runner)));
-        const answers = await sparing<Firing, FireAnswer>(firings, waits, { status: "busy" }, async (free) => {
-          const fired: FireAnswer[] = [];
+        const answers = await sparing<Firing, FireResult>(firings, waits, { status: "busy" }, async (free) => {
+          const fired: FireResult[] = [];
           for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
           return fired;
         });
@@ -487,7 +490,7 @@ function differentSchedules(firings: readonly Firing[]): Firing[][] {
 function readTransaction(tx: unknown): CallersTransaction {
   const given = tx as Partial<CallersTransaction> | null;
   if (typeof given !== "object" || given === null || typeof given.query !== "function") {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "tx",
       "has no query(text, values); pass the pg client whose transaction is open, or an adapter",
     );

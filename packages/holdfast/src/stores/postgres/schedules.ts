@@ -2,11 +2,11 @@ import { LIMITS } from "../../defaults.js";
 import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
-  FireAnswer,
+  FireResult,
   FiredSlot,
   Firing,
   KeptSlot,
-  PutAnswer,
+  PutResult,
   ScheduleFilter,
   SchedulePage,
   ScheduleRecord,
@@ -19,13 +19,13 @@ import type { InsertOperations } from "./jobs/insert.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./connection/sql.js";
 
 export interface ScheduleOperations {
-  put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutAnswer>;
+  put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutResult>;
   get(runner: Runner, name: string): Promise<StoredSchedule | null>;
   list(runner: Runner, filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
   remove(runner: Runner, name: string): Promise<boolean>;
   due(runner: Runner, limit: number, now: number | null): Promise<DueSchedules>;
   /** Of different schedules: in one transaction, or in several if somebody else's keeps some of them from being fired. */
-  fire(begin: Begin, firings: readonly Firing[], now: number | null): Promise<FireAnswer[]>;
+  fire(begin: Begin, firings: readonly Firing[], now: number | null): Promise<FireResult[]>;
 }
 
 /** Runs work in a transaction of its own. */
@@ -35,7 +35,7 @@ type Begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>) => Promis
 // known that something is, each part of them. Longer than most transactions take it need not be: it is asked again.
 const LOCK_MS = 30;
 const PART_LOCK_MS = 10;
-const BUSY: FireAnswer = { status: "busy" };
+const BUSY: FireResult = { status: "busy" };
 
 type Column = [name: string, type: string, value: (schedule: ScheduleRecord) => unknown];
 
@@ -166,7 +166,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     firings: readonly Firing[],
     now: number | null,
     lockMs: number,
-  ): Promise<FireAnswer[]> {
+  ): Promise<FireResult[]> {
     const rows = await runner.run(advance, [
       now,
       firings.map(({ name }) => name),
@@ -176,7 +176,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       firings.map(({ lastSlot }) => lastSlot),
       lockMs,
     ]);
-    const statuses = new Map(rows as unknown as [string, FireAnswer["status"]][]);
+    const statuses = new Map(rows as unknown as [string, FireResult["status"]][]);
     const fired = firings
       .filter(({ name }) => statuses.get(name) === "fired")
       .flatMap(({ name, slots }) => slots.map((slot) => ({ schedule: name, slot })));
@@ -227,7 +227,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       };
     },
     async fire(begin, firings, now) {
-      const answers = new Map<string, FireAnswer>();
+      const answers = new Map<string, FireResult>();
       const lockedUsers = new Set<string>();
       const attempt = async (some: readonly Firing[], lockMs: number): Promise<void> => {
         const part = some.filter((firing) => {
@@ -237,7 +237,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
         if (part.length === 0) return;
         try {
           const told = await begin((runner) => fireTogether(runner, part, now, lockMs));
-          for (const [at, { name }] of part.entries()) answers.set(name, told[at] as FireAnswer);
+          for (const [at, { name }] of part.entries()) answers.set(name, told[at] as FireResult);
           return;
         } catch (error) {
           if (!isLockTimeout(error)) throw error;

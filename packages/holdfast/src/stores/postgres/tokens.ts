@@ -1,11 +1,11 @@
 import { LIMITS } from "../../defaults.js";
-import { StoreUnreadable } from "../../errors.js";
-import type { PutTokenAnswer, TokenRecord } from "../../store.js";
+import { StoreUnreadableError } from "../../errors.js";
+import type { PutTokenResult, TokenRecord } from "../../store.js";
 import type { Row, Runner, Transaction } from "./connection/db.js";
 import type { Sql } from "./connection/sql.js";
 
 export interface TokenOperations {
-  put(transaction: Transaction, token: TokenRecord): Promise<PutTokenAnswer>;
+  put(transaction: Transaction, token: TokenRecord): Promise<PutTokenResult>;
   get(runner: Runner, id: string): Promise<TokenRecord | null>;
   list(runner: Runner): Promise<TokenRecord[]>;
   remove(runner: Runner, id: string): Promise<boolean>;
@@ -48,7 +48,7 @@ export function tokenOperations(sql: Sql): TokenOperations {
     async cursorKey(runner) {
       const [found] = await runner.run(key, []);
       if (found === undefined) {
-        throw new StoreUnreadable(
+        throw new StoreUnreadableError(
           "the key of cursors cannot be read; log in with a role that may work, or call store.migrate()",
         );
       }

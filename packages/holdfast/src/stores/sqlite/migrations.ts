@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { SchemaTooNew } from "../../errors.js";
+import { SchemaTooNewError } from "../../errors.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { STATE_NAMES } from "../../job/state.js";
 import { BLOCK } from "../list-plan.js";
@@ -224,7 +224,7 @@ export function pendingMigrations(db: Database | null): string[] {
 
 function refuseNewer(version: number): void {
   if (version <= MIGRATIONS.length) return;
-  throw new SchemaTooNew(
+  throw new SchemaTooNewError(
     `the database is at schema version ${version}, this version of Holdfast knows ${MIGRATIONS.length}; upgrade the holdfast package`,
   );
 }

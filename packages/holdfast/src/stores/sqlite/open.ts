@@ -5,7 +5,7 @@ import { auditWindow } from "../../access/audit-order.js";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
-import { Closed, InvalidOption } from "../../errors.js";
+import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { refuseUnknown, show } from "../../options.js";
 import type { Hint, LaidDown, Store } from "../../store.js";
@@ -51,9 +51,9 @@ type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: 
  */
 export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   refuseUnknown(options, SQLITE_FIELDS, "sqlite");
-  if (typeof given !== "string") throw new InvalidOption("file", `${show(given)} is not the name of a file`);
+  if (typeof given !== "string") throw new InvalidOptionError("file", `${show(given)} is not the name of a file`);
   if (/^postgres(?:ql)?:/.test(given)) {
-    throw new InvalidOption("file", "is an address of PostgreSQL; open it with postgres() of holdfast/postgres");
+    throw new InvalidOptionError("file", "is an address of PostgreSQL; open it with postgres() of holdfast/postgres");
   }
   const path = readSqliteFile(given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given);
   const memory = path === ":memory:";
@@ -65,7 +65,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     mustExist: !memory && options.mustExist === true,
   };
   if (!["full", "normal"].includes(connection.durability)) {
-    throw new InvalidOption("durability", `${JSON.stringify(options.durability)} is none of "full", "normal"`);
+    throw new InvalidOptionError("durability", `${JSON.stringify(options.durability)} is none of "full", "normal"`);
   }
   const listeners = new Set<(hint: Hint) => void>();
   const onHints = (hints: Hint[]): void => {
@@ -80,7 +80,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   let closed = false;
 
   function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
-    if (closed) return Promise.reject(new Closed("the store is closed", "open a new one"));
+    if (closed) return Promise.reject(new ClosedError("the store is closed", "open a new one"));
     farthestAhead = Math.max(farthestAhead, clock.now() - clock.monotonic());
     const answer = link.call(op, args, time());
     if (!memory) clock.waitFor?.(answer);
@@ -95,7 +95,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
 
   /** Carried out at once, on the caller's connection. */
   function inside<Answer>(tx: unknown, work: (on: CallersOperations, now: number) => Answer): Answer {
-    if (closed) throw new Closed("the store is closed", "open a new one");
+    if (closed) throw new ClosedError("the store is closed", "open a new one");
     const db = callersTransaction(tx);
     let on = callers.get(db);
     if (on === undefined) refuseOtherFile(db, path);
@@ -232,10 +232,13 @@ function callersTransaction(tx: unknown): Database {
     typeof db.prepare !== "function" ||
     typeof db.inTransaction !== "boolean"
   ) {
-    throw new InvalidOption("tx", "is not a better-sqlite3 connection; pass the Database whose transaction is open");
+    throw new InvalidOptionError(
+      "tx",
+      "is not a better-sqlite3 connection; pass the Database whose transaction is open",
+    );
   }
   if (!db.inTransaction) {
-    throw new InvalidOption("tx", "is not inside a transaction; call it within db.transaction(() => …)()");
+    throw new InvalidOptionError("tx", "is not inside a transaction; call it within db.transaction(() => …)()");
   }
   return db as Database;
 }
@@ -243,7 +246,7 @@ function callersTransaction(tx: unknown): Database {
 /** A job written to another file would never run. */
 function refuseOtherFile({ name }: Database, path: string): void {
   if (path !== ":memory:" && typeof name === "string" && sameFile(name, path)) return;
-  throw new InvalidOption("tx", `is a connection to ${String(name)}, but the jobs live in ${path}`);
+  throw new InvalidOptionError("tx", `is a connection to ${String(name)}, but the jobs live in ${path}`);
 }
 
 function sameFile(a: string, b: string): boolean {

@@ -3,13 +3,13 @@ import { LIMITS } from "../../defaults.js";
 import { NEVER, slotAnswer } from "../../schedule/slots.js";
 import type {
   DueSchedules,
-  FireAnswer,
+  FireResult,
   FiredSlot,
   Firing,
-  InsertAnswer,
+  InsertResult,
   KeptSlot,
   NewJob,
-  PutAnswer,
+  PutResult,
   ScheduleFilter,
   SchedulePage,
   ScheduleRecord,
@@ -48,12 +48,12 @@ interface ScheduleRow {
 }
 
 export interface ScheduleOperations {
-  put(schedule: ScheduleRecord, version: string | null, now: number): PutAnswer;
+  put(schedule: ScheduleRecord, version: string | null, now: number): PutResult;
   get(name: string): StoredSchedule | null;
   list(filter: ScheduleFilter, page: { limit: number; cursor: string | null }): SchedulePage;
   remove(name: string): boolean;
   due(limit: number, now: number): DueSchedules;
-  fire(firings: readonly Firing[], now: number): FireAnswer[];
+  fire(firings: readonly Firing[], now: number): FireResult[];
   /** When the next schedule runs. */
   nextAt(): number | null;
 }
@@ -87,7 +87,7 @@ const COLUMNS: readonly (keyof ScheduleRow)[] = [
 /** Schedules: rows that are compared by version and replaced, and the one call that turns slots into jobs. */
 export function scheduleOperations(
   db: Database,
-  insert: (jobs: readonly NewJob[], now: number) => InsertAnswer[],
+  insert: (jobs: readonly NewJob[], now: number) => InsertResult[],
 ): ScheduleOperations {
   const create = db.prepare(
     `INSERT INTO holdfast_schedules (${COLUMNS.join(", ")}, created_at, updated_at)
@@ -141,7 +141,7 @@ export function scheduleOperations(
     dropSlots.run({ name, fired });
   }
 
-  function fireOne({ name, version, newVersion, nextRunAt, lastSlot, slots }: Firing, now: number): FireAnswer {
+  function fireOne({ name, version, newVersion, nextRunAt, lastSlot, slots }: Firing, now: number): FireResult {
     const moved = advance.run(newVersion, nextRunAt, lastSlot, now, name, version, lastSlot ?? Number.MIN_SAFE_INTEGER);
     if (moved.changes === 0) return { status: "changed" };
     return { status: "fired", slots: slots.map((slot) => fireSlot(name, slot, now)) };

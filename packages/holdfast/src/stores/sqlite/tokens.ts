@@ -1,9 +1,9 @@
 import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../defaults.js";
-import type { PutTokenAnswer, TokenRecord } from "../../store.js";
+import type { PutTokenResult, TokenRecord } from "../../store.js";
 
 export interface TokenOperations {
-  put(token: TokenRecord): PutTokenAnswer;
+  put(token: TokenRecord): PutTokenResult;
   get(id: string): TokenRecord | null;
   list(): TokenRecord[];
   remove(id: string): boolean;

@@ -7,10 +7,10 @@ import type {
   AuditEntry,
   ClaimedJob,
   ClaimRequest,
-  InsertAnswer,
+  InsertResult,
   NewJob,
   Outcome,
-  SettleAnswer,
+  SettleResult,
   Store,
   StoredJob,
   TokenRecord,
@@ -68,7 +68,7 @@ export async function addAll(store: Store, jobs: readonly NewJob[]): Promise<str
 }
 
 /** Inserts as the engine does: a job whose key somebody is about to take is asked again. */
-export async function insertAll(store: Store, jobs: readonly NewJob[]): Promise<InsertAnswer[]> {
+export async function insertAll(store: Store, jobs: readonly NewJob[]): Promise<InsertResult[]> {
   const answers = await store.insert(jobs);
   assert.equal(answers.length, jobs.length, "insert answers each job");
   return Promise.all(
@@ -76,7 +76,7 @@ export async function insertAll(store: Store, jobs: readonly NewJob[]): Promise<
   );
 }
 
-export async function insertOne(store: Store, job: NewJob): Promise<InsertAnswer> {
+export async function insertOne(store: Store, job: NewJob): Promise<InsertResult> {
   const [answer, ...rest] = await insertAll(store, [job]);
   assert.deepEqual(rest, []);
   assert.ok(answer !== undefined, "insert answers each job");
@@ -126,7 +126,7 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
 }
 
 /** Settles as the engine does: an outcome whose row somebody else has is tried again. */
-export async function settleAll(store: Store, outcomes: readonly Outcome[]): Promise<SettleAnswer[]> {
+export async function settleAll(store: Store, outcomes: readonly Outcome[]): Promise<SettleResult[]> {
   const answers = await store.settle(outcomes);
   assert.equal(answers.length, outcomes.length, "settle answers each outcome");
   return Promise.all(
@@ -134,7 +134,7 @@ export async function settleAll(store: Store, outcomes: readonly Outcome[]): Pro
   );
 }
 
-export async function settleOne(store: Store, outcome: Outcome): Promise<SettleAnswer> {
+export async function settleOne(store: Store, outcome: Outcome): Promise<SettleResult> {
   const [answer, ...rest] = await settleAll(store, [outcome]);
   assert.deepEqual(rest, []);
   assert.ok(answer !== undefined, "settle answers each outcome");

@@ -144,7 +144,7 @@ export function changeCases(test: DefineCase): void {
     for (const state of ["pending", "claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state);
       const before = await recordOf(store, id);
-      assert.deepEqual(await store.retry([id]), ["not retryable"], state);
+      assert.deepEqual(await store.retry([id]), ["not-retryable"], state);
       assert.deepEqual(await recordOf(store, id), before);
     }
     assert.deepEqual(await store.retry([NOBODY]), ["missing"]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { OVERLAP } from "../../schedule/slots.js";
-import type { FireAnswer, Firing, Store } from "../../store.js";
+import type { FireResult, Firing, Store } from "../../store.js";
 import { insertAll, key, MINUTE, newJob } from "./builders.js";
 import { allRecords } from "./history.js";
 import {
@@ -138,12 +138,12 @@ async function keyRace(scene: LiveScene): Promise<void> {
 }
 
 /** Fires as the engine does: what somebody holds is asked again. */
-async function fireUntilFree(store: Store, firings: readonly Firing[]): Promise<FireAnswer[]> {
+async function fireUntilFree(store: Store, firings: readonly Firing[]): Promise<FireResult[]> {
   const answers = await store.fire(firings);
   const busy = firings.filter((_, n) => answers[n]?.status === "busy");
   if (busy.length === 0) return answers;
   const again = await fireUntilFree(store, busy);
-  return answers.map((answer) => (answer.status === "busy" ? (again.shift() as FireAnswer) : answer));
+  return answers.map((answer) => (answer.status === "busy" ? (again.shift() as FireResult) : answer));
 }
 
 async function stampede(scene: LiveScene): Promise<void> {
@@ -172,7 +172,7 @@ async function scheduler(store: Store, random: (below: number) => number): Promi
 }
 
 /** The one firing that was fired; all others must have come too late, or while it was under way. */
-function theOne(firings: readonly Firing[], answers: readonly FireAnswer[]): Firing {
+function theOne(firings: readonly Firing[], answers: readonly FireResult[]): Firing {
   const [winner, ...rest] = firings.filter((_, n) => answers[n]?.status === "fired");
   assert.ok(winner !== undefined && rest.length === 0, `${rest.length + 1} or none fired`);
   for (const [n, answer] of answers.entries()) {

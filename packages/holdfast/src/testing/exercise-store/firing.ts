@@ -158,9 +158,9 @@ function togetherCases(test: DefineCase): void {
       assert.deepEqual(await scheduleOf(store), before);
     }
     // A run by hand lies beside the slots: it moves neither the last one nor the next.
-    const stayed = await fireAll(store, firingOf(before, { slots: [jobSlot("digest", slot + 5, {}, "by hand")] }));
+    const stayed = await fireAll(store, firingOf(before, { slots: [jobSlot("digest", slot + 5, {}, "manual")] }));
     assert.deepEqual([stayed.lastSlot, stayed.nextRunAt], [slot, before.nextRunAt]);
-    assert.deepEqual([stayed.slots[0]?.slot, stayed.slots[0]?.reason], [slot + 5, "by hand"]);
+    assert.deepEqual([stayed.slots[0]?.slot, stayed.slots[0]?.reason], [slot + 5, "manual"]);
     const after = await fireAll(store, firingFor(stayed, [slot + 1]));
     assert.equal(after.lastSlot, slot + 1);
     const kept = after.slots.map((each) => each.slot);

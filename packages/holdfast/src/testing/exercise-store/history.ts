@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { isFinished, type FinishedState, type State } from "../../job/state.js";
-import type { Claim, LeaseRef, Outcome, SettleAnswer, Store, StoredJob } from "../../store.js";
+import type { Claim, LeaseRef, Outcome, SettleResult, Store, StoredJob } from "../../store.js";
 
 /** A lease as its worker saw it begin. */
 interface Leased {
@@ -38,7 +38,7 @@ export class History {
     }
   }
 
-  settled(worker: string, outcome: LeaseRef & Pick<Outcome, "to">, answer: SettleAnswer): void {
+  settled(worker: string, outcome: LeaseRef & Pick<Outcome, "to">, answer: SettleResult): void {
     if (answer === "lost") return;
     const to = answer === "cancelled" ? "cancelled" : outcome.to;
     if (to === "failed" || to === "pending") {

@@ -42,7 +42,7 @@ export function insertCases(test: DefineCase): void {
     const [answer, other] = await insertAll(store, [nul, beside]);
     assert.deepEqual(other, { status: "inserted" });
     if (answer?.status === "inserted") assert.equal((await recordOf(store, nul.id)).input, nul.input);
-    else assert.match(answer?.status === "refused" && answer.reason === "not stored" ? answer.error : "", /u0000/);
+    else assert.match(answer?.status === "refused" && answer.reason === "not-stored" ? answer.error : "", /u0000/);
   });
 
   test("A-01 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
@@ -152,7 +152,7 @@ export function insertCases(test: DefineCase): void {
       ["inserted", "refused", "inserted", "inserted"],
     );
     const [, refusal] = answers;
-    assert.ok(refusal?.status === "refused" && refusal.reason === "not stored", "refused because it cannot be stored");
+    assert.ok(refusal?.status === "refused" && refusal.reason === "not-stored", "refused because it cannot be stored");
     assert.ok(refusal.error.length > 0, "the refusal says what is wrong");
     assert.equal(await store.get(bad.id), null);
     assert.equal((await claim(store)).length, 3);

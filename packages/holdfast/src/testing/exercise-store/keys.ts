@@ -32,7 +32,7 @@ export function keyCases(test: DefineCase): void {
     const first = await add(store, { unique: key("k") });
     assert.deepEqual(await offer(store, { onConflict: "reject" }), {
       status: "refused",
-      reason: "key held",
+      reason: "key-held",
       of: first,
     });
     assert.equal((await claim(store)).length, 1);
@@ -143,7 +143,7 @@ export function keyCases(test: DefineCase): void {
     const dead = await jobIn(store, "dead", { unique: key("k") });
     await clock.advance(MINUTE);
     await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: 10 * MINUTE }) });
-    assert.deepEqual(await store.retry([dead]), ["key held"]);
+    assert.deepEqual(await store.retry([dead]), ["key-held"]);
     await clock.advance(MINUTE);
     assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
     assert.deepEqual(await store.retry([dead]), ["retried"]);
@@ -276,12 +276,12 @@ export function keyCases(test: DefineCase): void {
   test("a retry takes a live key again, and is refused while another job holds it", async ({ store }) => {
     const first = await jobIn(store, "dead", { unique: key("k") });
     const second = await add(store, { unique: key("k") });
-    assert.deepEqual(await store.retry([first]), ["key held"]);
+    assert.deepEqual(await store.retry([first]), ["key-held"]);
     assert.equal((await recordOf(store, first)).state, "dead");
     await store.cancel([second]);
     assert.deepEqual(await store.retry([first]), ["retried"]);
     assert.deepEqual(await offer(store), duplicateOf(first));
-    assert.deepEqual(await store.retry([second]), ["key held"]);
+    assert.deepEqual(await store.retry([second]), ["key-held"]);
   });
 }
 

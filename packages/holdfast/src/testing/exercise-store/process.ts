@@ -3,7 +3,7 @@
  * orders and reports over the IPC channel. Every report is sent before the next step is taken, so that a process that
  * is killed has reported all but its last step.
  */
-import type { ClaimedJob, LeaseAnswer, LeaseRef, SettleAnswer, Store } from "../../store.js";
+import type { ClaimedJob, LeaseResult, LeaseRef, SettleResult, Store } from "../../store.js";
 import { claimRequest, insertAll, newJobs, outcomeOf, settleAll } from "./builders.js";
 import { fireSome } from "./schedulers.js";
 import { pollInterval, randomFrom } from "./until.js";
@@ -27,8 +27,8 @@ export type Report =
   | { kind: "ready" | "firing" }
   | { kind: "claimed"; at: number; jobs: LeaseRef[] }
   | { kind: "holding"; leases: LeaseRef[] }
-  | { kind: "settled"; outcomes: (LeaseRef & { answer: SettleAnswer })[] }
-  | { kind: "came back"; start: LeaseAnswer[]; extend: LeaseAnswer[]; settle: SettleAnswer[] }
+  | { kind: "settled"; outcomes: (LeaseRef & { answer: SettleResult })[] }
+  | { kind: "came back"; start: LeaseResult[]; extend: LeaseResult[]; settle: SettleResult[] }
   | { kind: "enqueued" | "fired"; ids: string[] };
 
 export type Order = "go" | "go on" | "stop";

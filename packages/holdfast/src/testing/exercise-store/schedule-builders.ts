@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { newId } from "../../job/id.js";
 import type {
-  FireAnswer,
+  FireResult,
   FiredSlot,
   Firing,
   JobFilter,
@@ -130,7 +130,7 @@ export function jobOf(firing: Firing, nth = 0): string {
   return job.id;
 }
 
-export async function fireOne(store: Store, firing: Firing): Promise<FireAnswer> {
+export async function fireOne(store: Store, firing: Firing): Promise<FireResult> {
   const [answer, ...rest] = await store.fire([firing]);
   assert.deepEqual(rest, []);
   assert.ok(answer !== undefined, "fire answers each firing");
@@ -138,7 +138,7 @@ export async function fireOne(store: Store, firing: Firing): Promise<FireAnswer>
 }
 
 /** What is answered when every slot with a job got it. */
-export function firedAll({ slots }: Firing): FireAnswer {
+export function firedAll({ slots }: Firing): FireResult {
   return { status: "fired", slots: slots.map(({ job }) => ({ job: job?.id ?? null, heldBy: null })) };
 }
 

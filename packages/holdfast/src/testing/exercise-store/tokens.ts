@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
-import type { PutTokenAnswer, Store, TokenRecord } from "../../store.js";
+import type { PutTokenResult, Store, TokenRecord } from "../../store.js";
 import { newTokenRecord } from "./builders.js";
 import { handlesOf, type DefineCase } from "./scene.js";
 
@@ -110,6 +110,6 @@ export function tokenCases(test: DefineCase): void {
   });
 }
 
-function putAll(store: Store, records: readonly TokenRecord[]): Promise<PutTokenAnswer[]> {
+function putAll(store: Store, records: readonly TokenRecord[]): Promise<PutTokenResult[]> {
   return Promise.all(records.map((record) => store.putToken(record)));
 }

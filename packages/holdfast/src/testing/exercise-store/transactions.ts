@@ -80,7 +80,7 @@ export function transactionCases(test: DefineCase): void {
     assert.deepEqual(answers[0], { status: "duplicate", of: holder.id, replaced: false });
     assert.deepEqual(answers[1], { status: "duplicate", of: holder.id, replaced: false });
     assert.equal(answers[2]?.status, "refused");
-    assert.deepEqual(answers[3], { status: "refused", reason: "key held", of: holder.id });
+    assert.deepEqual(answers[3], { status: "refused", reason: "key-held", of: holder.id });
     assert.deepEqual(await claimIds(store), [holder.id]);
   });
 

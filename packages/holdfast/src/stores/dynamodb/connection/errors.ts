@@ -1,4 +1,4 @@
-import { HoldfastError, StoreUnavailable, StoreUnreadable } from "../../../errors.js";
+import { HoldfastError, StoreUnavailableError, StoreUnreadableError } from "../../../errors.js";
 
 const UNKNOWN: ReadonlySet<string> = new Set([
   "UnrecognizedClientException",
@@ -99,52 +99,55 @@ export function fault(error: unknown, where: string): Error {
   if (error instanceof Error && "$response" in error) Object.defineProperty(error, "$response", { enumerable: false });
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (isMissingTable(error)) {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `there is no ${where}; check its name and region. A new client creates it (or store.migrate())`,
       error,
     );
   }
   if (name === "AccessDeniedException") {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `these AWS credentials may not use ${where}: ${message}. Give them what dynamodb(…).iamPolicy() prints`,
       error,
     );
   }
   if (EXPIRED.has(name)) {
-    return new StoreUnreadable(`the AWS credentials for ${where} have expired: ${sentence(message)} Renew them`, error);
+    return new StoreUnreadableError(
+      `the AWS credentials for ${where} have expired: ${sentence(message)} Renew them`,
+      error,
+    );
   }
   if (UNKNOWN.has(name)) {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `AWS does not know the credentials given for ${where}: ${sentence(message)} Check the access key, its secret and the region`,
       error,
     );
   }
   if (name === "CredentialsProviderError") {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `no AWS credentials were found for ${where}: ${message}. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role`,
       error,
     );
   }
   if (message.startsWith("Region is missing")) {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `no AWS region is set for ${where}: give it as region, in the URL or in AWS_REGION`,
       error,
     );
   }
   if (isThrottled(error)) {
-    return new StoreUnavailable(`${where} is asked for more than its capacity: ${message}`, error);
+    return new StoreUnavailableError(`${where} is asked for more than its capacity: ${message}`, error);
   }
   if (isUnreached(error)) {
-    return new StoreUnavailable(`${where} cannot be reached: ${message}. Check its region and endpoint`, error);
+    return new StoreUnavailableError(`${where} cannot be reached: ${message}. Check its region and endpoint`, error);
   }
   if (isPassing(error))
-    return new StoreUnavailable(`${where} did not answer: ${message === "" ? name : message}`, error);
+    return new StoreUnavailableError(`${where} did not answer: ${message === "" ? name : message}`, error);
   // What it says of what it was given, it will say again. Anything else (credentials that could not be renewed, a key of
   // KMS that is away) may be over soon, and no job must end for it.
   if (isItemsFault(error)) {
     return new HoldfastError("STORE_ERROR", `${where} refused a call: ${message}`, { cause: error });
   }
-  return new StoreUnavailable(`${where} failed a call: ${message === "" ? name : message}`, error);
+  return new StoreUnavailableError(`${where} failed a call: ${message === "" ? name : message}`, error);
 }
 
 function sentence(message: string): string {

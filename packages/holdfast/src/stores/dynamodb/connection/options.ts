@@ -1,5 +1,5 @@
 import type { Clock } from "../../../clock.js";
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { readCount, refuseUnknown, show } from "../../../options.js";
 import { hideSecret } from "../../../access/secret.js";
 import type { DynamoClient } from "./table.js";
@@ -65,23 +65,23 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   const { client, region, endpoint } = given;
   const name = given.table ?? "holdfast";
   if (typeof name !== "string" || !/^[\w.-]{3,255}$/.test(name)) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "table",
       `${show(hideSecret(name))} is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _ - .`,
     );
   }
   if (client !== undefined && typeof client?.send !== "function") {
-    throw new InvalidOption("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
+    throw new InvalidOptionError("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
   }
   for (const field of ["region", "endpoint"] as const) {
     if (client !== undefined && given[field] !== undefined)
-      throw new InvalidOption(field, "belongs to a client of our own; the one that was given has its own");
+      throw new InvalidOptionError(field, "belongs to a client of our own; the one that was given has its own");
   }
   if (region !== undefined && !/^[a-z]{2,}(?:-[a-z0-9]+)+$/.test(region)) {
-    throw new InvalidOption("region", `${show(region)} is no name of a region, such as eu-central-1`);
+    throw new InvalidOptionError("region", `${show(region)} is no name of a region, such as eu-central-1`);
   }
   if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:\/\//.test(endpoint))) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "endpoint",
       `${show(hideSecret(String(endpoint)))} is no address, such as http://localhost:8000`,
     );
@@ -92,7 +92,7 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   const answerMs = readCount(given.answerMs ?? ANSWER_MS, "answerMs", 100, 60_000);
   const slack = given.slack ?? 1;
   if (typeof slack !== "number" || !(slack >= 0 && slack <= 1))
-    throw new InvalidOption("slack", `${show(slack)} is not from 0 to 1`);
+    throw new InvalidOptionError("slack", `${show(slack)} is not from 0 to 1`);
   return {
     ...(client !== undefined && { client }),
     ...(region !== undefined && { region }),
@@ -113,7 +113,7 @@ const URL_FIELDS: readonly string[] = [...TEXT_FIELDS, "shards", "marginMs", "sl
 export function readDynamoUrl(url: string): DynamoOptions {
   const parts = /^dynamodb:(?:\/\/)?([^?]*)(?:\?(.*))?$/s.exec(url);
   if (parts === null) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "store",
       `${show(hideSecret(url))} is no address of a table; write dynamodb://jobs?region=eu-central-1`,
     );
@@ -123,8 +123,8 @@ export function readDynamoUrl(url: string): DynamoOptions {
   const options: Record<string, unknown> = table === "" ? {} : { table };
   for (const [name, value] of new URLSearchParams(query)) {
     if (!URL_FIELDS.includes(name))
-      throw new InvalidOption("store", `${show(name)} in the URL is none of ${URL_FIELDS.join(", ")}`);
-    if (name in options) throw new InvalidOption("store", `${name} is in the URL twice`);
+      throw new InvalidOptionError("store", `${show(name)} in the URL is none of ${URL_FIELDS.join(", ")}`);
+    if (name in options) throw new InvalidOptionError("store", `${name} is in the URL twice`);
     const isNumber = /^[\d.]+$/.test(value);
     options[name] = isNumber && !TEXT_FIELDS.includes(name) ? Number(value) : value;
   }

@@ -1,5 +1,5 @@
 import { isFinished, isLeased, isWaiting } from "../../../job/state.js";
-import type { CancelAnswer, RemoveAnswer, RetryAnswer, ChangeScope, UniqueKey } from "../../../store.js";
+import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } from "../../../store.js";
 import { numberOf } from "../connection/attributes.js";
 import type { ConfigKeeper } from "../connection/config.js";
 import type { Counts } from "./counts.js";
@@ -29,10 +29,10 @@ export class Changes {
     this.#parts = parts;
   }
 
-  cancel(ids: readonly string[], scope: ChangeScope, now: number): Promise<CancelAnswer[]> {
+  cancel(ids: readonly string[], scope: ChangeScope, now: number): Promise<CancelResult[]> {
     return settled(
       ids.map((id) =>
-        this.#change<CancelAnswer>(id, scope, now, async (job) => {
+        this.#change<CancelResult>(id, scope, now, async (job) => {
           if (isFinished(job.state)) return "finished";
           const change = asRead(job).set({ cancel_at: job.cancelAt ?? now, updated_at: now });
           if (isLeased(job.state)) return (await this.#table.update(jobKey(id), change)).done ? "requested" : null;
@@ -43,25 +43,25 @@ export class Changes {
   }
 
   /** One after the other: of several that want the same key, the first gets it. */
-  async retry(ids: readonly string[], scope: ChangeScope, now: number): Promise<RetryAnswer[]> {
-    const answers: RetryAnswer[] = [];
+  async retry(ids: readonly string[], scope: ChangeScope, now: number): Promise<RetryResult[]> {
+    const answers: RetryResult[] = [];
     for (const id of ids) {
       answers.push(
-        await this.#change<RetryAnswer>(id, scope, now, (job) => {
+        await this.#change<RetryResult>(id, scope, now, (job) => {
           if (job.state === "failed") return this.#hurry(job, now);
-          return job.state === "dead" || job.state === "cancelled" ? this.#revive(job, now) : "not retryable";
+          return job.state === "dead" || job.state === "cancelled" ? this.#revive(job, now) : "not-retryable";
         }),
       );
     }
     return answers;
   }
 
-  async #hurry(job: JobItem, now: number): Promise<RetryAnswer | null> {
+  async #hurry(job: JobItem, now: number): Promise<RetryResult | null> {
     const change = asRead(job).set({ run_at: now, due_at: now, updated_at: now, due: dueKey(now, job.listed) });
     return (await this.#table.update(jobKey(job.id), change)).done ? "retried" : null;
   }
 
-  async #revive(job: JobItem, now: number): Promise<RetryAnswer | null> {
+  async #revive(job: JobItem, now: number): Promise<RetryResult | null> {
     await this.#parts.config.ensure([job], now);
     const change = asRead(job).set({
       state: "pending",
@@ -83,7 +83,7 @@ export class Changes {
       list: listKey("pending", job.type, job.shard),
     });
     const key = await this.#keyWrites(job, now);
-    if (key === "held") return "key held";
+    if (key === "held") return "key-held";
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }, ...key]);
     return done ? "retried" : null;
   }
@@ -107,10 +107,10 @@ export class Changes {
     return state.held ? "held" : state.writes(keyItemOf(job, unique, now));
   }
 
-  remove(ids: readonly string[], scope: ChangeScope, now: number): Promise<RemoveAnswer[]> {
+  remove(ids: readonly string[], scope: ChangeScope, now: number): Promise<RemoveResult[]> {
     return settled(
       ids.map((id) =>
-        this.#change<RemoveAnswer>(id, scope, now, async (job) => {
+        this.#change<RemoveResult>(id, scope, now, async (job) => {
           if (isLeased(job.state)) return "leased";
           return (await this.delete(job, ["waiting", "live", "period", "ever"], now)) ? "removed" : null;
         }),

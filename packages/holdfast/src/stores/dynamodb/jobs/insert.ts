@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../../defaults.js";
 import { isFinished, isWaiting } from "../../../job/state.js";
-import type { InsertAnswer, NewJob, UniqueKey } from "../../../store.js";
+import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import { itemBytes, MOST_BYTES, numberOf, textOf, type Item } from "../connection/attributes.js";
 import type { ConfigKeeper } from "../connection/config.js";
 import { Change } from "../connection/expressions.js";
@@ -39,14 +39,14 @@ export class Inserts {
     this.#config = config;
   }
 
-  async insert(jobs: readonly NewJob[], now: number): Promise<InsertAnswer[]> {
+  async insert(jobs: readonly NewJob[], now: number): Promise<InsertResult[]> {
     const { shards, refused } = await this.#config.ensureEach(jobs, now);
-    const answers: InsertAnswer[] = [];
+    const answers: InsertResult[] = [];
     // All in their order, which they are listed in.
     const drafts = jobs.map((job) => this.draftOf(job, shards, now));
     for (const round of roundsOf(jobs)) {
       const some = await settled(round.map((at) => this.#insertOne(drafts[at] as Draft, refused)));
-      for (const [index, at] of round.entries()) answers[at] = some[index] as InsertAnswer;
+      for (const [index, at] of round.entries()) answers[at] = some[index] as InsertResult;
     }
     return answers;
   }
@@ -65,7 +65,7 @@ export class Inserts {
     };
   }
 
-  async #insertOne(draft: Draft, refused: ReadonlyMap<NewJob, string>): Promise<InsertAnswer> {
+  async #insertOne(draft: Draft, refused: ReadonlyMap<NewJob, string>): Promise<InsertResult> {
     const refusal = refusalOf(draft, refused);
     if (refusal !== null) return refusal;
     try {
@@ -80,7 +80,7 @@ export class Inserts {
     } catch (error) {
       if (!isItemsFault(error)) throw error;
       await this.dropInput(draft);
-      return { status: "refused", reason: "not stored", error: (error as Error).message };
+      return { status: "refused", reason: "not-stored", error: (error as Error).message };
     }
   }
 
@@ -92,7 +92,7 @@ export class Inserts {
     if (inputAt !== null) await this.#table.delete({ pk: jobKey(job.id).pk, sk: inputAt });
   }
 
-  async #plain(draft: Draft): Promise<InsertAnswer> {
+  async #plain(draft: Draft): Promise<InsertResult> {
     const { job, token, listed } = draft;
     const written = await this.#table.put(newItem(draft), isNew(draft));
     if (written.done || isOurs(written.found, token)) return INSERTED;
@@ -101,7 +101,7 @@ export class Inserts {
     return { status: "duplicate", of: job.id, replaced: false };
   }
 
-  async #keyed(draft: Draft & { job: Keyed }): Promise<InsertAnswer> {
+  async #keyed(draft: Draft & { job: Keyed }): Promise<InsertResult> {
     const { job, now, token } = draft;
     const { unique } = job;
     let key: Item | null | undefined;
@@ -167,10 +167,10 @@ export class Inserts {
   async #conflict(
     draft: Draft & { job: Keyed },
     { by, holder }: KeyState & { held: true },
-  ): Promise<InsertAnswer | null> {
+  ): Promise<InsertResult | null> {
     const { job } = draft;
     if (by === job.id && holder !== null) return { status: "duplicate", of: by, replaced: false };
-    if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of: by };
+    if (job.unique.onConflict === "reject") return { status: "refused", reason: "key-held", of: by };
     if (job.unique.onConflict === "keep" || holder === null || !isWaiting(readItem(holder).state)) {
       return { status: "duplicate", of: by, replaced: false };
     }
@@ -220,7 +220,7 @@ export class Inserts {
   }
 }
 
-const INSERTED: InsertAnswer = { status: "inserted" };
+const INSERTED: InsertResult = { status: "inserted" };
 /** What a replaced job has of its past that the new one must not have. */
 const REPLACED = [
   "again",
@@ -268,12 +268,12 @@ function sameHolder(key: Item): Change {
   return until === null ? change : change.when(`#until = ${change.value(until)}`);
 }
 
-type Refusal = InsertAnswer & { status: "refused"; reason: "not stored" };
+type Refusal = InsertResult & { status: "refused"; reason: "not-stored" };
 
 /** Why a job cannot be stored. Elsewhere the database says so; DynamoDB takes anything that fits. */
 export function refusalOf(draft: Draft, unnamed: ReadonlyMap<NewJob, string>): Refusal | null {
   const { maxAttempts, priority } = draft.job;
-  const refused = (error: string): Refusal => ({ status: "refused", reason: "not stored", error });
+  const refused = (error: string): Refusal => ({ status: "refused", reason: "not-stored", error });
   const problem = unnamed.get(draft.job);
   if (problem !== undefined) return refused(problem);
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1)

@@ -1,5 +1,5 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../../job/state.js";
-import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../../store.js";
+import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import { numberOf, type Item } from "../connection/attributes.js";
 import { attemptItem, logItems } from "./job-details.js";
 import type { Counts } from "./counts.js";
@@ -44,7 +44,7 @@ export class Leases {
     this.#marginMs = marginMs;
   }
 
-  start(marks: readonly StartMark[], now: number): Promise<LeaseAnswer[]> {
+  start(marks: readonly StartMark[], now: number): Promise<LeaseResult[]> {
     return settled(
       marks.map(async (mark) => {
         const change = new Change().set({ state: "running", updated_at: now });
@@ -58,7 +58,7 @@ export class Leases {
    * The lease itself ends as asked. Its entry in the index is moved further ahead, and so more rarely: that costs twice as
    * much as the rest. A job whose worker died is found when its entry comes up.
    */
-  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): Promise<LeaseAnswer[]> {
+  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): Promise<LeaseResult[]> {
     return settled(
       leases.map(async (lease) => {
         const change = new Change().set({ due_at: now + leaseMs, updated_at: now });
@@ -86,7 +86,7 @@ export class Leases {
     return found === null ? null : readItem(found).listed;
   }
 
-  settle(outcomes: readonly Outcome[], now: number): Promise<SettleAnswer[]> {
+  settle(outcomes: readonly Outcome[], now: number): Promise<SettleResult[]> {
     return settled(
       outcomes.map(async (outcome) => {
         const answer = await this.#settleOne(outcome, now);
@@ -97,7 +97,7 @@ export class Leases {
     );
   }
 
-  async #settleOne(outcome: Outcome, now: number): Promise<SettleAnswer> {
+  async #settleOne(outcome: Outcome, now: number): Promise<SettleResult> {
     // Most jobs end well, and need no look at how they stand: nothing of what is written depends on it.
     const plain = outcome.to === "completed" && outcome.attemptRecord === null && outcome.keep;
     const first = plain ? await this.#complete(outcome, now) : null;
@@ -224,7 +224,7 @@ function ownWork({ repeated, found }: Written & { done: false }, { fence }: Leas
   return job.state === "completed" && job.fence === fence ? found : null;
 }
 
-function leaseAnswer(written: Written): LeaseAnswer {
+function leaseAnswer(written: Written): LeaseResult {
   if (!written.done) return "lost";
   return written.old !== null && readItem(written.old).cancelAt !== null ? "cancel" : "kept";
 }

@@ -1,6 +1,6 @@
 import { isFinished, isLeased, type State } from "../../../job/state.js";
 import type { JobFilter, JobPage, PageRequest, Scope, StoredJob } from "../../../store.js";
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { textOf, type Item } from "../connection/attributes.js";
 import { inputsOf, wholeJob } from "./job-details.js";
 import type { Config, ConfigKeeper } from "../connection/config.js";
@@ -187,7 +187,8 @@ function cursorOf(listed: string): string {
 
 function windowOf({ createdAfter, createdBefore }: JobFilter, given: string | null): Window {
   const cursor = given === null ? null : given.replaceAll("_", "#");
-  if (cursor !== null && !LISTED_FORM.test(cursor)) throw new InvalidOption("cursor", "is not a cursor that list gave");
+  if (cursor !== null && !LISTED_FORM.test(cursor))
+    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
   const bound = createdBefore === undefined ? null : timeText(createdBefore);
   const before = cursor === null ? bound : bound === null || cursor < bound ? cursor : bound;
   return { before, from: createdAfter === undefined ? null : timeText(createdAfter) };

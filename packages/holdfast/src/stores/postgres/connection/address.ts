@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { show } from "../../../options.js";
 
 /** `?schema=…` names the schema; the driver must not see it. Other parameters are the driver's. */
@@ -6,7 +6,7 @@ export function readPostgresUrl(given: string): { url: string; schema: string | 
   for (const [, name = ""] of given.matchAll(/[?&]([^=&]+)=/g)) {
     // The driver ignores what it does not know, and the jobs would go to the schema of somebody else.
     if (name !== "schema" && isNearly(name, "schema", 2)) {
-      throw new InvalidOption(name, "is no parameter of the address; did you mean schema?");
+      throw new InvalidOptionError(name, "is no parameter of the address; did you mean schema?");
     }
   }
   const match = /[?&]schema=([^&]*)/.exec(given);
@@ -30,10 +30,13 @@ function decoded(text: string): string {
 /** Reads the name of a schema. */
 export function readSchemaName(name: string): string {
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(name)) {
-    throw new InvalidOption("schema", `${show(name)} is not a plain name: small letters, digits and _, at most 50`);
+    throw new InvalidOptionError(
+      "schema",
+      `${show(name)} is not a plain name: small letters, digits and _, at most 50`,
+    );
   }
   if (/^(?:pg_|information_schema$)/.test(name)) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "schema",
       `${show(name)} belongs to PostgreSQL; give a schema of your own, such as "holdfast"`,
     );

@@ -1,4 +1,4 @@
-import { Closed } from "../../../errors.js";
+import { ClosedError } from "../../../errors.js";
 import type { PgClient, PgPool } from "./db.js";
 import { isConnectionLost, isServerFull } from "./errors.js";
 
@@ -133,8 +133,8 @@ export class Lending {
   }
 }
 
-function poolEnded(): Closed {
-  return new Closed("your pool was ended", "call hf.close() first");
+function poolEnded(): ClosedError {
+  return new ClosedError("your pool was ended", "call hf.close() first");
 }
 
 function ignore(): void {}

@@ -1,4 +1,4 @@
-import { DriverMissing } from "../../../errors.js";
+import { DriverMissingError } from "../../../errors.js";
 import type { PgPool } from "./db.js";
 import type { PgListener } from "../notify/listener.js";
 
@@ -23,7 +23,7 @@ async function loadDriver(): Promise<Driver> {
     const module = (await import("pg")) as unknown as { default: Driver };
     return module.default;
   } catch (error) {
-    throw DriverMissing.notInstalled("pg", error);
+    throw DriverMissingError.notInstalled("pg", error);
   }
 }
 

@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { fault, isConnectionLost, isServerFull, sqlState } from "./errors.js";
 import { Lending } from "./connection-lease.js";
 import { qualify, type Qualified } from "./qualify.js";
@@ -250,13 +250,14 @@ export function callersRunner(tx: CallersTransaction, where: string): Runner {
     async run({ text }, values) {
       try {
         const answer = (await tx.query(text, [...values])) as Partial<{ rows: readonly unknown[] }> | undefined;
-        if (!Array.isArray(answer?.rows)) throw new InvalidOption("tx.query", "must give { rows }");
+        if (!Array.isArray(answer?.rows)) throw new InvalidOptionError("tx.query", "must give { rows }");
         return answer.rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
       } catch (error) {
         // Only who began the transaction can repeat it, and looks for these codes to know that it should.
         const code = sqlState(error);
         if ([DEADLOCK, NOT_SERIALIZABLE].includes(code)) throw error;
-        if (code === NO_TRANSACTION) throw new InvalidOption("tx", "has no open transaction; run BEGIN on it first");
+        if (code === NO_TRANSACTION)
+          throw new InvalidOptionError("tx", "has no open transaction; run BEGIN on it first");
         throw fault(error, where);
       }
     },

@@ -1,4 +1,10 @@
-import { DiskFull, HoldfastError, InvalidOption, StoreUnavailable, StoreUnreadable } from "../../../errors.js";
+import {
+  DiskFullError,
+  HoldfastError,
+  InvalidOptionError,
+  StoreUnavailableError,
+  StoreUnreadableError,
+} from "../../../errors.js";
 import { FINISHED_MEANWHILE } from "../jobs/insert-sql.js";
 
 /** What is wrong with a row, as PostgreSQL tells it, or plainer where the reason is one of ours. */
@@ -19,37 +25,37 @@ export function fault(error: unknown, where: string): Error {
   switch (code) {
     case "28P01":
     case "28000":
-      return new StoreUnreadable(`PostgreSQL at ${where} refused user or password: ${message}`, error);
+      return new StoreUnreadableError(`PostgreSQL at ${where} refused user or password: ${message}`, error);
     case "3D000":
-      return new StoreUnreadable(`there is no such database at ${where}: ${message}; create it first`, error);
+      return new StoreUnreadableError(`there is no such database at ${where}: ${message}; create it first`, error);
     case "42501":
-      return new StoreUnreadable(`the user of ${where} has not the rights for this: ${message}`, error);
+      return new StoreUnreadableError(`the user of ${where} has not the rights for this: ${message}`, error);
     case "42P01":
     case "3F000":
-      return new StoreUnreadable(
+      return new StoreUnreadableError(
         `the tables of Holdfast are missing at ${where}; start with holdfast(), or call store.migrate()`,
         error,
       );
     case "25006":
-      return new StoreUnavailable(
+      return new StoreUnavailableError(
         `PostgreSQL at ${where} takes no writes: it is a standby, or default_transaction_read_only is on; ` +
           `give Holdfast the address of the primary: ${message}`,
         error,
       );
     case "53100":
-      return new DiskFull(error);
+      return new DiskFullError(error);
     default:
   }
   if (code === "ERR_INVALID_URL") {
     const signs = "# as %23, / as %2F, ? as %3F, @ as %40, : as %3A";
-    return new InvalidOption("url", `${where} cannot be read; in user and password write ${signs}`);
+    return new InvalidOptionError("url", `${where} cannot be read; in user and password write ${signs}`);
   }
-  if (isPassing(code)) return new StoreUnavailable(`PostgreSQL at ${where} did not answer: ${message}`, error);
+  if (isPassing(code)) return new StoreUnavailableError(`PostgreSQL at ${where} did not answer: ${message}`, error);
   if (isSqlState(code)) {
     return new HoldfastError("STORE_ERROR", `PostgreSQL at ${where} refused a call: ${message}`, { cause: error });
   }
   // Without a code of PostgreSQL's it is the connection: refused, cut, timed out, or a name that leads nowhere.
-  return new StoreUnavailable(`PostgreSQL at ${where} cannot be reached: ${message}`, error);
+  return new StoreUnavailableError(`PostgreSQL at ${where} cannot be reached: ${message}`, error);
 }
 
 /** Shutting down, starting up, out of connections, memory or time, a lock that nobody let go of: another try may do. */

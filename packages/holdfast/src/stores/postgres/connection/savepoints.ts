@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../../../errors.js";
+import { StoreUnavailableError } from "../../../errors.js";
 import { type Runner, type Statement, unnamed } from "./db.js";
 import { isConnectionLost, sqlState } from "./errors.js";
 import type { InsertRunner } from "../jobs/insert-direct.js";
@@ -32,6 +32,6 @@ export function insideOf(runner: Runner): InsertRunner {
 
 /** Of the driver's errors and of those that are told as ours already. A transaction that takes no writes can go back. */
 function isGivenUp(error: unknown): boolean {
-  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  const cause = error instanceof StoreUnavailableError ? error.cause : error;
   return isConnectionLost(cause) && sqlState(cause) !== READ_ONLY;
 }

@@ -1,4 +1,4 @@
-import { StoreUnreadable } from "../../../errors.js";
+import { StoreUnreadableError } from "../../../errors.js";
 import { type Runner, unnamed } from "./db.js";
 
 const OLDEST = 15;
@@ -14,10 +14,10 @@ export async function refuseUnfit(runner: Runner, where: string): Promise<void> 
   const [version, encoding] = row as [number, string];
   if (version < OLDEST * 10_000) {
     const major = Math.floor(version / 10_000);
-    throw new StoreUnreadable(`PostgreSQL at ${where} is version ${major}; Holdfast needs ${OLDEST} or later`);
+    throw new StoreUnreadableError(`PostgreSQL at ${where} is version ${major}; Holdfast needs ${OLDEST} or later`);
   }
   if (!ENCODINGS.includes(encoding)) {
-    throw new StoreUnreadable(
+    throw new StoreUnreadableError(
       `the database at ${where} has the encoding ${encoding}, which cannot hold every text; ` +
         `make one with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
     );

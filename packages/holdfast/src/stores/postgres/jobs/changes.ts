@@ -1,4 +1,4 @@
-import type { CancelAnswer, ChangeScope, RemoveAnswer, RetryAnswer } from "../../../store.js";
+import type { CancelResult, ChangeScope, RemoveResult, RetryResult } from "../../../store.js";
 import { answersOf, BRIEFLY } from "./lock-retry.js";
 import type { Runner } from "../connection/db.js";
 import { isStale, staleKeys } from "./insert-sql.js";
@@ -7,9 +7,9 @@ import { COMMON } from "../schema/schema.js";
 import { LEASED, NOW, WAITING, type Sql } from "../connection/sql.js";
 
 export interface ChangeOperations {
-  cancel(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<CancelAnswer[]>;
-  retry(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<RetryAnswer[]>;
-  remove(runner: Runner, ids: readonly string[], scope: ChangeScope): Promise<RemoveAnswer[]>;
+  cancel(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<CancelResult[]>;
+  retry(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<RetryResult[]>;
+  remove(runner: Runner, ids: readonly string[], scope: ChangeScope): Promise<RemoveResult[]>;
 }
 
 /**
@@ -48,8 +48,8 @@ export function changeOperations(sql: Sql): ChangeOperations {
        UPDATE ${s}.live SET run_at = (SELECT now FROM t), due_at = (SELECT now FROM t), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT place FROM target WHERE state = 'failed')) RETURNING id::text
      )
-     SELECT id, 'retried' FROM hurried UNION ALL SELECT id, 'not retryable' FROM target WHERE state <> 'failed'
-     UNION ALL SELECT id::text, 'not retryable' FROM ${wanted("archive")} AND state = 'completed'`,
+     SELECT id, 'retried' FROM hurried UNION ALL SELECT id, 'not-retryable' FROM target WHERE state <> 'failed'
+     UNION ALL SELECT id::text, 'not-retryable' FROM ${wanted("archive")} AND state = 'completed'`,
   );
   const fresh: Partial<Record<string, string>> = {
     state: "'pending'",
@@ -88,7 +88,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -1, false FROM gone, t UNION ALL SELECT now, queue, type, state, 1, false FROM kept, t
      )
-     SELECT id::text, 'retried' FROM kept UNION ALL SELECT id::text, 'key held' FROM target WHERE key_scope = 'live' AND NOT EXISTS (SELECT 1 FROM taken)`,
+     SELECT id::text, 'retried' FROM kept UNION ALL SELECT id::text, 'key-held' FROM target WHERE key_scope = 'live' AND NOT EXISTS (SELECT 1 FROM taken)`,
   );
   const remove = sql.statement(
     "remove",
@@ -113,19 +113,19 @@ export function changeOperations(sql: Sql): ChangeOperations {
 
   return {
     cancel: (runner, ids, { user = null, states = null }, now) =>
-      answersOf<CancelAnswer>(ids, {
+      answersOf<CancelResult>(ids, {
         ask: (open) => runner.run(cancel, [now, open, user, states]),
         look: (open) => runner.run(there, [open, user, states]),
       }),
     retry: (runner, ids, { user = null, states = null }, now) =>
-      answersOf<RetryAnswer>(ids, {
+      answersOf<RetryResult>(ids, {
         ask: (open) => runner.run(hurry, [now, open, user, states]),
         // One by one: of several that want the same key, one gets it.
         askEach: (id) => runner.run(revive, [now, [id], user, states]),
         look: (open) => runner.run(there, [open, user, states]),
       }),
     remove: (runner, ids, { user = null, states = null }) =>
-      answersOf<RemoveAnswer>(ids, {
+      answersOf<RemoveResult>(ids, {
         ask: (open) => runner.run(remove, [null, open, user, states]),
         look: (open) => runner.run(there, [open, user, states]),
       }),

@@ -26,14 +26,14 @@ export interface InsertTerms {
 }
 
 /** What came of a job with a key: it is new, its id was known, or its key is held, by `holder` if that is still so. */
-export type KeyedAnswer = "new" | "known" | { holder: string | undefined };
+export type KeyedResult = "new" | "known" | { holder: string | undefined };
 
 /** The way that jobs take into the tables. */
 export interface InsertWay {
   /** Jobs without keys; answers which ids are new, with commas between, or null if all are. */
   plain(runner: InsertRunner, jobs: readonly NewJob[], terms: InsertTerms): Promise<string | null>;
   /** Jobs with keys. */
-  keyed(runner: InsertRunner, jobs: readonly Keyed[], terms: InsertTerms): Promise<KeyedAnswer[]>;
+  keyed(runner: InsertRunner, jobs: readonly Keyed[], terms: InsertTerms): Promise<KeyedResult[]>;
   /** Rewrites the job that held the key, if it still does (or else it is `freed`) and waits (or else it is `kept`). */
   replace(runner: InsertRunner, job: Keyed, holder: string, terms: InsertTerms): Promise<"freed" | "kept" | "replaced">;
 }
@@ -115,7 +115,7 @@ export function directWay(sql: Sql): InsertWay {
       const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), waitMs]);
       await calm(runner, runner.inside, rowsIn[0]?.[3]);
       const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
-      const answers = jobs.map(({ id }): KeyedAnswer => {
+      const answers = jobs.map(({ id }): KeyedResult => {
         const [, inserted, known] = rows.get(id) ?? [];
         if (inserted === true) return "new";
         return known === true ? "known" : { holder: undefined };

@@ -1,5 +1,5 @@
-import { StoreUnavailable } from "../../../errors.js";
-import type { InsertAnswer, NewJob } from "../../../store.js";
+import { StoreUnavailableError } from "../../../errors.js";
+import type { InsertResult, NewJob } from "../../../store.js";
 import { isLockTimeout, isNoFunction, isNoRights, isRace, isRowsFault, rowsFault } from "../connection/errors.js";
 import { directWay, type InsertRunner, type InsertTerms, type InsertWay, type Keyed } from "./insert-direct.js";
 import { functionsWay } from "../schema/insert-functions.js";
@@ -25,12 +25,12 @@ interface Asked {
   way: InsertWay;
 }
 /** One try to write some jobs of a batch. */
-type Attempt<Job> = (runner: InsertRunner, jobs: readonly Job[], asked: Asked) => Promise<(InsertAnswer | "busy")[]>;
+type Attempt<Job> = (runner: InsertRunner, jobs: readonly Job[], asked: Asked) => Promise<(InsertResult | "busy")[]>;
 type Write<Answer> = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<Answer[]>;
 export interface InsertOperations {
-  insert: Write<InsertAnswer | "busy">;
+  insert: Write<InsertResult | "busy">;
   /** Inside a transaction, where a key that is about to be taken by others is waited for, or else an error. */
-  insertInside: Write<InsertAnswer>;
+  insertInside: Write<InsertResult>;
 }
 
 /** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
@@ -48,7 +48,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   };
 
   const keyed: Attempt<Keyed> = async (runner, jobs, asked) => {
-    const answers: (InsertAnswer | "busy")[] = [];
+    const answers: (InsertResult | "busy")[] = [];
     // In the order of the keys, as every other writer has it, so that two batches cannot wait for each other.
     const came = await asked.way.keyed(runner, jobs, termsOf(runner, asked));
     for (const [at, job] of jobs.entries()) {
@@ -66,7 +66,7 @@ export function insertOperations(sql: Sql): InsertOperations {
     job: Keyed,
     holder: string | undefined,
     asked: Asked,
-  ): Promise<InsertAnswer | "busy"> {
+  ): Promise<InsertResult | "busy"> {
     if (asked.waits <= 0 && job.unique.onConflict === "replace") return "busy";
     // Freed in between: another try takes it.
     const answer: Attempt<Keyed> =
@@ -74,11 +74,11 @@ export function insertOperations(sql: Sql): InsertOperations {
     // On connections of our own, the rest of its batch is committed: asked again, it would be its own duplicate. So what
     // this job meets is this job's. Inside a transaction the rest is undone with it.
     const [told] = runner.inside ? await answer(runner, [job], asked) : await splitting(runner, [job], answer, asked);
-    return told as InsertAnswer | "busy";
+    return told as InsertResult | "busy";
   }
 
-  async function conflict(runner: InsertRunner, job: Keyed, of: string, asked: Asked): Promise<InsertAnswer | "busy"> {
-    if (job.unique.onConflict === "reject") return { status: "refused", reason: "key held", of };
+  async function conflict(runner: InsertRunner, job: Keyed, of: string, asked: Asked): Promise<InsertResult | "busy"> {
+    if (job.unique.onConflict === "reject") return { status: "refused", reason: "key-held", of };
     if (job.unique.onConflict === "keep") return duplicateOf(of);
     const became = await asked.way.replace(runner, job, of, termsOf(runner, asked));
     if (became === "freed") return heldKey(runner, job, undefined, asked);
@@ -94,7 +94,7 @@ export function insertOperations(sql: Sql): InsertOperations {
     jobs: readonly Job[],
     write: Attempt<Job>,
     asked: Asked,
-  ): Promise<(InsertAnswer | "busy")[]> {
+  ): Promise<(InsertResult | "busy")[]> {
     try {
       return await runner.apart((apart) => write(apart, jobs, asked));
     } catch (error) {
@@ -123,7 +123,7 @@ export function insertOperations(sql: Sql): InsertOperations {
     jobs: readonly Job[],
     write: Attempt<Job>,
     asked: Asked,
-  ): Promise<(InsertAnswer | "busy")[]> {
+  ): Promise<(InsertResult | "busy")[]> {
     try {
       return await splitting(runner, jobs, write, asked);
     } catch (error) {
@@ -137,10 +137,10 @@ export function insertOperations(sql: Sql): InsertOperations {
     }
   }
 
-  const insert: Write<InsertAnswer | "busy"> = async (runner, jobs, now) => {
-    const answers: (InsertAnswer | "busy")[] = [];
+  const insert: Write<InsertResult | "busy"> = async (runner, jobs, now) => {
+    const answers: (InsertResult | "busy")[] = [];
     const asked: Asked = { now, waits: MOST_WAITS, races: MOST_RACES, way: own };
-    const place = (at: readonly number[], part: readonly (InsertAnswer | "busy")[]): void => {
+    const place = (at: readonly number[], part: readonly (InsertResult | "busy")[]): void => {
       for (const [index, answer] of part.entries()) answers[at[index] as number] = answer;
     };
     for (const [at, job] of jobs.entries()) if (holdsNul(job.input)) answers[at] = NUL_REFUSED;
@@ -154,13 +154,13 @@ export function insertOperations(sql: Sql): InsertOperations {
     }
     return answers;
   };
-  return { insert, insertInside: insert as Write<InsertAnswer> };
+  return { insert, insertInside: insert as Write<InsertResult> };
 }
 
-const INSERTED: InsertAnswer = { status: "inserted" };
-const NUL_REFUSED: InsertAnswer = {
+const INSERTED: InsertResult = { status: "inserted" };
+const NUL_REFUSED: InsertResult = {
   status: "refused",
-  reason: "not stored",
+  reason: "not-stored",
   error: "the input contains \\u0000, which PostgreSQL has no text for; encode it otherwise, in base64 for example",
 };
 
@@ -169,7 +169,7 @@ function holdsNul(json: string): boolean {
   return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
 }
 
-function duplicateOf(of: string): InsertAnswer & { status: "duplicate" } {
+function duplicateOf(of: string): InsertResult & { status: "duplicate" } {
   return { status: "duplicate", of, replaced: false };
 }
 
@@ -178,14 +178,14 @@ function termsOf({ inside }: InsertRunner, { now, waits }: Asked): InsertTerms {
   return { now, waitMs: waits > MOST_WAITS - PATIENT_WAITS ? WAIT_MS.own : WAIT_MS.impatient };
 }
 
-function keyIsBusy(cause: unknown): StoreUnavailable {
+function keyIsBusy(cause: unknown): StoreUnavailableError {
   const message = "another transaction, still open, is about to take the same unique key; try again when it is over";
-  return new StoreUnavailable(message, cause);
+  return new StoreUnavailableError(message, cause);
 }
 
-function notStored(error: unknown): InsertAnswer {
+function notStored(error: unknown): InsertResult {
   const { cause, message } = error as Error;
-  return { status: "refused", reason: "not stored", error: cause instanceof Error ? rowsFault(cause) : message };
+  return { status: "refused", reason: "not-stored", error: cause instanceof Error ? rowsFault(cause) : message };
 }
 
 const MOST = 1_000;

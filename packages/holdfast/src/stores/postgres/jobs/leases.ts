@@ -1,16 +1,16 @@
 import { LIMITS } from "../../../defaults.js";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
-import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../../store.js";
+import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { Row, Runner } from "../connection/db.js";
 import { movesFor } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
 
 export interface LeaseOperations {
-  start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseAnswer[]>;
-  extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseAnswer[]>;
-  settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleAnswer | "busy")[]>;
+  start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseResult[]>;
+  extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseResult[]>;
+  settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleResult | "busy")[]>;
   /** Inside a transaction of the caller's: whoever has the row locked is waited for. */
-  settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleAnswer>;
+  settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleResult>;
   note(runner: Runner, notes: readonly Note[], now: number | null): Promise<void>;
 }
 
@@ -156,7 +156,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     runner: Runner,
     refs: readonly LeaseRef[],
     change: () => Promise<Row[]>,
-  ): Promise<LeaseAnswer[]> {
+  ): Promise<LeaseResult[]> {
     const changed = new Map(
       (await change()).map(([id, cancel, fence]) => [`${id as string} ${fence as number}`, cancel as boolean]),
     );
@@ -207,8 +207,8 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     runner: Runner,
     all: readonly Outcome[],
     now: number | null,
-  ): Promise<(SettleAnswer | "busy")[]> {
-    const answers: (SettleAnswer | "busy")[] = [];
+  ): Promise<(SettleResult | "busy")[]> {
+    const answers: (SettleResult | "busy")[] = [];
     let open = all.map((outcome, at) => ({ outcome, at }));
     for (let attempt = 1; open.length > 0; attempt++) {
       const done = new Map<string, State>();
@@ -272,7 +272,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       leaseAnswers(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
     async settle(runner, all, now) {
       // A job whose id was used again may be in a batch twice. One statement cannot end it twice.
-      const answers: (SettleAnswer | "busy")[] = [];
+      const answers: (SettleResult | "busy")[] = [];
       let open = all.map((outcome, at) => ({ outcome, at }));
       while (open.length > 0) {
         const first = [...new Map(open.toReversed().map((each) => [each.outcome.id, each])).values()];

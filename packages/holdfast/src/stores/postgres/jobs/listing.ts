@@ -10,7 +10,7 @@ import {
   type Bounds,
   type Found,
   type Kind,
-  type LaterAnswers,
+  type LaterResults,
   type Source,
   type Stretch,
 } from "../../list-plan.js";
@@ -91,7 +91,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       ([, , state]) => !isFinished(state),
     );
 
-  const answers = (runner: Runner, now: number | null): LaterAnswers => ({
+  const answers = (runner: Runner, now: number | null): LaterResults => ({
     async kinds({ types, states, queues }, most) {
       const rows =
         types === undefined

@@ -1,4 +1,4 @@
-import { HoldfastError, StoreUnavailable } from "../../../errors.js";
+import { HoldfastError, StoreUnavailableError } from "../../../errors.js";
 import type { Row } from "../connection/db.js";
 import { isLockTimeout } from "../connection/errors.js";
 
@@ -26,7 +26,7 @@ export interface Questions {
  * be locked, or on its way from one table to the other.
  *
  * A row that stays locked is an error, since no answer would be true; so is a job that the database refuses. Both are
- * thrown when everything else is done. Who asks again is told of what was done then (`finished`, `not retryable`,
+ * thrown when everything else is done. Who asks again is told of what was done then (`finished`, `not-retryable`,
  * `missing`), so nothing happens twice.
  */
 export async function answersOf<Answer extends string>(
@@ -84,10 +84,10 @@ async function passingOver(ids: readonly string[], ask: Questions["ask"], deadli
   }
 }
 
-function staysLocked([first, ...more]: readonly string[], done: number): StoreUnavailable {
+function staysLocked([first, ...more]: readonly string[], done: number): StoreUnavailableError {
   const others = more.length === 0 ? "" : ` and ${more.length} more are`;
   const rest = done === 0 ? "" : `; the other ${done} of this call are done`;
-  return new StoreUnavailable(
+  return new StoreUnavailableError(
     `job ${first}${others === "" ? " is" : others} locked by another session, in a transaction that is still open${rest}; try again when it is over`,
   );
 }

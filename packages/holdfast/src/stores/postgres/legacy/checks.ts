@@ -1,5 +1,5 @@
 import { LIMITS } from "../../../defaults.js";
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { show } from "../../../options.js";
 import { type Transaction, unnamed } from "../connection/db.js";
 import { isDataError } from "../connection/errors.js";
@@ -23,11 +23,11 @@ export async function checkRows(
     FROM ${table.quoted} l GROUP BY 1 ORDER BY 2 DESC`;
   const groups = (await runner.run(unnamed(text), [])) as [string | null, number, number][];
   const nameless = groups.reduce((sum, [, , missing]) => sum + missing, 0);
-  if (nameless > 0) throw new InvalidOption("map.id", `${nameless} rows of ${table.title} have no id`);
+  if (nameless > 0) throw new InvalidOptionError("map.id", `${nameless} rows of ${table.title} have no id`);
   const unknown = groups.filter(([word]) => word === null || !plan.words.has(word));
   if (unknown.length > 0) {
     const told = unknown.slice(0, 10).map(([word, rows]) => `${show(word)} (${rows} rows)`);
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "statuses",
       `${table.title} has statuses whose meaning is not known: ${told.join(", ")}; say which state each is, as in { ${JSON.stringify(unknown[0]?.[0] ?? "word")}: "pending" }`,
     );
@@ -42,7 +42,7 @@ export async function checkValues(runner: Transaction, table: Table, { sql }: Re
   const [lowest, highest, queue, user, id] = (await one(runner, text)) as (number | null)[];
   for (const priority of [lowest, highest]) {
     if (Math.abs(priority ?? 0) <= LIMITS.priority) continue;
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "map.priority",
       `${table.title} has the priority ${priority}; priorities are -${LIMITS.priority} to ${LIMITS.priority}, and one for all rows can be given as priority`,
     );
@@ -53,7 +53,8 @@ export async function checkValues(runner: Transaction, table: Table, { sql }: Re
 }
 
 function refuseLonger(field: string, length: number | null | undefined, most: number): void {
-  if ((length ?? 0) > most) throw new InvalidOption(field, `a value is ${length} characters long; at most ${most}`);
+  if ((length ?? 0) > most)
+    throw new InvalidOptionError(field, `a value is ${length} characters long; at most ${most}`);
 }
 
 /** Refuses what would make of two rows one job, or of a row somebody else's, or a job too large to be run. */
@@ -62,7 +63,8 @@ export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportP
     runner,
     `SELECT id::text FROM ${STAGED} GROUP BY id HAVING pg_catalog.count(*) > 1 LIMIT 1`,
   );
-  if (twice !== undefined) throw new InvalidOption("map.id", `${table.title} has the id ${show(twice)} more than once`);
+  if (twice !== undefined)
+    throw new InvalidOptionError("map.id", `${table.title} has the id ${show(twice)} more than once`);
   const [taken, type] = await one(
     runner,
     `SELECT g.id::text, j.type FROM ${STAGED} g JOIN (SELECT id, type FROM ${s}.live UNION ALL SELECT id, type FROM ${s}.archive) j
@@ -70,7 +72,10 @@ export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportP
     [plan.type],
   );
   if (taken !== undefined) {
-    throw new InvalidOption("map.id", `${show(taken)} is the id of a job of type ${show(type)} that is there already`);
+    throw new InvalidOptionError(
+      "map.id",
+      `${show(taken)} is the id of a job of type ${show(type)} that is there already`,
+    );
   }
   const [large, bytes] = await one(
     runner,
@@ -78,7 +83,7 @@ export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportP
        AND state NOT IN ('completed', 'dead', 'cancelled') LIMIT 1`,
   );
   if (large !== undefined) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "map.input",
       `the input of ${show(large)} is ${String(bytes)} bytes of JSON; the limit is ${LIMITS.payloadBytes} for a job that is to run`,
     );
@@ -93,7 +98,7 @@ export async function blame(runner: Transaction, error: unknown, table: Table, r
     try {
       await one(runner, `SELECT pg_catalog.count((${reading.sql[field]})::text) FROM ${table.quoted} l`);
     } catch (found) {
-      return new InvalidOption(
+      return new InvalidOptionError(
         `map.${field}`,
         `${table.title} has a value that ${otherwise}: ${(found as Error).message}`,
       );

@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { show } from "../../../options.js";
 import type { Field, LegacyMap } from "./options.js";
 import { quote, type Column } from "./table.js";
@@ -106,7 +106,7 @@ export function readColumns(
   function columnOf(name: unknown, option: string): Column {
     const column = typeof name === "string" ? columns.get(name) : undefined;
     if (column !== undefined) return column;
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       option,
       `${table} has no column ${show(name)}; it has ${[...columns.keys()].map(show).join(", ")}`,
     );
@@ -120,7 +120,7 @@ export function readColumns(
     const column = columnOf(given, `map.${field}`);
     const sql = reader(column);
     if (sql !== null) return sql;
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       `map.${field}`,
       `column ${show(column.name)} is of type ${column.type}, which ${otherwise}`,
     );
@@ -159,10 +159,10 @@ function objectOf(
   const pairs = Array.isArray(given) ? given.map((name: string) => [name, name] as const) : Object.entries(given);
   const parts = pairs.map(([key, name]) => {
     if (key === "" || key.includes("\0") || Buffer.byteLength(key) > LONGEST_KEY_BYTES) {
-      throw new InvalidOption(option, `${show(key)} is not a key of 1 to ${LONGEST_KEY_BYTES} bytes`);
+      throw new InvalidOptionError(option, `${show(key)} is not a key of 1 to ${LONGEST_KEY_BYTES} bytes`);
     }
     return `l.${quote(columnOf(name, `${option}.${key}`).name)} AS ${quote(key)}`;
   });
-  if (parts.length === 0) throw new InvalidOption(option, "names no column");
+  if (parts.length === 0) throw new InvalidOptionError(option, "names no column");
   return `(SELECT pg_catalog.row_to_json(o) FROM (SELECT ${parts.join(", ")}) o)`;
 }

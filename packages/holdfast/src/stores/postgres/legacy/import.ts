@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../../../errors.js";
+import { StoreUnavailableError } from "../../../errors.js";
 import { isFinished, STATE_NAMES, type State } from "../../../job/state.js";
 import type { StoredJob } from "../../../store.js";
 import { type Db, type Transaction, unnamed } from "../connection/db.js";
@@ -86,7 +86,7 @@ async function waitForOthers(runner: Transaction): Promise<void> {
     await runner.script(`SELECT pg_catalog.pg_advisory_xact_lock(${IMPORT_LOCK})`);
   } catch (error) {
     if (sqlState(error) !== "55P03") throw error;
-    throw new StoreUnavailable("another import is under way; import again when it has ended", error);
+    throw new StoreUnavailableError("another import is under way; import again when it has ended", error);
   }
 }
 

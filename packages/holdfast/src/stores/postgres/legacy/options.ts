@@ -1,5 +1,5 @@
 import { DEFAULTS, LIMITS } from "../../../defaults.js";
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import {
   readCount,
   readName,
@@ -174,8 +174,9 @@ export function readImportOptions(options: LegacyImportOptions): ImportPlan {
   refuseUnknown(options, OPTIONS, "importLegacy");
   const { table, type, map, drop = false, dryRun = false, onProgress = () => {} } = options;
   readMap(map);
-  if (typeof dryRun !== "boolean") throw new InvalidOption("dryRun", `${show(dryRun)} is neither true nor false`);
-  if (typeof onProgress !== "function") throw new InvalidOption("onProgress", `${show(onProgress)} is not a function`);
+  if (typeof dryRun !== "boolean") throw new InvalidOptionError("dryRun", `${show(dryRun)} is neither true nor false`);
+  if (typeof onProgress !== "function")
+    throw new InvalidOptionError("onProgress", `${show(onProgress)} is not a function`);
   const name = readTableName(table, "table");
   return {
     table: name,
@@ -195,14 +196,15 @@ export function readImportOptions(options: LegacyImportOptions): ImportPlan {
 function readMap(map: LegacyMap): void {
   refuseUnknownIn(map, FIELDS, "map");
   for (const field of ["id", "status"] as const) {
-    if (map[field] === undefined) throw new InvalidOption(`map.${field}`, "is missing; name the column that holds it");
+    if (map[field] === undefined)
+      throw new InvalidOptionError(`map.${field}`, "is missing; name the column that holds it");
   }
   for (const [one, other] of [
     ["attempt", "retries"],
     ["maxAttempts", "maxRetries"],
   ] as const) {
     if (map[one] !== undefined && map[other] !== undefined) {
-      throw new InvalidOption(`map.${other}`, `says the same as map.${one}; give one of them`);
+      throw new InvalidOptionError(`map.${other}`, `says the same as map.${one}; give one of them`);
     }
   }
 }
@@ -212,7 +214,10 @@ function readWords(given: Readonly<Record<string, State>>): ReadonlyMap<string, 
   for (const state of STATE_NAMES) for (const word of WORDS[state]) words.set(word, state);
   for (const [word, state] of Object.entries(given)) {
     if (!isState(state)) {
-      throw new InvalidOption(`statuses.${word}`, `${show(state)} is no state; use one of ${STATE_NAMES.join(", ")}`);
+      throw new InvalidOptionError(
+        `statuses.${word}`,
+        `${show(state)} is no state; use one of ${STATE_NAMES.join(", ")}`,
+      );
     }
     words.set(word.trim().toLowerCase(), state);
   }
@@ -221,6 +226,6 @@ function readWords(given: Readonly<Record<string, State>>): ReadonlyMap<string, 
 
 function readDrop(drop: false | readonly string[]): TableName[] {
   if (drop === false) return [];
-  if (!Array.isArray(drop)) throw new InvalidOption("drop", `${show(drop)} is neither true nor a list of tables`);
+  if (!Array.isArray(drop)) throw new InvalidOptionError("drop", `${show(drop)} is neither true nor a list of tables`);
   return drop.map((each, at) => readTableName(each, `drop.${at}`));
 }

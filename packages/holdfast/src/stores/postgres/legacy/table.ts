@@ -1,4 +1,4 @@
-import { InvalidOption, StoreUnavailable } from "../../../errors.js";
+import { InvalidOptionError, StoreUnavailableError } from "../../../errors.js";
 import { show } from "../../../options.js";
 import { type Transaction, unnamed } from "../connection/db.js";
 import { sqlState } from "../connection/errors.js";
@@ -36,7 +36,7 @@ export function readTableName(value: unknown, field: string): TableName {
   const parts = typeof value === "string" ? value.split(".") : [];
   const name = parts.at(-1) ?? "";
   const isPlain = parts.length <= 2 && parts.every((part) => part !== "" && !part.includes("\0"));
-  if (name === "" || !isPlain) throw new InvalidOption(field, `${show(value)} is not "table" or "schema.table"`);
+  if (name === "" || !isPlain) throw new InvalidOptionError(field, `${show(value)} is not "table" or "schema.table"`);
   return { schema: parts.length === 2 ? (parts[0] as string) : null, name, field };
 }
 
@@ -51,12 +51,12 @@ export async function findTable(
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass($1)`;
   const [row] = await runner.run(unnamed(text), [asked]);
   if (row === undefined) {
-    throw new InvalidOption(field, `there is no table ${asked}; was it imported and dropped before?`);
+    throw new InvalidOptionError(field, `there is no table ${asked}; was it imported and dropped before?`);
   }
   const [oid, inSchema, found, kind] = row as [string, string, string, string];
   const title = `${inSchema}.${found}`;
-  if (!["r", "p"].includes(kind)) throw new InvalidOption(field, `${title} is not a table`);
-  if (quote(inSchema) === ownSchema) throw new InvalidOption(field, `${title} is one of Holdfast's own tables`);
+  if (!["r", "p"].includes(kind)) throw new InvalidOptionError(field, `${title} is not a table`);
+  if (quote(inSchema) === ownSchema) throw new InvalidOptionError(field, `${title} is one of Holdfast's own tables`);
   return { oid, title, quoted: `${quote(inSchema)}.${quote(found)}`, field };
 }
 
@@ -81,7 +81,7 @@ export async function lockTables(runner: Transaction, table: Table, drop: readon
       await runner.script(`LOCK TABLE ${quoted} IN ${mode} MODE`);
     } catch (error) {
       if (sqlState(error) !== "55P03") throw error;
-      throw new StoreUnavailable(
+      throw new StoreUnavailableError(
         `${quoted} is in use, and its lock was not given within ${LOCK_WAIT}; stop what works on it and import again`,
         error,
       );
@@ -100,7 +100,7 @@ export async function dropTables(runner: Transaction, tables: readonly Table[]):
   } catch (error) {
     const { detail = "", message } = error as { detail?: string; message: string };
     if (sqlState(error) !== "2BP01") throw error;
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "drop",
       `something else still needs what is to be dropped (${detail === "" ? message : detail.replaceAll("\n", "; ")}); drop that first, or leave the table out`,
     );

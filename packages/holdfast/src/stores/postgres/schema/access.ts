@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
 import type { Access, SchemaSettings } from "./schema.js";
@@ -48,7 +48,7 @@ export function readAccess(given: AccessOptions | undefined, schema: string): Ac
   refuseUnknownIn(given, ACCESS_FIELDS, "access");
   const { userRoles = [], identity = { setting: "holdfast.user_id" }, roles = {} } = given;
   refuseUnknownIn(roles, ROLE_FIELDS, "access.roles");
-  if (!Array.isArray(userRoles)) throw new InvalidOption("access.userRoles", "must be a list of names of roles");
+  if (!Array.isArray(userRoles)) throw new InvalidOptionError("access.userRoles", "must be a list of names of roles");
   return {
     userRoles: userRoles.map((name) => readRole(name, "access.userRoles")),
     setting: readIdentity(identity),
@@ -63,14 +63,17 @@ function readIdentity(identity: Exclude<AccessOptions["identity"], undefined>): 
   if (identity === "supabase") return null;
   refuseUnknownIn(identity, IDENTITY_FIELDS, "access.identity");
   if (!/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+$/.test(identity.setting)) {
-    throw new InvalidOption("access.identity.setting", `${show(identity.setting)} is not a name such as "app.user_id"`);
+    throw new InvalidOptionError(
+      "access.identity.setting",
+      `${show(identity.setting)} is not a name such as "app.user_id"`,
+    );
   }
   return identity.setting;
 }
 
 function readRole(name: unknown, field: string): string {
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_$-]{0,62}$/.test(name)) {
-    throw new InvalidOption(field, `${show(name)} is not the name of a role`);
+    throw new InvalidOptionError(field, `${show(name)} is not the name of a role`);
   }
   return `"${name}"`;
 }
@@ -84,10 +87,10 @@ export async function refuseAccess(db: Db, { access }: SchemaSettings): Promise<
   const [row] = await db.run(unnamed(text), [names]);
   const [hasUid, missing] = (row ?? [false, null]) as [boolean, string | null];
   if (missing !== null) {
-    throw new InvalidOption("access.userRoles", `there is no role ${show(missing)}; create it, or leave it out`);
+    throw new InvalidOptionError("access.userRoles", `there is no role ${show(missing)}; create it, or leave it out`);
   }
   if (access.setting === null && !hasUid) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "access.identity",
       'is "supabase", but there is no function auth.uid(); name a setting instead',
     );

@@ -1,6 +1,6 @@
 import { LIMITS } from "../../../defaults.js";
 import type { Row } from "../connection/db.js";
-import type { InsertWay, KeyedAnswer } from "../jobs/insert-direct.js";
+import type { InsertWay, KeyedResult } from "../jobs/insert-direct.js";
 import { columnsOf, FINISHED_MEANWHILE, insertTexts } from "../jobs/insert-sql.js";
 import { sqlFor, WAITING, type Sql } from "../connection/sql.js";
 import type { SchemaSettings } from "./schema.js";
@@ -62,7 +62,7 @@ export function functionsWay(sql: Sql): InsertWay {
     async keyed(runner, jobs, { waitMs }) {
       const rows = await runner.run(keyed, [...batch(jobs), waitMs]);
       const answers = new Map(rows.map(([id, came, holder]) => [id, came ?? { holder: holder ?? undefined }]));
-      return jobs.map(({ id }) => answers.get(id) as KeyedAnswer);
+      return jobs.map(({ id }) => answers.get(id) as KeyedResult);
     },
     async replace(runner, job, holder, { waitMs }) {
       const [[became]] = (await runner.run(replace, [...batch([job]), waitMs, holder])) as [Row];

@@ -1,4 +1,4 @@
-import { InvalidOption, SchemaTooNew, StoreUnavailable } from "../../../errors.js";
+import { InvalidOptionError, SchemaTooNewError, StoreUnavailableError } from "../../../errors.js";
 import { readCount, refuseUnknown } from "../../../options.js";
 import { refuseAccess } from "./access.js";
 import { type Db, unnamed } from "../connection/db.js";
@@ -88,7 +88,10 @@ export async function undoMigrations(
   refuseUnknown(given, UNDO_FIELDS, "undoMigrations");
   const to = readCount(given.to, "to", 0, migrations.length);
   if (given.loseData !== true) {
-    throw new InvalidOption("loseData", "must be true: undoing migrations deletes what they stored, jobs included");
+    throw new InvalidOptionError(
+      "loseData",
+      "must be true: undoing migrations deletes what they stored, jobs included",
+    );
   }
   const standing = await standingOf(db, settings);
   refuse(standing, settings, migrations.length);
@@ -110,7 +113,7 @@ async function patiently(db: Db, settings: SchemaSettings, step: Step, patience:
       if (sqlState((error as Error).cause) !== "55P03") throw error;
       if (attempt >= patience.tries) {
         const holder = await holderOf(db, settings).catch(() => null);
-        throw new StoreUnavailable(
+        throw new StoreUnavailableError(
           `${step.title}: others held the locks it needs, in each of ${attempt} tries${holder ?? ""}; nothing was changed by it, try again later`,
           error,
         );
@@ -139,13 +142,13 @@ async function holderOf(db: Db, { schema: s, users }: SchemaSettings): Promise<s
 
 function refuse({ version, settings }: Standing, { schema, userType }: SchemaSettings, latest: number): void {
   if (version > latest) {
-    throw new SchemaTooNew(
+    throw new SchemaTooNewError(
       `the database is at schema version ${version}, this version of Holdfast knows ${latest}; upgrade the holdfast package`,
     );
   }
   const made = settings.get("userType") ?? userType;
   if (made !== userType) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "userType",
       `is "${userType}", but the tables in schema ${schema} were made with "${made}"`,
     );

@@ -1,4 +1,4 @@
-import { SchemaUntrusted } from "../../../errors.js";
+import { SchemaUntrustedError } from "../../../errors.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { signatures } from "./functions.js";
 import { TABLE_NAMES, type SchemaSettings } from "./schema.js";
@@ -46,7 +46,7 @@ export async function refuseForeign(runner: Runner, settings: SchemaSettings): P
   const foreign = await foreignPart(runner, settings);
   if (foreign === null) return;
   const { what, owner } = foreign;
-  throw new SchemaUntrusted(
+  throw new SchemaUntrustedError(
     `${what} belongs to the role "${owner}", who could have code run with the rights of this one; nothing was changed. ` +
       `If you trust it, migrate as that role or as a member of it (GRANT "${owner}" TO …); if not, drop what it made or use another schema`,
   );

@@ -1,4 +1,4 @@
-import { InvalidOption } from "../../../errors.js";
+import { InvalidOptionError } from "../../../errors.js";
 import { refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
 import { movesFor } from "../jobs/archive-sql.js";
@@ -22,13 +22,13 @@ export function readUsers(given: UsersOptions | undefined): UsersTable | null {
   refuseUnknownIn(given, USERS_FIELDS, "users");
   const parts = String(given.table).split(".");
   if (parts.length !== 2 || !parts.every((name) => NAME.test(name))) {
-    throw new InvalidOption(
+    throw new InvalidOptionError(
       "users.table",
       `${show(given.table)} is not a table with its schema, such as "public.users"`,
     );
   }
   const column = given.column ?? "id";
-  if (!NAME.test(column)) throw new InvalidOption("users.column", `${show(column)} is not the name of a column`);
+  if (!NAME.test(column)) throw new InvalidOptionError("users.column", `${show(column)} is not the name of a column`);
   return { table: parts.map((name) => `"${name}"`).join("."), column: `"${column}"` };
 }
 
@@ -47,12 +47,13 @@ export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): 
   const [row] = await db.run(unnamed(text), [users.table, users.column.slice(1, -1)]);
   const [table, type] = (row ?? []) as [string | null, string | null];
   if (table === null) {
-    throw new InvalidOption("users.table", `there is no table ${users.table}; create it before jobs refer to it`);
+    throw new InvalidOptionError("users.table", `there is no table ${users.table}; create it before jobs refer to it`);
   }
-  if (type === null) throw new InvalidOption("users.column", `the table ${users.table} has no column ${users.column}`);
+  if (type === null)
+    throw new InvalidOptionError("users.column", `the table ${users.table} has no column ${users.column}`);
   if (!MATCHING[userType].includes(type)) {
     const name = type === "int8" ? "bigint" : type;
-    throw new InvalidOption("userType", `is "${userType}", but ${users.table}.${users.column} is of type ${name}`);
+    throw new InvalidOptionError("userType", `is "${userType}", but ${users.table}.${users.column} is of type ${name}`);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, isWaiting, type State } from "../../../job/state.js";
-import type { CancelAnswer, RemoveAnswer, RetryAnswer, ChangeScope, UniqueKey } from "../../../store.js";
+import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
@@ -23,9 +23,9 @@ export interface JobRow {
 export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at";
 
 export interface ChangeOperations {
-  cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelAnswer[];
-  retry(ids: readonly string[], scope: ChangeScope, now: number): RetryAnswer[];
-  remove(ids: readonly string[], scope: ChangeScope): RemoveAnswer[];
+  cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelResult[];
+  retry(ids: readonly string[], scope: ChangeScope, now: number): RetryResult[];
+  remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
   /** Deletes one row and all that belongs to it. `freeKey` also frees keys that outlive their job. */
   deleteRow(row: JobRow, freeKey: boolean): void;
   /** The same by id; keys that outlive their job stay. */
@@ -66,7 +66,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return true;
   }
 
-  function cancelOne(id: string, scope: ChangeScope, now: number): CancelAnswer {
+  function cancelOne(id: string, scope: ChangeScope, now: number): CancelResult {
     const row = find(id, scope);
     if (row === undefined) return "missing";
     if (isFinished(row.state)) return "finished";
@@ -79,15 +79,15 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return "cancelled";
   }
 
-  function retryOne(id: string, scope: ChangeScope, now: number): RetryAnswer {
+  function retryOne(id: string, scope: ChangeScope, now: number): RetryResult {
     const row = find(id, scope);
     if (row === undefined) return "missing";
     if (row.state === "failed") {
       hurry.run({ now, seq: row.seq });
       return "retried";
     }
-    if (row.state !== "dead" && row.state !== "cancelled") return "not retryable";
-    if (!retakesKey(row, now)) return "key held";
+    if (row.state !== "dead" && row.state !== "cancelled") return "not-retryable";
+    if (!retakesKey(row, now)) return "key-held";
     revive.run({ now, seq: row.seq });
     counts.move(row.queue, row.type, row.state, "pending");
     return "retried";

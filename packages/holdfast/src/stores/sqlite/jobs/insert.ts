@@ -1,7 +1,7 @@
 import type { Database, Statement } from "better-sqlite3";
 import { LIMITS } from "../../../defaults.js";
 import { isWaiting, type State } from "../../../job/state.js";
-import type { InsertAnswer, NewJob, UniqueKey } from "../../../store.js";
+import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import { isHeld, type Keys } from "./keys.js";
 import { NEXT_NUMBER } from "./sequence.js";
@@ -11,7 +11,7 @@ export function insertOperation(
   db: Database,
   counts: Counts,
   keys: Keys,
-): (jobs: readonly NewJob[], now: number) => InsertAnswer[] {
+): (jobs: readonly NewJob[], now: number) => InsertResult[] {
   const insertWith = (seq: string): Statement =>
     db.prepare(
       `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
@@ -37,7 +37,7 @@ export function insertOperation(
      WHERE seq = ?`,
   );
 
-  function insertOne(job: NewJob, now: number): InsertAnswer {
+  function insertOne(job: NewJob, now: number): InsertResult {
     const { unique } = job;
     if (unique !== null) {
       if (exists.get(job.id) !== undefined) return { status: "duplicate", of: job.id, replaced: false };
@@ -58,8 +58,8 @@ export function insertOperation(
     return { status: "inserted" };
   }
 
-  function conflict(job: NewJob, unique: UniqueKey, holderId: string, now: number): InsertAnswer {
-    if (unique.onConflict === "reject") return { status: "refused", reason: "key held", of: holderId };
+  function conflict(job: NewJob, unique: UniqueKey, holderId: string, now: number): InsertResult {
+    if (unique.onConflict === "reject") return { status: "refused", reason: "key-held", of: holderId };
     const replaced = unique.onConflict === "replace" && replace(job, unique, holderId, now);
     return { status: "duplicate", of: holderId, replaced };
   }
@@ -90,14 +90,14 @@ export function insertOperation(
     return true;
   }
 
-  return (jobs: readonly NewJob[], now: number): InsertAnswer[] =>
+  return (jobs: readonly NewJob[], now: number): InsertResult[] =>
     jobs.map((job) => {
       try {
         return insertOne(job, now);
       } catch (error) {
         // A row the schema refuses must not hurt its batch; anything else (a full disk, say) concerns the whole.
         if (!String((error as { code?: unknown }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
-        return { status: "refused", reason: "not stored", error: (error as Error).message };
+        return { status: "refused", reason: "not-stored", error: (error as Error).message };
       }
     });
 }

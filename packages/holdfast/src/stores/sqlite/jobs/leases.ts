@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
-import type { LeaseAnswer, LeaseRef, Note, Outcome, SettleAnswer, StartMark } from "../../../store.js";
+import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { ChangeOperations } from "./changes.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
@@ -17,9 +17,9 @@ interface LeaseRow {
 }
 
 export interface LeaseOperations {
-  start(marks: readonly StartMark[], now: number): LeaseAnswer[];
-  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseAnswer[];
-  settle(outcomes: readonly Outcome[], now: number): SettleAnswer[];
+  start(marks: readonly StartMark[], now: number): LeaseResult[];
+  extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseResult[];
+  settle(outcomes: readonly Outcome[], now: number): SettleResult[];
   isHeld(lease: LeaseRef): boolean;
   note(notes: readonly Note[], now: number): void;
 }
@@ -83,7 +83,7 @@ export function leaseOperations(
     return true;
   }
 
-  function settleOne(outcome: Outcome, now: number): SettleAnswer {
+  function settleOne(outcome: Outcome, now: number): SettleResult {
     if (finishRemembered(outcome, now)) return "applied";
     const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
     if (row === undefined || row.fence !== outcome.fence) return "lost";
@@ -103,7 +103,7 @@ export function leaseOperations(
     return "applied";
   }
 
-  function leaseAnswer(row: LeaseRow): LeaseAnswer {
+  function leaseAnswer(row: LeaseRow): LeaseResult {
     return row.cancel_at === null ? "kept" : "cancel";
   }
 

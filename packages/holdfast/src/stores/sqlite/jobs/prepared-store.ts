@@ -18,18 +18,18 @@ import { upkeepOperations, type StaleWalk } from "./maintenance.js";
 
 /** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
 export interface Operations {
-  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
   claim(now: number, request: S.ClaimRequest): ClaimedRows;
-  start(now: number, marks: readonly S.StartMark[]): S.LeaseAnswer[];
-  extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseAnswer[];
-  settle(now: number, outcomes: Columns): S.SettleAnswer[];
+  start(now: number, marks: readonly S.StartMark[]): S.LeaseResult[];
+  extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseResult[];
+  settle(now: number, outcomes: Columns): S.SettleResult[];
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
   passOver(now: number, filter: S.JobFilter, page: S.PageRequest): S.Passed;
-  cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelAnswer[];
-  retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryAnswer[];
-  remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveAnswer[];
+  cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelResult[];
+  retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryResult[];
+  remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveResult[];
   expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
   expireWaiting(now: number, limit: number): S.LaidDown[];
   purge(now: number, request: S.PurgeRequest): number;
@@ -38,19 +38,19 @@ export interface Operations {
   stats(now: number): S.StoreStats;
   setPaused(now: number, queue: string, paused: boolean): void;
   queues(now: number): S.QueueRecord[];
-  putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutAnswer;
+  putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutResult;
   getSchedule(now: number, name: string): S.StoredSchedule | null;
   listSchedules(now: number, filter: S.ScheduleFilter, page: { limit: number; cursor: string | null }): S.SchedulePage;
   removeSchedule(now: number, name: string): boolean;
   dueSchedules(now: number, limit: number): S.DueSchedules;
-  fire(now: number, firings: readonly S.Firing[]): S.FireAnswer[];
+  fire(now: number, firings: readonly S.Firing[]): S.FireResult[];
   beat(now: number, worker: S.WorkerRecord): void;
   leave(now: number, id: string): void;
   workers(now: number): S.SeenWorker[];
   audit(now: number, entries: readonly S.AuditEntry[]): void;
   audited(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
   purgeAudit(now: number, request: { before: number; limit: number }): number;
-  putToken(now: number, token: S.TokenRecord): S.PutTokenAnswer;
+  putToken(now: number, token: S.TokenRecord): S.PutTokenResult;
   token(now: number, id: string): S.TokenRecord | null;
   tokens(now: number): S.TokenRecord[];
   removeToken(now: number, id: string): boolean;
@@ -103,8 +103,8 @@ export interface Room {
 
 /** What a caller's own connection is asked to do, inside the caller's transaction. */
 export interface CallersOperations {
-  insert(now: number, jobs: readonly S.NewJob[]): S.InsertAnswer[];
-  settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleAnswer;
+  insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
+  settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleResult;
 }
 
 export function callersOperationsOn(db: Database): CallersOperations {

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Database } from "better-sqlite3";
-import { DriverMissing, HoldfastError, StoreReadOnly, StoreUnreadable } from "../../../errors.js";
+import { DriverMissingError, HoldfastError, StoreReadOnlyError, StoreUnreadableError } from "../../../errors.js";
 import { readOnly } from "./errors.js";
 import { loadDriver } from "./driver.js";
 import type { Durability } from "../durability.js";
@@ -28,7 +28,7 @@ export function connect(options: ConnectionOptions): Database {
   let db: Database | undefined;
   if (known !== null && !isInPlace(known)) throw movedFile(file);
   const fileMustExist = known !== null || mustExist;
-  if (fileMustExist && !existsSync(file)) throw new StoreUnreadable(`there is no file ${file}; check the path`);
+  if (fileMustExist && !existsSync(file)) throw new StoreUnreadableError(`there is no file ${file}; check the path`);
   if (file !== ":memory:" && !fileMustExist) makeFolderOf(file);
   // Before it is opened: SQLite would make a log beside it that is read-only too, and stays so.
   if (mustExist) refuseForeignLog(file);
@@ -65,7 +65,7 @@ function refuseForeignLog(file: string): void {
   if (us === undefined || statSync(file).uid === us || mayWrite(file)) return;
   const real = realpathSync(file);
   if (["-wal", "-shm"].every((end) => existsSync(real + end)) || !mayWrite(dirname(real))) return;
-  throw new StoreReadOnly(
+  throw new StoreReadOnlyError(
     `${file} belongs to another user, and no process has it open: SQLite would leave a write-ahead log beside it that its owner ` +
       "cannot write; read it as its owner, through a running server (--url), or with write access to the file",
     null,
@@ -129,7 +129,7 @@ function makeFolderOf(file: string): void {
   try {
     makeFolder(folder);
   } catch (error) {
-    throw new StoreUnreadable(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
+    throw new StoreUnreadableError(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
   }
 }
 
@@ -171,7 +171,7 @@ function unreadable(file: string, error: unknown): Error {
   if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${code}`)) {
     // The sentences after the first list every path that was tried.
     const [reason = message] = message.replaceAll(/\s+/g, " ").split(/\.(?: |$)/);
-    return new DriverMissing(
+    return new DriverMissingError(
       `better-sqlite3 is installed, but its native part cannot be loaded (${reason.slice(0, 200)}); ` +
         "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
         "then run: npm rebuild better-sqlite3",
@@ -182,15 +182,15 @@ function unreadable(file: string, error: unknown): Error {
   if (/^SQLITE_(FULL|BUSY|LOCKED|IOERR|PROTOCOL|NOMEM)/.test(code)) return error as Error;
   if (code.startsWith("SQLITE_READONLY")) return readOnly(file, error);
   if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
-    return new StoreUnreadable(
+    return new StoreUnreadableError(
       `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
       error,
     );
   }
   if (isFolder(file)) {
-    return new StoreUnreadable(`${file} is a folder; name a file in it`, error);
+    return new StoreUnreadableError(`${file} is a folder; name a file in it`, error);
   }
-  return new StoreUnreadable(
+  return new StoreUnreadableError(
     `${file} cannot be opened as a SQLite database: ${message}; check the path and its permissions`,
     error,
   );

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Database, Options } from "better-sqlite3";
-import { DriverMissing, DriverUnsupported } from "../../../errors.js";
+import { DriverMissingError, DriverUnsupportedError } from "../../../errors.js";
 
 type Driver = new (file: string, options?: Options) => Database;
 
@@ -12,7 +12,7 @@ export function loadDriver(): Driver {
   try {
     return require("better-sqlite3") as Driver;
   } catch (error) {
-    throw DriverMissing.notInstalled("better-sqlite3", error);
+    throw DriverMissingError.notInstalled("better-sqlite3", error);
   }
 }
 
@@ -23,7 +23,7 @@ const SINCE = { driver: 13, node: 22 };
 export function refuseUnsupported(driver: string | null, node: string): void {
   const isConcerned = driver !== null && majorOf(driver) >= SINCE.driver;
   if (!isConcerned || majorOf(node) >= SINCE.node) return;
-  throw new DriverUnsupported(
+  throw new DriverUnsupportedError(
     `better-sqlite3 ${driver} crashes on Node ${node}; on this Node install version 12 with: npm install better-sqlite3@12, ` +
       `or run on Node ${SINCE.node} or later`,
   );

@@ -1,14 +1,14 @@
 import { basename, dirname } from "node:path";
 import {
-  DiskFull,
-  DriverMissing,
-  DriverUnsupported,
+  DiskFullError,
+  DriverMissingError,
+  DriverUnsupportedError,
   HoldfastError,
-  SchemaTooNew,
-  StoreMoved,
-  StoreReadOnly,
-  StoreUnavailable,
-  StoreUnreadable,
+  SchemaTooNewError,
+  StoreMovedError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
+  StoreUnreadableError,
 } from "../../../errors.js";
 
 /** An error on its way between threads, where classes do not survive. */
@@ -26,10 +26,10 @@ export function packError(error: unknown): PackedError {
 }
 
 function kindOf(error: unknown, code: string): PackedError["kind"] {
-  if (error instanceof DriverMissing) return "driver";
-  if (error instanceof StoreUnreadable) return "unreadable";
-  if (error instanceof StoreMoved) return "moved";
-  if (error instanceof StoreReadOnly || code.startsWith("SQLITE_READONLY")) return "read-only";
+  if (error instanceof DriverMissingError) return "driver";
+  if (error instanceof StoreUnreadableError) return "unreadable";
+  if (error instanceof StoreMovedError) return "moved";
+  if (error instanceof StoreReadOnlyError || code.startsWith("SQLITE_READONLY")) return "read-only";
   // The second is for want of room too: the index of the write-ahead log cannot grow.
   if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return "full";
   if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) return "unreadable";
@@ -42,32 +42,32 @@ export function unpackError(packed: PackedError, file: string): HoldfastError {
   const cause = Object.assign(new Error(packed.message), { code: packed.code });
   switch (packed.kind) {
     case "full":
-      return new DiskFull(cause);
+      return new DiskFullError(cause);
     case "driver":
-      return new DriverMissing(packed.message, cause);
+      return new DriverMissingError(packed.message, cause);
     case "unreadable":
-      return new StoreUnreadable(
+      return new StoreUnreadableError(
         packed.code === "STORE_UNREADABLE" ? packed.message : `${file} is not a SQLite database, or is damaged`,
         cause,
       );
     case "read-only":
-      return packed.code === "STORE_READ_ONLY" ? new StoreReadOnly(packed.message, cause) : readOnly(file, cause);
+      return packed.code === "STORE_READ_ONLY" ? new StoreReadOnlyError(packed.message, cause) : readOnly(file, cause);
     case "moved":
-      return new StoreMoved(packed.message);
+      return new StoreMovedError(packed.message);
     case "unavailable":
-      return new StoreUnavailable(`the database ${file} did not answer: ${packed.message}`, cause);
+      return new StoreUnavailableError(`the database ${file} did not answer: ${packed.message}`, cause);
     case "other":
-      if (packed.code === "DRIVER_UNSUPPORTED") return new DriverUnsupported(packed.message);
-      if (packed.code === "SCHEMA_TOO_NEW") return new SchemaTooNew(packed.message);
+      if (packed.code === "DRIVER_UNSUPPORTED") return new DriverUnsupportedError(packed.message);
+      if (packed.code === "SCHEMA_TOO_NEW") return new SchemaTooNewError(packed.message);
       return new HoldfastError("STORE_ERROR", `the database ${file} refused a call: ${packed.message}`, { cause });
   }
 }
 
 /** What SQLite cannot write, and what to do about it. */
-export function readOnly(file: string, cause: unknown): StoreReadOnly {
+export function readOnly(file: string, cause: unknown): StoreReadOnlyError {
   const isFolder = (cause as { code?: unknown }).code === "SQLITE_READONLY_DIRECTORY";
   const name = basename(file);
-  return new StoreReadOnly(
+  return new StoreReadOnlyError(
     isFolder
       ? `the folder ${dirname(file)} is read-only for this process, and SQLite must make ${name}-wal and ${name}-shm in it, even ` +
           "to read; give this user write access to it, or copy the database to another folder"

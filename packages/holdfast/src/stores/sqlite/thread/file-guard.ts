@@ -1,6 +1,6 @@
 import { existsSync, statSync } from "node:fs";
 import type { Database } from "better-sqlite3";
-import { StoreMoved } from "../../../errors.js";
+import { StoreMovedError } from "../../../errors.js";
 import { briefly } from "./exclusive-pragma.js";
 
 /** What tells a file from all others, whatever its name. While a file is open no other gets the same. */
@@ -38,8 +38,8 @@ function isSame(a: FileIdentity | null, b: FileIdentity | null): boolean {
   return a !== null && b !== null && a.ino === b.ino && a.dev === b.dev;
 }
 
-export function movedFile(file: string): StoreMoved {
-  return new StoreMoved(
+export function movedFile(file: string): StoreMovedError {
+  return new StoreMovedError(
     `${file} was renamed, deleted or replaced while this process had it open; what is written now would be lost. ` +
       "Move the original file back. Or, to use the file that is there now, stop every process that uses it, delete the " +
       "-wal and -shm files beside it, and start again",
@@ -89,7 +89,7 @@ export class FileGuard {
     this.#version = this.#dataVersion();
   }
 
-  /** Throws StoreMoved if the files are not where they were. What was right a moment ago is trusted. */
+  /** Throws StoreMovedError if the files are not where they were. What was right a moment ago is trusted. */
   before(): void {
     const isTrusted = !this.#isMoved && performance.now() - this.#checkedAt <= TRUSTED_MS;
     if (!isTrusted && !this.#isWhole()) throw this.#problem();
@@ -120,9 +120,9 @@ export class FileGuard {
     return true;
   }
 
-  #problem(): StoreMoved {
+  #problem(): StoreMovedError {
     if (!isInPlace(this.file)) return movedFile(this.#db.name);
-    return new StoreMoved(
+    return new StoreMovedError(
       `${this.#walPath} was deleted or replaced while several connections had ${this.#db.name} open; what is written now ` +
         "would be lost. Stop every process that uses it, then start them again",
     );

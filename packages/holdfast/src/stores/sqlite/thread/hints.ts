@@ -1,12 +1,12 @@
 import type {
-  CancelAnswer,
-  FireAnswer,
+  CancelResult,
+  FireResult,
   Firing,
   Hint,
-  InsertAnswer,
+  InsertResult,
   LaidDown,
   NewJob,
-  RetryAnswer,
+  RetryResult,
 } from "../../../store.js";
 import type { Columns } from "./columns.js";
 import type { Answer, Call } from "./executor.js";
@@ -35,12 +35,12 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
     switch (call.op) {
       case "insert":
         for (const [at, job] of (call.args[0] as NewJob[]).entries()) {
-          if ((value as InsertAnswer[])[at]?.status !== "refused") workOf(job, call.now);
+          if ((value as InsertResult[])[at]?.status !== "refused") workOf(job, call.now);
         }
         break;
       case "fire":
         for (const [at, firing] of (call.args[0] as Firing[]).entries()) {
-          if ((value as FireAnswer[])[at]?.status === "changed") continue;
+          if ((value as FireResult[])[at]?.status === "changed") continue;
           for (const { job } of firing.slots) if (job !== null) workOf(job, call.now);
         }
         break;
@@ -55,7 +55,7 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
         }
         break;
       case "retry":
-        if ((value as RetryAnswer[]).includes("retried")) work(0);
+        if ((value as RetryResult[]).includes("retried")) work(0);
         break;
       case "expireStale":
         laidDown((value as { laidDown: LaidDown[] }).laidDown);
@@ -64,7 +64,7 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
         laidDown(value as LaidDown[]);
         break;
       case "cancel":
-        for (const [at, answer] of (value as CancelAnswer[]).entries()) {
+        for (const [at, answer] of (value as CancelResult[]).entries()) {
           if (answer === "requested") cancelled.push((call.args[0] as string[])[at] as string);
           else finished ||= answer === "cancelled";
         }

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { HoldfastError, StoreUnavailable } from "../../../errors.js";
+import { HoldfastError, StoreUnavailableError } from "../../../errors.js";
 import type { Hint } from "../../../store.js";
 import type { ConnectionOptions } from "./connection.js";
 import { createExecutor, isReliedOn, type Answer, type Call } from "./executor.js";
@@ -52,7 +52,10 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
   function drop(ended: Worker, cause: unknown): void {
     if (thread !== ended) return;
     thread = undefined;
-    const error = new StoreUnavailable("the store's thread ended; the call may or may not have taken effect", cause);
+    const error = new StoreUnavailableError(
+      "the store's thread ended; the call may or may not have taken effect",
+      cause,
+    );
     for (const waiting of pending.values()) waiting.reject(error);
     pending.clear();
   }
