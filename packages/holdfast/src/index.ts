@@ -6,7 +6,7 @@ export type {
   HoldfastOptions,
   RerunOptions,
   SchedulerOptions,
-  TickOptions,
+  DrainOptions,
 } from "./engine/client/holdfast.js";
 export { job } from "./job/job.js";
 export type {
@@ -15,7 +15,7 @@ export type {
   JobAttempt,
   JobOptions,
   JobSignal,
-  JobSlot,
+  ScheduledSlot,
   JobType,
   JobWithInput,
   JobWithoutInput,
@@ -24,7 +24,7 @@ export type {
   RunningJob,
 } from "./job/job.js";
 export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/audit.js";
-export type { ListedToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
+export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
 export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
 export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
 export type { EnqueueResult, EnqueueManyResult, EnqueueManyOptions } from "./engine/enqueue/enqueuer.js";
@@ -32,8 +32,8 @@ export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } fr
 export type { Filter, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/lease.js";
 export type { Logger } from "./engine/events/logger.js";
-export type { Maintained, Retention, RetentionOptions } from "./engine/maintenance.js";
-export type { ListedWorker } from "./engine/client/job-view.js";
+export type { MaintenanceResult, Retention, RetentionOptions } from "./engine/maintenance.js";
+export type { WorkerStatus } from "./engine/client/job-view.js";
 export type { ResultOptions } from "./engine/client/results.js";
 export type { ErrorReporter, FailedJob, JobFailure } from "./engine/events/reports.js";
 export type { Stats } from "./engine/client/stats.js";

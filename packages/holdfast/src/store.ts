@@ -76,7 +76,7 @@ export interface Store {
    * the page after them begins. As there, they may be fewer, even none, while there is a cursor. Left out by a store that can
    * do this no cheaper than by `list`.
    */
-  passOver?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Passed>;
+  skip?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Skipped>;
   /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
@@ -85,15 +85,15 @@ export interface Store {
   remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveResult[]>;
 
   /** Lays down leases that ran out: back to waiting, due at once, or dead when attempts are used up. */
-  expireStale(limit: number): Promise<LaidDown[]>;
+  reapExpiredLeases(limit: number): Promise<ReapedJob[]>;
   /** Lays down waiting jobs whose time to live has passed. */
-  expireWaiting(limit: number): Promise<LaidDown[]>;
+  expireOverdue(limit: number): Promise<ReapedJob[]>;
   /** Deletes finished jobs, oldest first: those that ended before `before`, or those past the newest `keep`. */
   purge(request: PurgeRequest): Promise<number>;
   /** Housekeeping of the store's own (checkpoints, free pages), in a small step. */
-  upkeep(): Promise<void>;
+  maintain(): Promise<void>;
   /** True for one caller per `everyMs`, over all processes: whose turn it is to do `name`. */
-  turn(name: string, everyMs: number): Promise<boolean>;
+  tryAcquireDuty(name: string, everyMs: number): Promise<boolean>;
 
   stats(): Promise<StoreStats>;
   pause(queue: string): Promise<void>;
@@ -121,9 +121,9 @@ export interface Store {
    */
   fire(firings: readonly Firing[]): Promise<FireResult[]>;
 
-  beat(worker: WorkerRecord): Promise<void>;
-  leave(workerId: string): Promise<void>;
-  workers(): Promise<SeenWorker[]>;
+  heartbeat(worker: WorkerRecord): Promise<void>;
+  deregister(workerId: string): Promise<void>;
+  workers(): Promise<StoredWorker[]>;
 
   /**
    * Appends to the audit log, all or nothing, at most `LIMITS.auditEntries`. An entry whose id is there already is the same
@@ -134,15 +134,15 @@ export interface Store {
    * Newest first; of one time the larger id first. A filter may make a page shorter than its limit, even empty, although more
    * follows: only a cursor of null says that nothing does.
    */
-  audited(filter: AuditFilter, page: { limit: number; cursor: string | null }): Promise<AuditPage>;
+  listAudit(filter: AuditFilter, page: { limit: number; cursor: string | null }): Promise<AuditPage>;
   /** Deletes entries written before `before`, oldest first, at most `limit`. Answers how many. */
   purgeAudit(request: { before: number; limit: number }): Promise<number>;
 
   /** At most `LIMITS.tokens` are kept, however many processes put some at once. */
   putToken(token: TokenRecord): Promise<PutTokenResult>;
-  token(id: string): Promise<TokenRecord | null>;
+  getToken(id: string): Promise<TokenRecord | null>;
   /** All of them, oldest first; of one time the smaller id first. */
-  tokens(): Promise<TokenRecord[]>;
+  listTokens(): Promise<TokenRecord[]>;
   /** False: there was none. */
   removeToken(id: string): Promise<boolean>;
 
@@ -221,14 +221,14 @@ export interface ScheduleSlot {
  * - `waiting`: until the job's first claim, and is never retaken;
  * - `live`: until the job is finished; a retry takes it again or is refused;
  * - `period`: until `periodMs` after the enqueue, however the job ends;
- * - `ever`: for good, even past the job's retention; only removing the job frees it.
+ * - `forever`: even past the job's retention; only removing the job frees it.
  *
- * But for `ever`, a key whose job is gone is free, whatever deleted the job: an enqueue never counts as done by a job that is
+ * Except for `forever`, a key whose job is gone is free, whatever deleted the job: an enqueue never counts as done by a job that is
  * not there. The scope of the job that holds the key decides, not that of the newcomer.
  */
 export interface UniqueKey {
   key: string;
-  scope: "waiting" | "live" | "period" | "ever";
+  scope: "waiting" | "live" | "period" | "forever";
   periodMs: number;
   /** `replace` rewrites a waiting holder under its own id; a leased or finished holder is kept as it is. */
   onConflict: "keep" | "replace" | "reject";
@@ -418,7 +418,7 @@ export interface JobPage {
 }
 
 /** How many jobs were passed over, and where the next page begins; null: there is none. */
-export interface Passed {
+export interface Skipped {
   passed: number;
   cursor: string | null;
 }
@@ -428,7 +428,7 @@ export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
 export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
 export type RemoveResult = "removed" | "leased" | "missing";
 
-export interface LaidDown {
+export interface ReapedJob {
   id: string;
   type: string;
   queue: string;
@@ -498,7 +498,7 @@ export interface StoredSchedule extends ScheduleRecord {
   createdAt: number;
   updatedAt: number;
   /** Newest first: the last that became jobs and the last that did not, `LIMITS.slots` of each. Empty in lists. */
-  slots: readonly KeptSlot[];
+  slots: readonly StoredSlot[];
 }
 
 /** `changed`: it is there in another version, or there where none was expected, or gone. */
@@ -550,7 +550,7 @@ export interface FiredSlot {
 export type SlotReason = "late" | "manual" | "missed" | "overlap" | `refused: ${string}`;
 
 /** A slot as it is kept: `job` is null if it was skipped. */
-export interface KeptSlot extends Omit<FiredSlot, "job"> {
+export interface StoredSlot extends Omit<FiredSlot, "job"> {
   job: string | null;
   /** When it was dealt with. */
   at: number;
@@ -579,7 +579,7 @@ export interface WorkerRecord {
   startedAt: number;
 }
 /** A worker with the time it was last heard of; one that left is kept for a while with `left` set. */
-export interface SeenWorker extends WorkerRecord {
+export interface StoredWorker extends WorkerRecord {
   seenAt: number;
   left: boolean;
 }

@@ -13,7 +13,7 @@ import type { Settler } from "./worker/settler.js";
 import type { HandlerTrace, Traces } from "./events/telemetry.js";
 
 /** What the parts of one client share. */
-export interface Core {
+export interface EngineContext {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: () => number;
@@ -77,7 +77,7 @@ export function holdLease(
 
 /** How a failure of this lease is judged: by what the job type says, or else the client. */
 export function failurePolicy(
-  { clock, logger, random, redact, types, retry }: Core,
+  { clock, logger, random, redact, types, retry }: EngineContext,
   { job }: LeasedJob,
 ): FailurePolicy {
   const { backoff } = types.get(job.type) ?? retry;

@@ -5,10 +5,10 @@ import { InvalidOptionError } from "../errors.js";
 import { readCount, refuseUnknownIn } from "../options.js";
 import type { FinishedState } from "../job/state.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../job/state.js";
-import type { LaidDown } from "../store.js";
+import type { ReapedJob } from "../store.js";
 import { announceLaidDown } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
-import type { Core } from "./context.js";
+import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
 
 /** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
@@ -60,7 +60,7 @@ export function keptMs(rules: readonly Rule[]): ReadonlyMap<FinishedState, numbe
 }
 
 /** How many jobs each duty of maintenance concerned. */
-export interface Maintained {
+export interface MaintenanceResult {
   stale: number;
   expired: number;
   purged: number;
@@ -77,7 +77,7 @@ interface Duty {
  * may run it: the store gives each duty's turn to one of them.
  */
 export class Maintenance {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #rules: Rule[];
   readonly #auditMs: number | null;
   readonly #duties: Duty[];
@@ -85,16 +85,16 @@ export class Maintenance {
   #active = false;
   #running: Set<Promise<void>> = new Set();
 
-  constructor(core: Core, rules: Rule[], auditMs: number | null) {
-    this.#core = core;
+  constructor(engine: EngineContext, rules: Rule[], auditMs: number | null) {
+    this.#engine = engine;
     this.#rules = rules;
     this.#auditMs = auditMs;
     const { expireMs, staleMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
-      { name: "expire", everyMs: expireMs, run: async () => void (await this.expireWaiting()) },
-      { name: "stale", everyMs: staleMs, run: async () => void (await this.expireStale()) },
+      { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
+      { name: "stale", everyMs: staleMs, run: async () => void (await this.reapExpiredLeases()) },
       { name: "retention", everyMs: retentionMs, run: () => this.#retain() },
-      { name: "upkeep", everyMs: retentionMs, run: () => core.store.upkeep() },
+      { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
     ];
   }
 
@@ -112,33 +112,33 @@ export class Maintenance {
   }
 
   /** Lays down leases that ran out. Answers how many. */
-  async expireStale(): Promise<number> {
-    return this.#layDown((limit) => this.#core.store.expireStale(limit), STALE_ERROR);
+  async reapExpiredLeases(): Promise<number> {
+    return this.#layDown((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
   }
 
   /** Lays down waiting jobs past their expiry. Answers how many. */
-  async expireWaiting(): Promise<number> {
-    return this.#layDown((limit) => this.#core.store.expireWaiting(limit), EXPIRED_ERROR);
+  async expireOverdue(): Promise<number> {
+    return this.#layDown((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
   }
 
-  async #layDown(step: (limit: number) => Promise<LaidDown[]>, error: ErrorEvent): Promise<number> {
+  async #layDown(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
       const laidDown = await step(chunk);
-      for (const job of laidDown) announceLaidDown(this.#core, job, error);
+      for (const job of laidDown) announceLaidDown(this.#engine, job, error);
       total += laidDown.length;
       if (laidDown.length < chunk) return total;
     }
   }
 
   /** Every duty at once, whoever's turn it is: for those who run no worker. */
-  async all(): Promise<Maintained> {
-    const stale = await this.expireStale();
-    const expired = await this.expireWaiting();
+  async all(): Promise<MaintenanceResult> {
+    const stale = await this.reapExpiredLeases();
+    const expired = await this.expireOverdue();
     const purged = await this.purge();
     await this.#purgeAudit();
-    await this.#core.store.upkeep();
+    await this.#engine.store.maintain();
     return { stale, expired, purged };
   }
 
@@ -146,7 +146,7 @@ export class Maintenance {
   async purge(): Promise<number> {
     let total = 0;
     for (const { state, ageMs, count } of this.#rules) {
-      const before = ageMs === null ? null : this.#core.clock.now() - ageMs;
+      const before = ageMs === null ? null : this.#engine.clock.now() - ageMs;
       const byAge = before === null ? 0 : await this.purgeState(state, { before, keep: null });
       const byCount = count === null ? 0 : await this.purgeState(state, { before: null, keep: count });
       total += byAge + byCount;
@@ -161,7 +161,7 @@ export class Maintenance {
 
   async #purgeAudit(): Promise<void> {
     if (this.#auditMs === null) return;
-    const { store, clock } = this.#core;
+    const { store, clock } = this.#engine;
     const { chunk: limit } = DEFAULTS.maintenance;
     const before = clock.now() - this.#auditMs;
     while ((await store.purgeAudit({ before, limit })) >= limit);
@@ -176,12 +176,12 @@ export class Maintenance {
     let total = 0;
     for (;;) {
       signal?.throwIfAborted();
-      const deleted = await this.#core.store.purge({ state, ...bound, limit: chunk });
+      const deleted = await this.#engine.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
       await onProgress?.({ looked: total, changed: total });
       if (deleted < chunk) break;
     }
-    if (total > 0) this.#core.events.emit("purged", { state, count: total });
+    if (total > 0) this.#engine.events.emit("purged", { state, count: total });
     return total;
   }
 
@@ -195,16 +195,16 @@ export class Maintenance {
       this.#running.add(turn);
     };
     // Spread over the interval, or all processes that started together would ask together for ever.
-    const spread = duty.everyMs * (0.9 + 0.2 * this.#core.random());
-    const timer = this.#core.clock.after(spread, due, { background: true });
+    const spread = duty.everyMs * (0.9 + 0.2 * this.#engine.random());
+    const timer = this.#engine.clock.after(spread, due, { background: true });
     this.#timers.push(timer);
   }
 
   async #takeTurn(duty: Duty): Promise<void> {
     try {
-      if (await this.#core.store.turn(duty.name, duty.everyMs * 0.8)) await duty.run();
+      if (await this.#engine.store.tryAcquireDuty(duty.name, duty.everyMs * 0.8)) await duty.run();
     } catch (error) {
-      this.#core.events.emit("outage", { doing: duty.name, error });
+      this.#engine.events.emit("outage", { doing: duty.name, error });
     }
   }
 }

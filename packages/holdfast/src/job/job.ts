@@ -21,7 +21,7 @@ export interface RunContext<Input> {
   readonly input: Input;
   readonly job: RunningJob;
   /** Stable across attempts of one job: pass it to services as their idempotency key. */
-  readonly token: string;
+  readonly idempotencyKey: string;
   /** Aborted on cancellation, timeout, lost lease and shutdown; `signal.reason` is an {@link AbortReason}. */
   readonly signal: JobSignal;
   /** Keeps a line with the job (the last 100 lines). */
@@ -54,13 +54,13 @@ export interface RunningJob {
   readonly fence: number;
   readonly tags: readonly string[];
   /** The schedule that made the job, and for which of its slots; null if none did. */
-  readonly schedule: JobSlot | null;
+  readonly schedule: ScheduledSlot | null;
   readonly runAt: Date;
   readonly createdAt: Date;
 }
 
 /** A slot of a schedule: the instant a run is for, however late it begins. */
-export interface JobSlot {
+export interface ScheduledSlot {
   readonly name: string;
   readonly slot: Date;
 }
@@ -322,7 +322,7 @@ export interface Job<Input = unknown, Output = unknown> {
   key: string | null;
   tags: readonly string[];
   /** The schedule that made the job, and for which of its slots; null if none did. */
-  schedule: JobSlot | null;
+  schedule: ScheduledSlot | null;
   /** The trace context of its enqueue, as propagators write it (`traceparent`); null if nobody traced that. */
   trace: Readonly<Record<string, string>> | null;
   progress: { fraction: number; note: string | null } | null;

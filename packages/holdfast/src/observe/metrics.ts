@@ -1,5 +1,5 @@
 import type { EventName, Listener } from "../engine/events/events.js";
-import type { ListedWorker } from "../engine/client/job-view.js";
+import type { WorkerStatus } from "../engine/client/job-view.js";
 import type { Stats } from "../engine/client/stats.js";
 import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
@@ -10,7 +10,7 @@ import { version } from "./version.js";
 export interface MeasuredClient {
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void;
   stats(): Promise<Stats>;
-  workers(): Promise<ListedWorker[]>;
+  workers(): Promise<WorkerStatus[]>;
 }
 
 // Scrapes by several servers, or by somebody impatient, share what the store said.
@@ -164,7 +164,7 @@ export class Metrics {
 
 interface Told {
   stats: Stats;
-  workers: readonly ListedWorker[];
+  workers: readonly WorkerStatus[];
 }
 interface Ran {
   type: string;

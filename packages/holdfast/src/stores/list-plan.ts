@@ -1,6 +1,6 @@
 import { InvalidOptionError } from "../errors.js";
 import { isFinished, STATE_NAMES, type FinishedState } from "../job/state.js";
-import type { JobFilter, Passed } from "../store.js";
+import type { JobFilter, Skipped } from "../store.js";
 
 /**
  * How a store with indexes finds a page of jobs, the newest first, in bounded work.
@@ -86,7 +86,7 @@ export function refuseForeignCursor({ cursor }: { cursor: string | null }): void
 }
 
 /** How many of what was found belong to a page of `limit`, and where the next begins. */
-export function pageOf({ seqs, floor }: Found, limit: number): Passed {
+export function pageOf({ seqs, floor }: Found, limit: number): Skipped {
   const passed = Math.min(seqs.length, limit);
   const next = seqs.length > limit ? (seqs[limit - 1] ?? null) : floor;
   return { passed, cursor: next === null ? null : String(next) };

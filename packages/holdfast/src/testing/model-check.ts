@@ -169,7 +169,7 @@ export class Invariants {
     switch (model.jobs.get(job.id)?.unique?.scope) {
       case "live":
         return !isFinished(job.state);
-      case "ever":
+      case "forever":
         return true;
       case "waiting":
         return job.state === "pending" && job.fence === 0 && !this.#retried.has(job.id);

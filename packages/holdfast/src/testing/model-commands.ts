@@ -24,13 +24,13 @@ export type Command =
   | { do: "extend"; leases: LeasePick[]; leaseMs: number }
   | { do: "settle"; outcomes: OutcomeDraft[] }
   | { do: "cancel" | "retry" | "remove"; jobs: JobPick[]; user: string | null; states: State[] | null }
-  | { do: "expireStale" | "expireWaiting"; limit: number }
+  | { do: "reapExpiredLeases" | "expireOverdue"; limit: number }
   | { do: "purge"; state: FinishedState; rule: { olderThanMs: number } | { keep: number }; limit: number }
   | { do: "pause" | "resume"; queue: string }
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
   /** `secondProcess`: from now on some workers have a handle of their own on the same database. */
-  | { do: "reopen" | "secondProcess" | "upkeep" }
+  | { do: "reopen" | "secondProcess" | "maintain" }
   | ScheduleCommand;
 
 /** The command of this name. */
@@ -119,7 +119,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   const unique = fc.record<UniqueKey>({
     key: fc.constantFrom("k1", ...KEYS),
     // Seldom for good: such a key is of no more use to the rest of the list.
-    scope: fc.constantFrom("live", "live", "live", "live", "waiting", "waiting", "period", "period", "ever"),
+    scope: fc.constantFrom("live", "live", "live", "live", "waiting", "waiting", "period", "period", "forever"),
     periodMs: fc.constantFrom(10_000, 1_800_000),
     onConflict: fc.constantFrom("keep", "replace", "reject"),
   });
@@ -170,8 +170,8 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     user: orNull(5, fc.constantFrom(...USERS)),
     states: orNull(5, fc.subarray([...STATE_NAMES])),
   });
-  add<CommandOf<"expireStale">>(3, {
-    do: fc.constantFrom("expireStale", "expireWaiting"),
+  add<CommandOf<"reapExpiredLeases">>(3, {
+    do: fc.constantFrom("reapExpiredLeases", "expireOverdue"),
     limit: fc.constantFrom(100, 1),
   });
   add<CommandOf<"purge">>(2, {
@@ -189,7 +189,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   });
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
-  add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "upkeep") });
+  add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "maintain") });
   const worker = fc.constantFrom(...WORKERS);
   choices.push(...scheduleCommands(fc, { nth, job, worker, types: TYPES, queues: QUEUES, users: USERS }));
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });

@@ -1,6 +1,6 @@
 import type { LeasedJob } from "../engine/worker/outcome.js";
 import { isFinished } from "../job/state.js";
-import type { ClaimRequest, LaidDown, NewJob, Store } from "../store.js";
+import type { ClaimRequest, ReapedJob, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import { insertAll } from "./exercise-store/builders.js";
 import type { ComparedStore } from "./exercise-store/harness.js";
@@ -118,13 +118,13 @@ export class Comparison {
       case "retry":
       case "remove":
         return this.#change(command, now);
-      case "expireStale": {
-        const laidDown = await this.#store.expireStale(command.limit);
+      case "reapExpiredLeases": {
+        const laidDown = await this.#store.reapExpiredLeases(command.limit);
         for (const { id } of laidDown) this.#invariants.ranOut(id, now);
         return this.#laidDown(command, laidDown, model.stale(now), (id) => model.layDownStale(id, now));
       }
-      case "expireWaiting": {
-        const laidDown = await this.#store.expireWaiting(command.limit);
+      case "expireOverdue": {
+        const laidDown = await this.#store.expireOverdue(command.limit);
         return this.#laidDown(command, laidDown, model.expired(now), (id) => model.layDownExpired(id, now));
       }
       case "purge":
@@ -137,8 +137,8 @@ export class Comparison {
         return this.#store.resume(command.queue);
       case "advance":
         return this.#clock.advance(command.ms);
-      case "upkeep":
-        return this.#store.upkeep();
+      case "maintain":
+        return this.#store.maintain();
       case "crash":
         this.#held = this.#held.filter((lease) => lease.worker !== command.worker);
         return;
@@ -285,10 +285,10 @@ export class Comparison {
   }
 
   #laidDown(
-    command: CommandOf<"expireStale">,
-    answer: LaidDown[],
+    command: CommandOf<"reapExpiredLeases">,
+    answer: ReapedJob[],
     candidates: { id: string }[],
-    layDown: (id: string) => LaidDown,
+    layDown: (id: string) => ReapedJob,
   ): void {
     const ids = new Set(candidates.map((job) => job.id));
     for (const { id } of answer) must(ids.has(id), () => `${command.do} laid down ${id}, which it must leave alone`);

@@ -1,5 +1,5 @@
 import type { State } from "../job/state.js";
-import type { AttemptRecord, ClaimedJob, LaidDown, NewJob, StoredJob, UniqueKey } from "../store.js";
+import type { AttemptRecord, ClaimedJob, ReapedJob, NewJob, StoredJob, UniqueKey } from "../store.js";
 
 /** A job of the model: the visible record, the unique key it asked for, and its place in the order of insertion. */
 export interface ModelJob extends StoredJob {
@@ -90,7 +90,7 @@ export function heldKey(job: string, unique: UniqueKey, now: number): HeldKey {
 }
 
 /** What laying down answers. */
-export function laidDown({ id, type, queue, attempt, state }: ModelJob): LaidDown {
+export function laidDown({ id, type, queue, attempt, state }: ModelJob): ReapedJob {
   return { id, type, queue, attempt, to: state };
 }
 

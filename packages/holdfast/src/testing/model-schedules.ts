@@ -5,7 +5,7 @@ import type {
   FiredSlot,
   Firing,
   InsertResult,
-  KeptSlot,
+  StoredSlot,
   NewJob,
   PutResult,
   ScheduleFilter,
@@ -66,7 +66,7 @@ export class ScheduleModel {
     if (stored === undefined || stored.version !== version || movesBack(stored.lastSlot, lastSlot)) {
       return { status: "changed" };
     }
-    const kept: KeptSlot[] = [];
+    const kept: StoredSlot[] = [];
     const slots = firing.slots.map((slot) => {
       const { job, heldBy, reason } = this.#fireSlot(slot, now);
       kept.unshift({ slot: slot.slot, through: slot.through, job, reason, at: now });
@@ -77,7 +77,7 @@ export class ScheduleModel {
     return { status: "fired", slots };
   }
 
-  #fireSlot({ job, reason }: FiredSlot, now: number): Pick<KeptSlot, "job" | "reason"> & { heldBy: string | null } {
+  #fireSlot({ job, reason }: FiredSlot, now: number): Pick<StoredSlot, "job" | "reason"> & { heldBy: string | null } {
     if (job === null) return { job: null, heldBy: null, reason };
     return slotAnswer(job.id, this.#insert(job, now), reason);
   }
@@ -93,7 +93,7 @@ function movesBack(from: number | null, to: number | null): boolean {
 }
 
 /** The last that became jobs and the last that did not. */
-function newest(slots: readonly KeptSlot[]): KeptSlot[] {
+function newest(slots: readonly StoredSlot[]): StoredSlot[] {
   const seen = { jobs: 0, none: 0 };
   return slots.filter(({ job }) => ++seen[job === null ? "none" : "jobs"] <= LIMITS.slots);
 }

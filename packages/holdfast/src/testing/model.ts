@@ -14,7 +14,7 @@ import type {
   ClaimedJob,
   ClaimRequest,
   InsertResult,
-  LaidDown,
+  ReapedJob,
   LeaseResult,
   LeaseRef,
   NewJob,
@@ -56,7 +56,7 @@ export class StoreModel {
   #holderOf(key: string, now: number): HeldKey | undefined {
     const held = this.keys.get(key);
     if (held === undefined || (held.until !== null && held.until <= now)) return undefined;
-    return held.scope === "ever" || this.jobs.has(held.job) ? held : undefined;
+    return held.scope === "forever" || this.jobs.has(held.job) ? held : undefined;
   }
 
   #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertResult {
@@ -216,7 +216,7 @@ export class StoreModel {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isLeased(job.state)) return "leased";
-    this.#freeKey(job, ["waiting", "live", "period", "ever"]);
+    this.#freeKey(job, ["waiting", "live", "period", "forever"]);
     this.jobs.delete(id);
     return "removed";
   }
@@ -226,7 +226,7 @@ export class StoreModel {
     return [...this.jobs.values()].filter((job) => isLeased(job.state) && job.dueAt !== null && job.dueAt <= now);
   }
 
-  layDownStale(id: string, now: number): LaidDown {
+  layDownStale(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
     const used = attemptsUsed(job);
     this.#recordLoss(job, now);
@@ -245,7 +245,7 @@ export class StoreModel {
     );
   }
 
-  layDownExpired(id: string, now: number): LaidDown {
+  layDownExpired(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
     job.error = { ...EXPIRED_ERROR, at: now };
     this.#finish(job, "dead", now);

@@ -87,7 +87,7 @@ it("nothing is done while no viewer reads", async () => {
   for (const reader of readers) expect((await reader.read()).value).toBeDefined();
   await vi.advanceTimersByTimeAsync(3_000);
   const before = { ...asked };
-  expect(emitter.hears("paused")).toBe(false);
+  expect(emitter.hasListeners("paused")).toBe(false);
   let serialised = 0;
   emitter.emit("paused", { queue: { toJSON: () => `q${serialised++}` } as unknown as string });
   await vi.advanceTimersByTimeAsync(60_000);

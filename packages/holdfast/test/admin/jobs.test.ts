@@ -77,7 +77,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       ids.push((await hf.enqueue(never, {}, { delay: "1h", user: nth % 2 === 0 ? "ada" : "bob" })).id);
     const newest = ids.toReversed();
     const [viewer, ada] = [await as("viewer"), await as("user", "ada")];
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const read: number[] = [];
     const list = asked.list.bind(asked);
     Object.assign(asked, {
@@ -101,7 +101,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     for (let nth = 0; nth < 7; nth++) ids.push((await hf.enqueue(mail, { to: `${nth}` })).id);
     const newest = ids.toReversed();
     const client = await as("viewer");
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const whole = asked.list.bind(asked);
     asked.list = (filter, page) => {
       expect(page).toMatchObject({ payloads: false });
@@ -109,7 +109,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     };
     expect((await client.jobs.list({ limit: 3 })).jobs.map(({ id }) => id)).toEqual(newest.slice(0, 3));
     // Neither where it must list what it passes over.
-    delete asked.passOver;
+    delete asked.skip;
     const later = await client.jobs.list({ limit: 2, offset: 4 });
     expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
     expect(await client.jobs.list({ offset: 7 })).toEqual({ jobs: [], cursor: null });
@@ -118,7 +118,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
 
   it("names the 200 queues and types with the most jobs in its counts, and sums the rest", async () => {
     const { hf, as, send, token } = await adminScene(store());
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const real = await asked.stats();
     const long = "x".repeat(140);
     // The larger its number, the more jobs a type has; one is called like the rest, and one like what all objects share.
@@ -427,11 +427,11 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("a token that was made is in the audit log, and answered, though nothing can be read after that", async () => {
     const { hf, as } = await adminScene(store());
     const admin = await as("admin");
-    const { store: asked } = Holdfast.coreOf(hf);
-    const tokens = asked.tokens.bind(asked);
-    Object.assign(asked, { tokens: () => Promise.reject(new StoreUnavailableError("out", new Error("out"))) });
+    const { store: asked } = Holdfast.engineOf(hf);
+    const listTokens = asked.listTokens.bind(asked);
+    Object.assign(asked, { listTokens: () => Promise.reject(new StoreUnavailableError("out", new Error("out"))) });
     const made = described("tokens.create", await admin.tokens.create({ name: "ci", role: "viewer", expiresIn: "1h" }));
-    Object.assign(asked, { tokens });
+    Object.assign(asked, { listTokens });
     const { token, ...rest } = made;
     expect((await admin.tokens.list()).tokens).toContainEqual(rest);
     expect(await hf.tokens.check(token)).toMatchObject({ id: made.id });
@@ -441,7 +441,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("jobs that were cancelled are counted in the audit log, and answered, though nothing can be read after that", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const ids: string[] = [];
     for (let nth = 0; nth < 6; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
     const get = asked.get.bind(asked);
@@ -467,7 +467,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const client = await as("operator");
     const ids: string[] = [];
     for (let nth = 0; nth < 4; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const [cancel, stats] = [asked.cancel.bind(asked), asked.stats.bind(asked)];
     const gate = deferred();
     onTestFinished(() => gate.resolve());

@@ -60,7 +60,7 @@ describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
   it("many at once are bounded too, for one look", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 10 });
     const client = await as("operator");
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const before = asked.queues.bind(asked);
     let looks = 0;
     asked.queues = () => {

@@ -24,12 +24,12 @@ async function login({ send }: Pick<AdminScene, "send">, token: string, headers 
 
 /** How often the store is asked for tokens, one or all. */
 function counted(hf: Holdfast): { one: number; all: number } {
-  const { store } = Holdfast.coreOf(hf);
+  const { store } = Holdfast.engineOf(hf);
   const calls = { one: 0, all: 0 };
-  const [token, tokens] = [store.token.bind(store), store.tokens.bind(store)];
+  const [token, tokens] = [store.getToken.bind(store), store.listTokens.bind(store)];
   Object.assign(store, {
-    token: (id: string) => (calls.one++, token(id)),
-    tokens: () => (calls.all++, tokens()),
+    getToken: (id: string) => (calls.one++, token(id)),
+    listTokens: () => (calls.all++, tokens()),
   });
   return calls;
 }
@@ -103,7 +103,7 @@ describe.each(STORES)("logins on %s", (_name, store) => {
 
   it("whoever asks whether it is ready costs the store one question a second, also while it does not answer", async () => {
     const { hf, send } = await adminScene(store());
-    const { store: asked } = Holdfast.coreOf(hf);
+    const { store: asked } = Holdfast.engineOf(hf);
     const dueSchedules = asked.dueSchedules.bind(asked);
     let [questions, isOut] = [0, false];
     Object.assign(asked, {

@@ -114,7 +114,7 @@ describe.each(MOUNTS)("the API in %s", (_name, mount) => {
 
       const refused = await fetch(`${url}/api/admin/jobs`);
       expect(refused.status).toBe(401);
-      expect(await refused.json()).toMatchObject({ error: { code: "NOT_KNOWN" } });
+      expect(await refused.json()).toMatchObject({ error: { code: "UNAUTHENTICATED" } });
       expect(refused.headers.get("www-authenticate")).toBe("Bearer");
       expect((await fetch(`${url}/api/admin/nowhere`)).status).toBe(404);
       expect((await fetch(`${url}/api/admin/jobs`, { method: "PATCH" })).status).toBe(405);

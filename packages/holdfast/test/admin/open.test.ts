@@ -33,10 +33,10 @@ describe.each(STORES)("a server that was started open on %s", (_name, store) => 
 
   it("costs the store one reading of the tokens a second, however many ask", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open" });
-    const { store: asked } = Holdfast.coreOf(hf);
-    const tokens = asked.tokens.bind(asked);
+    const { store: asked } = Holdfast.engineOf(hf);
+    const listTokens = asked.listTokens.bind(asked);
     let calls = 0;
-    Object.assign(asked, { tokens: () => (calls++, tokens()) });
+    Object.assign(asked, { listTokens: () => (calls++, listTokens()) });
     const begun = performance.now();
     await Promise.all(Array.from({ length: 40 }, () => send("/api/admin/queues").then((answer) => answer.text())));
     expect(calls).toBeGreaterThan(0);
@@ -45,8 +45,8 @@ describe.each(STORES)("a server that was started open on %s", (_name, store) => 
 
   it("lets nobody in while it cannot be known whether there is a token", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open", onError: () => {} });
-    const { store: asked } = Holdfast.coreOf(hf);
-    Object.assign(asked, { tokens: () => Promise.reject(new Error("out")) });
+    const { store: asked } = Holdfast.engineOf(hf);
+    Object.assign(asked, { listTokens: () => Promise.reject(new Error("out")) });
     expect((await send("/api/admin/queues")).status).toBe(500);
   });
 });

@@ -44,7 +44,7 @@ it("a request that is not as described is refused by its field, what that must b
     [enqueue({ type: 7 }), "type: must be a text, and is 7"],
     [enqueue({ type: "t".repeat(300) }), "type: must be 200 characters at most, and is 300"],
     [enqueue({ type: "t", tags: "a" }), 'tags: must be a list, and is "a"'],
-    [enqueue({ type: "t", unique: { scope: "ever" } }), "unique: key is missing"],
+    [enqueue({ type: "t", unique: { scope: "forever" } }), "unique: key is missing"],
     [
       () => client.jobs.cancelMany({ filter: { types: ["a"] } as never }),
       "filter.types: there is no such field; did you mean type?",

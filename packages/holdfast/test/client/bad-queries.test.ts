@@ -59,7 +59,7 @@ describe("other calls refuse by name", () => {
   it.each<
     [
       string,
-      "get" | "result" | "rerun" | "pause" | "resume" | "purge" | "claim" | "tick" | "drain" | "work",
+      "get" | "result" | "rerun" | "pause" | "resume" | "purge" | "claim" | "runNext" | "drain" | "work",
       unknown,
       string,
       RegExp,
@@ -80,7 +80,7 @@ describe("other calls refuse by name", () => {
     ["claim with the options of a worker", "claim", { concurrency: 2 }, "concurrency", /known: queues, types, limit/],
     ["claim of no types", "claim", { types: [] }, "types", /not empty/],
     ["claim of no queues", "claim", { queues: [] }, "queues", /not empty/],
-    ["tick with a misspelt option", "tick", { queue: "a" }, "queue", /known: concurrency, queues/],
+    ["tick with a misspelt option", "runNext", { queue: "a" }, "queue", /known: concurrency, queues/],
     ["drain with a misspelt option", "drain", { type: "a" }, "type", /known: concurrency, queues/],
     ["work with no handlers at once", "work", { concurrency: 0 }, "concurrency", /1 to 1000/],
     ["work with a poll of nothing", "work", { poll: 0 }, "poll", /longer than 0/],
@@ -125,7 +125,7 @@ describe("nonsense inside a handler costs an attempt and nothing else", () => {
       });
       const { hf, clock } = await open({ jobs: [later] });
       const { id } = await hf.enqueue(later);
-      await hf.tick();
+      await hf.runNext();
       const failed = await jobOf(hf, id);
       expect(failed).toMatchObject({ state: "failed", error: { code: "INVALID_OPTION" }, attempt: 1 });
       expect(failed.error?.message).toMatch(/^RetryAfter: /);
@@ -137,7 +137,7 @@ describe("nonsense inside a handler costs an attempt and nothing else", () => {
     const type = job({ type: "steps", run: ({ progress }) => progress(fraction) });
     const { hf } = await open({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     const failed = await jobOf(hf, id);
     expect(failed).toMatchObject({ state: "failed", progress: null, error: { code: "INVALID_OPTION" } });
     expect(failed.error?.message).toMatch(/^progress: .* is not a fraction from 0 to 1$/);

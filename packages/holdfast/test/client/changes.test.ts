@@ -139,7 +139,7 @@ describe("retry", () => {
 describe("remove", () => {
   it("deletes what is not leased, with its tags and its key", async () => {
     const { hf, ids } = await oneOfEach();
-    const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "k", scope: "ever" }, tags: ["t"] });
+    const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "k", scope: "forever" }, tags: ["t"] });
     expect(await hf.remove(id)).toBe("removed");
     expect(await hf.get(id)).toBeNull();
     expect((await hf.list({ tag: "t" })).jobs).toEqual([]);

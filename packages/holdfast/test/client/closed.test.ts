@@ -24,10 +24,10 @@ describe("after close", () => {
     ["workers", []],
     ["work", []],
     ["claim", []],
-    ["tick", []],
+    ["runNext", []],
     ["drain", []],
-    ["expireStale", []],
-    ["expireWaiting", []],
+    ["reapExpiredLeases", []],
+    ["expireOverdue", []],
     ["purge", []],
   ])("%s(%j) says that the client is closed and what to do", async (call, args) => {
     const { hf } = await open({ jobs: [double] });

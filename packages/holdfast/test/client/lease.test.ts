@@ -264,19 +264,19 @@ describe("a lease that was lost", () => {
     expect((await jobOf(hf, id)).output).toEqual({ by: "fresh" });
   });
 
-  it("A-13 A-32 expireStale lays it down, answers how many, and the old lease is worthless", async () => {
+  it("A-13 A-32 reapExpiredLeases lays it down, answers how many, and the old lease is worthless", async () => {
     const { hf, clock } = await open();
     await hf.enqueueMany(cleanup, [{}, {}]);
     const [one, two] = await hf.claim({ limit: 2, lease: "10s" });
     await one?.start();
     await two?.extend("1h");
     await clock.advance("10s");
-    expect(await hf.expireStale()).toBe(1);
+    expect(await hf.reapExpiredLeases()).toBe(1);
     const stale = await jobOf(hf, one!.id);
     expect(stale.error).toMatchObject({ message: "Job timed out (stale claim)", code: "STALE_CLAIM" });
     expect(["pending", "failed"]).toContain(stale.state);
     await expectRefusal(one!.complete(), lost);
-    expect(await hf.expireStale()).toBe(0);
+    expect(await hf.reapExpiredLeases()).toBe(0);
   });
 
   it("a job removed or finished under it is lost to it", async () => {

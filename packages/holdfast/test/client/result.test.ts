@@ -25,7 +25,7 @@ describe("result", () => {
   it("of a job that has completed is there at once, by id or by type and id", async () => {
     const { hf } = await open({ jobs: [double] });
     const { id } = await hf.enqueue(double, { n: 21 });
-    await hf.tick();
+    await hf.runNext();
     expect(await hf.result(id)).toEqual({ twice: 42 });
     const { twice } = await hf.result(double, id);
     expect(twice).toBe(42);
@@ -34,7 +34,7 @@ describe("result", () => {
   it("of a job of another type is refused, for its output is not what the type says", async () => {
     const { hf } = await open({ jobs: [double, cleanup] });
     const { id } = await hf.enqueue(double, { n: 21 });
-    await hf.tick();
+    await hf.runNext();
     await expectRefusal(hf.result(cleanup, id), {
       is: InvalidOptionError,
       code: "INVALID_OPTION",

@@ -29,7 +29,7 @@ async function delaysOf(hf: Holdfast, clock: FakeClock, type: JobType<undefined>
   const { id } = await hf.enqueue(type);
   const delays: number[] = [];
   for (;;) {
-    await hf.tick();
+    await hf.runNext();
     const { state, dueAt } = await jobOf(hf, id);
     if (state === "dead" || dueAt === null) return delays;
     delays.push(dueAt.getTime() - clock.now());

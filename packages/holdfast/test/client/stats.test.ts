@@ -101,7 +101,7 @@ describe("A-26 E-01 stats", () => {
   it("a purge takes its jobs out of the counts", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueueMany(double, [{ n: 1 }, { n: 2 }]);
-    await hf.tick();
+    await hf.runNext();
     await clock.advance("1h");
     expect(await hf.purge({ state: "completed", olderThan: "2h" })).toBe(0);
     expect(await hf.purge({ state: "completed", olderThan: "30m" })).toBe(1);
@@ -125,11 +125,11 @@ describe("queues", () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueue(double, { n: 1 }, { queue: "done" });
     await hf.enqueue(double, { n: 1 }, { queue: "waiting", priority: 1 });
-    await hf.tick({ queues: ["done"] });
+    await hf.runNext({ queues: ["done"] });
     // Until then the store forgets the place where the job waited.
     await clock.advance("1h");
     await hf.maintain();
-    expect(await Holdfast.coreOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
+    expect(await Holdfast.engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
     expect(await hf.queues()).toEqual([
       { queue: "done", paused: false, priorities: [] },
       { queue: "waiting", paused: false, priorities: [1] },

@@ -162,7 +162,7 @@ describe("types run end to end", () => {
         expectTypeOf(context.signal.reason).toEqualTypeOf<AbortReason | undefined>();
         expectTypeOf(context.job.attempt).toEqualTypeOf<number>();
         expectTypeOf(context.job.user).toEqualTypeOf<string | null>();
-        expectTypeOf(context.token).toEqualTypeOf<string>();
+        expectTypeOf(context.idempotencyKey).toEqualTypeOf<string>();
         expectTypeOf(context.log).parameters.toEqualTypeOf<[line: string]>();
         expectTypeOf(context.progress).parameters.toEqualTypeOf<[fraction: number, note?: string | undefined]>();
       },

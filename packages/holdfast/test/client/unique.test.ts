@@ -53,7 +53,7 @@ const HELD: [string, Scope, readonly Stage[]][] = [
   ["live", "live", ["waits", "runs", "has failed and waits"]],
   ["{ period }", { period: "1h" }, STAGES.filter((stage) => stage !== "was removed")],
   ["{ calendar }", { calendar: "day" }, STAGES.filter((stage) => stage !== "was removed")],
-  ["ever", "ever", STAGES.filter((stage) => stage !== "was removed")],
+  ["forever", "forever", STAGES.filter((stage) => stage !== "was removed")],
 ];
 
 describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
@@ -170,14 +170,14 @@ describe("keys", () => {
     const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
     const { hf } = await open({ logger, retention: { completed: "7d" } });
     const ask = (scope: Scope): Promise<EnqueueResult> => hf.enqueue(double, { n: 1 }, { unique: { key: "k", scope } });
-    for (const scope of ["ever", { period: "7d" }, { calendar: "week" }] as const) await ask(scope);
+    for (const scope of ["forever", { period: "7d" }, { calendar: "week" }] as const) await ask(scope);
     expect(warnings).toEqual([]);
     for (const scope of [{ period: "8d" }, { calendar: "year" }] as const) await ask(scope);
     expect(warnings).toEqual([{ type: "double", held: "8d", kept: "7d" }]);
   });
 
   it("a key for ever outlives the retention of its job", async () => {
-    const { hf, clock, id, second } = await first({ key: "k", scope: "ever" }, "completed");
+    const { hf, clock, id, second } = await first({ key: "k", scope: "forever" }, "completed");
     await clock.advance("8d");
     expect(await hf.purge()).toBe(1);
     expect(await hf.get(id)).toBeNull();
@@ -187,7 +187,7 @@ describe("keys", () => {
 
   it("the scope of the job that holds the key decides, not that of the newcomer", async () => {
     const { id, second } = await first({ key: "k", scope: "waiting" }, "runs");
-    const taken = await second({ scope: "ever" });
+    const taken = await second({ scope: "forever" });
     expect(taken.id).not.toBe(id);
     expect((await second({ scope: "waiting" })).id).toBe(taken.id);
   });

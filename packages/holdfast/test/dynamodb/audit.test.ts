@@ -53,9 +53,9 @@ describe("the audit log in DynamoDB", () => {
     for (const pk of ["audit#2026-01", `audit-id#${endless.id}`])
       expect((await items(pk)).at(-1)).not.toHaveProperty("ttl");
     await clock.advance(90 * DAY - 1);
-    expect((await store.audited({}, first)).entries).toHaveLength(2);
+    expect((await store.listAudit({}, first)).entries).toHaveLength(2);
     await clock.advance(1);
-    expect((await store.audited({}, first)).entries.map(({ id }) => id)).toEqual([endless.id]);
+    expect((await store.listAudit({}, first)).entries.map(({ id }) => id)).toEqual([endless.id]);
   });
 
   it("a list asks only for months that have entries, however long ago they are", async () => {
@@ -64,10 +64,10 @@ describe("the audit log in DynamoDB", () => {
     await clock.advance(3_650 * DAY);
     await store.audit([newEntry()]);
     recorder.requests.length = 0;
-    expect((await store.audited({}, first)).entries).toHaveLength(2);
+    expect((await store.listAudit({}, first)).entries).toHaveLength(2);
     expect(recorder.requests.map(({ operation }) => operation)).toEqual(["Query", "Query", "Query"]);
     recorder.requests.length = 0;
-    expect((await store.audited({ after: clock.now() - DAY }, first)).entries).toHaveLength(1);
+    expect((await store.listAudit({ after: clock.now() - DAY }, first)).entries).toHaveLength(1);
     expect(recorder.requests).toHaveLength(2);
   });
 
@@ -77,12 +77,12 @@ describe("the audit log in DynamoDB", () => {
     await store.audit([rare]);
     for (let n = 0; n < 21; n++) await store.audit(Array.from({ length: LIMITS.auditEntries }, () => newEntry()));
     recorder.requests.length = 0;
-    const page = await store.audited({ actor: "rare" }, { limit: 1, cursor: null });
+    const page = await store.listAudit({ actor: "rare" }, { limit: 1, cursor: null });
     expect(page.entries).toEqual([]);
     expect(page.cursor).not.toBeNull();
     expect(recorder.requests).toHaveLength(5);
     for (const { input } of recorder.requests) expect(input).not.toHaveProperty("FilterExpression");
-    const rest = await store.audited({ actor: "rare" }, { limit: 1, cursor: page.cursor });
+    const rest = await store.listAudit({ actor: "rare" }, { limit: 1, cursor: page.cursor });
     expect([rest.entries.map(({ id }) => id), rest.cursor]).toEqual([[rare.id], null]);
   }, 120_000);
 
@@ -109,7 +109,7 @@ describe("where an answer of DynamoDB is lost", () => {
     const lost = proxy.loseAnswerTo(transaction("audit-id#"));
     await store.audit(entries);
     await lost;
-    const found = await store.audited({}, first);
+    const found = await store.listAudit({}, first);
     expect(found.entries.map(({ id }) => id)).toEqual(entries.map(({ id }) => id).toReversed());
   });
 
@@ -119,11 +119,11 @@ describe("where an answer of DynamoDB is lost", () => {
     let lost = proxy.loseAnswerTo(transaction("token-count"));
     expect(await store.putToken(token)).toBe("put");
     await lost;
-    expect(await store.tokens()).toEqual([token]);
+    expect(await store.listTokens()).toEqual([token]);
     lost = proxy.loseAnswerTo(transaction("token-count"));
     expect(await store.removeToken(token.id)).toBe(true);
     await lost;
-    expect(await store.tokens()).toEqual([]);
+    expect(await store.listTokens()).toEqual([]);
     const client = server.client();
     const Key = { pk: { S: "token-count" }, sk: { S: "token-count" } };
     const { Item } = await client.send(new GetItemCommand({ TableName: table, Key }));

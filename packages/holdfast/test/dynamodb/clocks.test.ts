@@ -71,17 +71,17 @@ describe("a turn that was taken by a machine whose clock is ahead", () => {
     const [clock, ahead] = [fakeClock(), fakeClock()];
     await ahead.advance(aheadMs);
     const { store, again } = await openScene(server, { clock });
-    expect(await again({ clock: ahead }).turn("purge", EVERY_MS)).toBe(true);
-    expect(await store.turn("purge", EVERY_MS)).toBe(false);
+    expect(await again({ clock: ahead }).tryAcquireDuty("purge", EVERY_MS)).toBe(true);
+    expect(await store.tryAcquireDuty("purge", EVERY_MS)).toBe(false);
     await clock.advance(EVERY_MS + aheadMs);
-    expect(await store.turn("purge", EVERY_MS)).toBe(true);
+    expect(await store.tryAcquireDuty("purge", EVERY_MS)).toBe(true);
   });
 
   it("by more than a turn lasts holds nobody up", async () => {
     const [clock, ahead] = [fakeClock(), fakeClock()];
     await ahead.advance(10 * EVERY_MS);
     const { store, again } = await openScene(server, { clock });
-    expect(await again({ clock: ahead }).turn("purge", EVERY_MS)).toBe(true);
-    expect(await store.turn("purge", EVERY_MS)).toBe(true);
+    expect(await again({ clock: ahead }).tryAcquireDuty("purge", EVERY_MS)).toBe(true);
+    expect(await store.tryAcquireDuty("purge", EVERY_MS)).toBe(true);
   });
 });

@@ -52,7 +52,7 @@ describe("an entry that is met twice in an index", () => {
     expect(await claimIds(store, { leaseMs: -1_000 })).toEqual([id]);
     const { counts } = await store.stats();
     expect(counts.filter(({ state }) => state === "claimed").map(({ count }) => count)).toEqual([1]);
-    expect((await store.expireStale(10)).map((job) => job.id)).toEqual([id]);
+    expect((await store.reapExpiredLeases(10)).map((job) => job.id)).toEqual([id]);
     await jobIn(store, "dead");
     expect(await store.purge({ state: "dead", before: null, keep: null, limit: 10 })).toBe(1);
   });

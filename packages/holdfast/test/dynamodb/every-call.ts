@@ -65,9 +65,9 @@ async function jobs(store: Store): Promise<void> {
   await store.list({}, { limit: 10, cursor: null });
   await store.list({ user: "ada" }, { limit: 10, cursor: null });
   await store.list({ states: ["pending"] }, { limit: 10, cursor: null });
-  await store.beat(workerRecord());
+  await store.heartbeat(workerRecord());
   await store.workers();
-  await store.leave("w1");
+  await store.deregister("w1");
   await store.stats();
 }
 
@@ -98,13 +98,13 @@ async function upkeep(store: Store): Promise<void> {
   await add(store, { queue: "stale" });
   // Over before it began: nobody holds it.
   await claim(store, { queues: ["stale"], leaseMs: -60_000 });
-  expect(await store.expireStale(10)).toHaveLength(1);
+  expect(await store.reapExpiredLeases(10)).toHaveLength(1);
   await add(store, { delayMs: 60_000, expiresAt: 1 });
-  expect(await store.expireWaiting(10)).toHaveLength(1);
+  expect(await store.expireOverdue(10)).toHaveLength(1);
   await jobIn(store, "dead", { unique: key("dead"), input: LARGE });
   expect(await store.purge({ state: "dead", before: null, keep: 0, limit: 10 })).toBeGreaterThan(0);
-  await store.turn("turn", 1_000);
-  await store.upkeep();
+  await store.tryAcquireDuty("tryAcquireDuty", 1_000);
+  await store.maintain();
 }
 
 async function schedules(store: Store): Promise<void> {
@@ -120,12 +120,12 @@ async function administration(store: Store): Promise<void> {
   const entry = newEntry();
   await store.audit([entry]);
   await store.audit([entry, newEntry()]);
-  expect((await store.audited({ actor: entry.actor }, { limit: 10, cursor: null })).entries).toHaveLength(2);
+  expect((await store.listAudit({ actor: entry.actor }, { limit: 10, cursor: null })).entries).toHaveLength(2);
   expect(await store.purgeAudit({ before: Date.now() + 100_000_000_000, limit: 10 })).toBe(2);
   expect(await store.cursorKey()).toBe(await store.cursorKey());
   const token = newTokenRecord();
   expect(await store.putToken(token)).toBe("put");
-  expect(await store.token(token.id)).toEqual(token);
-  expect(await store.tokens()).toEqual([token]);
+  expect(await store.getToken(token.id)).toEqual(token);
+  expect(await store.listTokens()).toEqual([token]);
   expect(await store.removeToken(token.id)).toBe(true);
 }

@@ -96,7 +96,7 @@ describe.each(FAULTS)("%s", (_what, begin) => {
       enqueue(plain, PLAIN),
       enqueue(failing, FAILING),
       // Each key is asked for by two.
-      enqueue(keyed, KEYED, (nth) => ({ unique: { key: `key ${nth % (KEYED / 2)}`, scope: "ever" } })),
+      enqueue(keyed, KEYED, (nth) => ({ unique: { key: `key ${nth % (KEYED / 2)}`, scope: "forever" } })),
     ]);
     const ids = new Set(asked.flat());
     const store = direct();

@@ -304,7 +304,7 @@ describe("what people do to jobs, when the answer is lost", () => {
 
   it("remove: the job is removed with all that belongs to it", async () => {
     const { store, proxy, table } = await openScene(server);
-    const id = await add(store, { input: LARGE, unique: key("k", { scope: "ever" }) });
+    const id = await add(store, { input: LARGE, unique: key("k", { scope: "forever" }) });
     const lost = proxy.loseAnswerTo(to("PutItem", `"sk":{"S":"job"}`));
     expect(await store.remove([id])).toEqual(["removed"]);
     await lost;
@@ -379,7 +379,7 @@ describe("a schedule whose answer is lost", () => {
 it("a turn whose answer is lost is taken, by one", async () => {
   const { store, proxy } = await openScene(server);
   const lost = proxy.loseAnswerTo(to("UpdateItem", "turns"));
-  expect(await store.turn("purge", 60_000)).toBe(true);
+  expect(await store.tryAcquireDuty("purge", 60_000)).toBe(true);
   await lost;
-  expect(await store.turn("purge", 60_000)).toBe(false);
+  expect(await store.tryAcquireDuty("purge", 60_000)).toBe(false);
 });

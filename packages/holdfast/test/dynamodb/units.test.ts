@@ -223,7 +223,7 @@ describe("write units of each step", () => {
     const leased = await claimOne(store);
     meter.reset();
     const beats = 60;
-    for (let beat = 0; beat < beats; beat++) {
+    for (let heartbeat = 0; heartbeat < beats; heartbeat++) {
       await clock.advance(LEASE_MS / 3);
       expect(await store.extend([leased], LEASE_MS)).toEqual(["kept"]);
     }

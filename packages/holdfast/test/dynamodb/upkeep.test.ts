@@ -87,12 +87,12 @@ it("a look for stale leases behind a long queue is cut short, and the next goes 
     await store.close();
     client.destroy();
   });
-  expect(await store.expireStale(10)).toEqual([]);
+  expect(await store.reapExpiredLeases(10)).toEqual([]);
   expect(pages).toBe(3);
-  expect(await store.expireStale(10)).toMatchObject([{ id: stale, to: "pending" }]);
+  expect(await store.reapExpiredLeases(10)).toMatchObject([{ id: stale, to: "pending" }]);
   // The rest, and what is left of the look from the beginning on.
   expect(pages).toBeLessThanOrEqual(3 + 4);
-  expect(await store.expireStale(10)).toEqual([]);
+  expect(await store.reapExpiredLeases(10)).toEqual([]);
 });
 
 it("stale leases are laid down so many at a time, and no queue is read anew for each time", async () => {
@@ -101,7 +101,7 @@ it("stale leases are laid down so many at a time, and no queue is read anew for 
   expect(await claim(store, { leaseMs: -10_000 })).toHaveLength(50);
   meter.reset();
   const times: number[] = [];
-  do times.push((await store.expireStale(20)).length);
+  do times.push((await store.reapExpiredLeases(20)).length);
   while (times.at(-1) === 20);
   expect(times).toEqual([20, 20, 10]);
   expect(meter.requests.get("Query")).toBeLessThanOrEqual(4);
@@ -126,11 +126,11 @@ it("workers that are long gone are deleted now and then, and those that are back
   const clock = fakeClock();
   const { store, table } = await openScene(server, { clock });
   const ids = Array.from({ length: 20 }, (_, nth) => `worker ${nth}`);
-  for (const id of ids) await store.beat(workerRecord({ id }));
+  for (const id of ids) await store.heartbeat(workerRecord({ id }));
   await clock.advance("2h");
-  await store.beat(workerRecord({ id: "worker 7" }));
+  await store.heartbeat(workerRecord({ id: "worker 7" }));
   expect((await store.workers()).map(({ id }) => id)).toEqual(["worker 7"]);
-  await store.upkeep();
+  await store.maintain();
   const client = server.client();
   onTestFinished(() => client.destroy());
   const { Items = [] } = await client.send(

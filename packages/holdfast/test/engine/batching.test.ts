@@ -85,7 +85,7 @@ describe("natural batching", () => {
     await hf.stats();
     expect(timers).toBe(0);
     expect(line.count("listen")).toBe(0);
-    expect(line.count("beat")).toBe(0);
+    expect(line.count("heartbeat")).toBe(0);
     await hf.close();
 
     const working = await another({ jobs: [type] });

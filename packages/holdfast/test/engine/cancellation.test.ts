@@ -27,7 +27,7 @@ describe("cancellation", () => {
     });
     const { hf, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     expect(await hf.cancel(id)).toBe("cancelled");
     expect(await read(id)).toMatchObject({ state: "cancelled", attempt: 1 });
   });
@@ -148,7 +148,7 @@ describe("cancellation", () => {
     await hf.claim();
     expect(await hf.cancel(id)).toBe("requested");
     await clock.advance("31s");
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     expect(ran).toBe(0);
     expect((await read(id)).state).toBe("cancelled");
   });
@@ -157,7 +157,7 @@ describe("cancellation", () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     expect(await hf.cancel(id)).toBe("finished");
     expect(await hf.cancel("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });

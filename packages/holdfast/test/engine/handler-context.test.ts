@@ -6,7 +6,7 @@ import { scene } from "./scene.js";
 /** What of a lease is not its class. */
 type Fields = { [Key in keyof Lease]: Lease[Key] };
 type Context = RunContext<Record<string, never>>;
-const FIELDS = ["completeIn", "input", "job", "log", "progress", "signal", "token"];
+const FIELDS = ["completeIn", "idempotencyKey", "input", "job", "log", "progress", "signal"];
 
 /** Runs a job whose handler is this one, and gives what is kept of it. */
 async function ran<Output>(handler: (context: Context) => Output): Promise<{ output: unknown; log: string[] }> {
@@ -21,15 +21,15 @@ async function ran<Output>(handler: (context: Context) => Output): Promise<{ out
 
 describe("the context of a handler", () => {
   it("can be spread, and has all that it should", async () => {
-    const inner = ({ job: of, token, signal, input, db }: Context & { db: string }): unknown => ({
+    const inner = ({ job: of, idempotencyKey, signal, input, db }: Context & { db: string }): unknown => ({
       of: of.type,
-      isToken: token === of.id,
+      isJobId: idempotencyKey === of.id,
       aborted: signal.aborted,
       input,
       db,
     });
     const { output } = await ran((context) => inner({ ...context, db: "mine" }));
-    expect(output).toEqual({ of: "t", isToken: true, aborted: false, input: {}, db: "mine" });
+    expect(output).toEqual({ of: "t", isJobId: true, aborted: false, input: {}, db: "mine" });
   });
 
   it("has nothing else, and all of it its own", async () => {

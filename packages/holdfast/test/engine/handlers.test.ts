@@ -77,7 +77,7 @@ describe("handlers", () => {
     });
     const { hf, job: read } = await scene({ jobs: [bad] });
     const { id } = await hf.enqueue(bad);
-    await hf.tick();
+    await hf.runNext();
     expect((await read(id)).error).toMatchObject({ message: "no", code: "ECONNREFUSED" });
   });
 
@@ -86,7 +86,7 @@ describe("handlers", () => {
     const { hf, job: read } = await scene({ jobs: types });
     for (const type of types) {
       const { id } = await hf.enqueue(type);
-      await hf.tick();
+      await hf.runNext();
       const { state, output } = await read(id);
       expect([state, output]).toEqual(["completed", {}]);
       expect(await hf.result(type, id)).toEqual({});
@@ -99,7 +99,7 @@ describe("handlers", () => {
     const outputs: unknown[] = [];
     for (const type of types) {
       const { id } = await hf.enqueue(type);
-      await hf.tick();
+      await hf.runNext();
       outputs.push(await hf.result(type, id));
     }
     expect(outputs).toEqual([null, false, 0, ""]);
@@ -115,7 +115,7 @@ describe("handlers", () => {
     const errors: unknown[] = [];
     for (const type of types) {
       const { id } = await hf.enqueue(type);
-      await hf.tick();
+      await hf.runNext();
       const dead = await read(id);
       expect(dead.state).toBe("dead");
       errors.push([dead.error?.code, dead.error?.message.split(";")[0]]);
@@ -150,27 +150,27 @@ describe("handlers", () => {
     });
     const { hf } = await scene({ jobs: [type] });
     await hf.enqueue(type, { n: "42" });
-    await hf.tick();
+    await hf.runNext();
     expect(seen).toEqual([{ n: 42, unit: "ms" }]);
   });
 
-  it("D-10 the token is the same in every attempt of a job, and differs between jobs", async () => {
-    const tokens: string[] = [];
+  it("D-10 the idempotency key is the same in every attempt of a job, and differs between jobs", async () => {
+    const keys: string[] = [];
     const pay = job({
       type: "pay",
       retry: { maxAttempts: 3, backoff: () => 0 },
-      run({ token, job: { attempt } }) {
-        tokens.push(`${attempt} ${token}`);
+      run({ idempotencyKey, job: { attempt } }) {
+        keys.push(`${attempt} ${idempotencyKey}`);
         throw new Error("declined");
       },
     });
     const { hf } = await scene({ jobs: [pay] });
     const { id } = await hf.enqueue(pay);
     await hf.drain();
-    expect(tokens).toEqual([`1 ${id}`, `2 ${id}`, `3 ${id}`]);
+    expect(keys).toEqual([`1 ${id}`, `2 ${id}`, `3 ${id}`]);
     const other = await hf.enqueue(pay);
-    await hf.tick();
-    expect(tokens.at(-1)).toBe(`1 ${other.id}`);
+    await hf.runNext();
+    expect(keys.at(-1)).toBe(`1 ${other.id}`);
   });
 
   it("the fence grows with every claim, so that what is outside can refuse an attempt that comes late", async () => {
@@ -187,7 +187,7 @@ describe("handlers", () => {
     const { id } = await hf.enqueue(write);
     await hf.drain();
     await hf.retry(id);
-    await hf.tick();
+    await hf.runNext();
     expect(fences).toEqual([1, 2, 3, 4]);
   });
 
@@ -198,7 +198,7 @@ describe("handlers", () => {
     const createdAt = new Date(clock.now());
     const { id } = await hf.enqueue(look, {}, { queue: "q", priority: 7, user: "ada", tags: ["x"], delay: "1s" });
     await clock.advance("2s");
-    await hf.tick();
+    await hf.runNext();
     expect(seen).toEqual([
       {
         id,
@@ -275,7 +275,7 @@ describe("handlers", () => {
     });
     const { hf, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     // In memory, too: a handler that logs in a loop must not fill it.
     expect(store.calls("note").map(([notes]) => (notes as Note[])[0]?.log.length)).toEqual([100]);
     const { log, progress } = await read(id);

@@ -115,9 +115,9 @@ describe("leases", () => {
     const [crashed] = await hf.claim();
     await crashed?.start();
     await clock.advance("29s");
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     await clock.advance("1s");
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
 
     const done = await read(id);
     expect(done).toMatchObject({ state: "completed", attempt: 2, error: { message: STALE, code: "STALE_CLAIM" } });
@@ -136,7 +136,7 @@ describe("leases", () => {
     const [crashed] = await hf.claim();
     await crashed?.start();
     await clock.advance("31s");
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     expect(ran).toBe(0);
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 1, error: { message: STALE } });
     expect(died).toMatchObject([{ id, error: { message: STALE } }]);

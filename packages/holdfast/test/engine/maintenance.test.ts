@@ -7,7 +7,7 @@ const DAY = 86_400_000;
 const type = job({ type: "t", run: () => {} });
 
 describe("stale leases", () => {
-  it("A-13 A-32 expireStale lays down leases that ran out and answers how many", async () => {
+  it("A-13 A-32 reapExpiredLeases lays down leases that ran out and answers how many", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const recovered = hear(hf, "recovered");
     const ids: string[] = [];
@@ -15,10 +15,10 @@ describe("stale leases", () => {
     for (const lease of await hf.claim({ limit: 3 })) await lease.start();
     const waiting = await hf.enqueue(type);
     await clock.advance(29_999);
-    expect(await hf.expireStale()).toBe(0);
+    expect(await hf.reapExpiredLeases()).toBe(0);
     await clock.advance(1);
-    expect(await hf.expireStale()).toBe(3);
-    expect(await hf.expireStale()).toBe(0);
+    expect(await hf.reapExpiredLeases()).toBe(3);
+    expect(await hf.reapExpiredLeases()).toBe(0);
 
     const [first, second, last] = ids as [string, string, string];
     for (const id of [first, second]) {
@@ -48,7 +48,7 @@ describe("stale leases", () => {
     await hf.enqueueMany(type, Array.from({ length: 1_100 }));
     for (let n = 0; n < 3; n++) await hf.claim({ limit: 500 });
     await clock.advance("30s");
-    expect(await hf.expireStale()).toBe(1_100);
+    expect(await hf.reapExpiredLeases()).toBe(1_100);
   });
 
   it("A-16 A-32 a worker's client does it by itself every 5 minutes", async () => {
@@ -76,20 +76,20 @@ describe("stale leases", () => {
     (await another({ jobs: [type] })).work(options);
     (await another({ jobs: [type] })).work(options);
     await clock.advance("10m 10s");
-    expect(store.count("expireStale")).toBe(2);
-    expect(store.count("expireWaiting")).toBe(20);
+    expect(store.count("reapExpiredLeases")).toBe(2);
+    expect(store.count("expireOverdue")).toBe(20);
   });
 
   it("a turn that fails is told as an outage, and the next is taken all the same", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const outages = hear(hf, "outage");
     hf.work({ poll: "1m", lease: "1m" });
-    const back = store.fail(new Error("no"), "expireStale");
+    const back = store.fail(new Error("no"), "reapExpiredLeases");
     await clock.advance("5m");
     expect(outages.map(({ doing }) => doing)).toEqual(["stale"]);
     back();
     await clock.advance("5m");
-    expect(store.count("expireStale")).toBe(2);
+    expect(store.count("reapExpiredLeases")).toBe(2);
   });
 
   it("E-04 the time after which a job counts as stale is the lease, and can be set", async () => {
@@ -98,12 +98,12 @@ describe("stale leases", () => {
     const [lease] = await hf.claim({ lease: "5m" });
     await lease?.start();
     await clock.advance("4m 59s");
-    expect(await hf.expireStale()).toBe(0);
+    expect(await hf.reapExpiredLeases()).toBe(0);
     expect((await read(id)).state).toBe("running");
     await clock.advance("1s");
-    expect(await hf.expireStale()).toBe(1);
+    expect(await hf.reapExpiredLeases()).toBe(1);
     expect((await read(id)).state).toBe("pending");
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
   });
 });
 
@@ -132,7 +132,7 @@ describe("expiry", () => {
       return id;
     };
     const ids = [await expiring()];
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     ids.push(await expiring());
     expect(await hf.drain()).toBe(0);
     ids.push(await expiring());
@@ -170,7 +170,7 @@ describe("retention", () => {
     const left = async (): Promise<string[]> => (await hf.list()).jobs.map(({ id }) => id).toSorted();
     const sorted = (...jobs: { id: string }[]): string[] => jobs.map(({ id }) => id).toSorted();
 
-    // Days in a moment: the wall clock jumps, and the busy worker's next beat brings its lease after it.
+    // Days in a moment: the wall clock jumps, and the busy worker's next heartbeat brings its lease after it.
     const jump = async (days: number): Promise<void> => {
       clock.setWall(clock.now() + days * DAY);
       await clock.advance("61s");
@@ -197,13 +197,13 @@ describe("retention", () => {
     const purged = hear(hf, "purged");
     for (let n = 0; n < 5; n++) {
       await hf.enqueue(type);
-      await hf.tick();
+      await hf.runNext();
       await hf.cancel((await hf.enqueue(type)).id);
       await clock.advance("1s");
     }
     const dead = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1 });
     await clock.advance("1s");
-    await hf.tick();
+    await hf.runNext();
     const newest = (await hf.list({ state: "completed", limit: 3 })).jobs.map(({ id }) => id);
 
     expect(await hf.purge()).toBe(6);
@@ -240,10 +240,10 @@ describe("retention", () => {
   it("one state can be purged by hand, older than a time", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     await clock.advance("1h");
     await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     expect(await hf.purge({ state: "completed", olderThan: "30m" })).toBe(1);
     expect(await hf.purge({ state: "completed", olderThan: "30m" })).toBe(0);
     expect((await hf.stats()).states.completed).toBe(1);
@@ -274,7 +274,7 @@ describe("maintain", () => {
     await hf.enqueue(type, undefined, { queue: "other", expiresAt: clock.now() + 1_000 });
     await clock.advance("1m");
     expect(await hf.maintain()).toEqual({ stale: 1, expired: 1, purged: 1 });
-    expect(store.count("upkeep")).toBe(1);
+    expect(store.count("maintain")).toBe(1);
     expect(await hf.maintain()).toEqual({ stale: 0, expired: 0, purged: 0 });
   });
 

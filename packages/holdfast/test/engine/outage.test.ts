@@ -24,7 +24,7 @@ describe("an outage of the store", () => {
       },
     });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
-    const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
+    const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push((await hf.enqueue(type)).id);
@@ -69,7 +69,7 @@ describe("an outage of the store", () => {
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
     await clock.settle();
-    const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
+    const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
     const back = store.fail(gone, "claim");
     store.forget();
     await clock.advance("10s");
@@ -93,7 +93,7 @@ describe("an outage of the store", () => {
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
     await clock.settle();
-    const back = store.fail(gone, "claim", "beat", "dueSchedules", "turn", "settle");
+    const back = store.fail(gone, "claim", "heartbeat", "dueSchedules", "tryAcquireDuty", "settle");
     await clock.advance("50s");
     expect(lines).toHaveLength(1);
     await clock.advance("40s");

@@ -16,7 +16,7 @@ describe("results", () => {
   it("a finished job's output is given at once", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     const output: { answer: number } = await hf.result(type, id);
     expect(output).toEqual({ answer: 42 });
     expect(await hf.result(id)).toEqual({ answer: 42 });
@@ -43,7 +43,7 @@ describe("results", () => {
       await clock.advance(2);
     }
     expect(store.count("get")).toBeLessThan(150);
-    await hf.tick();
+    await hf.runNext();
     await clock.advance(20);
     expect(await waiting).toEqual({ answer: 42 });
   });
@@ -59,7 +59,7 @@ describe("results", () => {
     let output: unknown;
     const waiting = client.result(id).then((value) => (output = value));
     await clock.settle();
-    await client.tick();
+    await client.runNext();
     await clock.settle();
     expect(output).toBeUndefined();
     await clock.advance("1s");
@@ -73,7 +73,7 @@ describe("results", () => {
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
     const waiting = hf.result(bad, dead.id);
-    await hf.tick();
+    await hf.runNext();
     await expect(waiting).rejects.toThrow(JobNotCompletedError);
     await expect(waiting).rejects.toMatchObject({
       id: dead.id,
@@ -132,7 +132,7 @@ describe("results", () => {
     await clock.advance("5s");
     expect(store.count("listen")).toBe(1);
     expect(store.count("get")).toBeLessThanOrEqual(3 * 7);
-    await hf.tick();
+    await hf.runNext();
     expect(await Promise.all(waiting)).toEqual([{ answer: 42 }, { answer: 42 }, { answer: 42 }]);
     store.forget();
     await clock.advance("1m");

@@ -17,14 +17,14 @@ function failing(error: unknown = new Error("the mail server is down"), retry?: 
 async function delaysOf({ hf, clock, job: read }: Scene, id: string): Promise<number[]> {
   const delays: number[] = [];
   for (;;) {
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     const { state, runAt } = await read(id);
     if (state === "dead") return delays;
     expect(state).toBe("failed");
     const delay = runAt.getTime() - clock.now();
     delays.push(delay);
     await clock.advance(delay - 1);
-    expect(await hf.tick(), "not a millisecond too early").toBe(false);
+    expect(await hf.runNext(), "not a millisecond too early").toBe(false);
     await clock.advance(1);
   }
 }
@@ -35,7 +35,7 @@ describe("retries", () => {
     const on = await scene({ jobs: [mail] });
     const { id } = await on.hf.enqueue(mail);
 
-    await on.hf.tick();
+    await on.hf.runNext();
     const waiting = await on.job(id);
     expect(waiting).toMatchObject({ state: "failed", attempt: 1, finishedAt: null });
     expect(waiting.error?.message).toBe("the mail server is down");
@@ -50,18 +50,18 @@ describe("retries", () => {
     const mail = failing(undefined, { maxAttempts: 1 });
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
-    await hf.tick();
+    await hf.runNext();
 
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 1, dueAt: null, finishedAt: new Date(clock.now()) });
     await clock.advance("1d");
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
   });
 
   it("A-12 an error told not to be retried is final, whatever attempts remain", async () => {
     const mail = failing(new NotRetryable("no such address"));
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
-    await hf.tick();
+    await hf.runNext();
 
     const dead = await read(id);
     expect(dead).toMatchObject({ state: "dead", attempt: 1, maxAttempts: 4, finishedAt: new Date(clock.now()) });
@@ -77,7 +77,7 @@ describe("retries", () => {
     ] as const) {
       const { hf, clock, job: read } = await scene({ jobs: [mail], random: () => chance });
       const { id } = await hf.enqueue(mail);
-      await hf.tick();
+      await hf.runNext();
       expect((await read(id)).runAt.getTime() - clock.now()).toBe(delay);
     }
   });
@@ -121,14 +121,14 @@ describe("retries", () => {
     });
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
-    await hf.tick();
+    await hf.runNext();
     expect((await read(id)).state).toBe("dead");
     await clock.advance("1h");
 
     expect(await hf.retry(id)).toBe("retried");
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0, runAt: new Date(clock.now()) });
     broken = false;
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { sent: true } });
   });
 
@@ -145,7 +145,7 @@ describe("retries", () => {
     const second = job({ type: "second", run: () => void order.push("second") });
     const { hf, clock, job: read } = await scene({ jobs: [first, second] });
     const { id } = await hf.enqueue(first);
-    await hf.tick();
+    await hf.runNext();
     broken = false;
     await clock.advance("1s");
 
@@ -162,7 +162,7 @@ describe("retries", () => {
     const { hf } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(fine);
     expect(await hf.retry(id)).toBe("not-retryable");
-    await hf.tick();
+    await hf.runNext();
     expect(await hf.retry(id)).toBe("not-retryable");
     expect(await hf.retry("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
@@ -171,7 +171,7 @@ describe("retries", () => {
     const mail = failing(new RetryAfter("17s", "rate limited"));
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
-    await hf.tick();
+    await hf.runNext();
 
     const waiting = await read(id);
     expect(waiting).toMatchObject({ state: "failed", attempt: 1 });
@@ -190,7 +190,7 @@ describe("retries", () => {
     ]) {
       const { hf, clock, job: read } = await scene({ jobs: [mail] });
       const { id } = await hf.enqueue(mail);
-      await hf.tick();
+      await hf.runNext();
       const waiting = await read(id);
       expect(waiting.state).toBe("failed");
       expect(waiting.runAt.getTime() - clock.now()).toBe(30_000);

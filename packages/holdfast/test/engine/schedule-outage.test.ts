@@ -12,7 +12,7 @@ describe("a scheduler whose store fails", () => {
     async (call) => {
       const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
       await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
-      const [outages, backs] = [hear(hf, "outage"), hear(hf, "back")];
+      const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
       hf.work();
       await clock.advance("11s");
       store.forget();

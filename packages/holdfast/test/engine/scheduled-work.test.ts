@@ -30,7 +30,7 @@ async function product(): Promise<Scene & { invoked: string[]; reminders: Remind
       await scenery.hf.enqueueMany(
         delivery,
         due.map(({ id }) => ({ reminder: id })),
-        { each: ({ reminder }) => ({ unique: { key: `reminder:${reminder}`, scope: "ever" } }) },
+        { each: ({ reminder }) => ({ unique: { key: `reminder:${reminder}`, scope: "forever" } }) },
       );
     },
   });
@@ -128,11 +128,12 @@ describe("the work of a product, by schedule", () => {
     const { hf, clock, store, invoked } = await product();
     store.forget();
     await clock.advance("10m");
-    expect([store.count("dueSchedules"), store.count("claim"), store.count("turn")]).toEqual([0, 0, 0]);
+    expect([store.count("dueSchedules"), store.count("claim"), store.count("tryAcquireDuty")]).toEqual([0, 0, 0]);
     hf.work();
     await clock.advance("6m");
     expect(invoked.length).toBeGreaterThan(0);
-    for (const call of ["dueSchedules", "claim", "turn", "beat"] as const) expect(store.count(call)).toBeGreaterThan(0);
+    for (const call of ["dueSchedules", "claim", "tryAcquireDuty", "heartbeat"] as const)
+      expect(store.count(call)).toBeGreaterThan(0);
     const closing = hf.close();
     await clock.advance("2m");
     await closing;

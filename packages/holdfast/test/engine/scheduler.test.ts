@@ -1,4 +1,4 @@
-import { job, type JobSlot } from "holdfast";
+import { job, type ScheduledSlot } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -29,7 +29,7 @@ describe("the scheduler", () => {
   });
 
   it("tells the handler which schedule and which slot it runs for", async () => {
-    const seen: (JobSlot | null)[] = [];
+    const seen: (ScheduledSlot | null)[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: (run) => void seen.push(run.job.schedule) });
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.schedule("minutely", { job: type, input: { n: 1 }, every: "1m" });

@@ -1,4 +1,4 @@
-import type { Core } from "#src/engine/context.js";
+import type { EngineContext } from "#src/engine/context.js";
 import { Emitter } from "#src/engine/events/events.js";
 import { Settler } from "#src/engine/worker/settler.js";
 import { readWorkOptions, Worker } from "#src/engine/worker/worker.js";
@@ -185,8 +185,8 @@ describe("shutdown", () => {
     await worker.stop();
     expect(stopped).toHaveLength(1);
 
-    const core = { clock, events: new Emitter(() => {}) } as unknown as Core;
-    const unstarted = new Worker(core, readWorkOptions({}));
+    const engine = { clock, events: new Emitter(() => {}) } as unknown as EngineContext;
+    const unstarted = new Worker(engine, readWorkOptions({}));
     await unstarted.stop();
     await unstarted.stop();
     expect(() => unstarted.start()).toThrow(ClosedError);
@@ -211,7 +211,7 @@ describe("shutdown", () => {
     expect(store.count("close")).toBe(1);
     await expect(hf.enqueue(type)).rejects.toThrow(ClosedError);
     await expect(hf.get(running.id)).rejects.toThrow(ClosedError);
-    await expect(hf.tick()).rejects.toThrow(ClosedError);
+    await expect(hf.runNext()).rejects.toThrow(ClosedError);
     expect(() => hf.work()).toThrow(ClosedError);
   });
 

@@ -60,14 +60,14 @@ function withoutHints(store: Store, looked: () => void): Store {
 async function delaysOf({ hf, clock, read }: Scene, id: string): Promise<number[]> {
   const delays: number[] = [];
   for (;;) {
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     const { state, runAt } = await read(id);
     if (state === "dead") return delays;
     expect(state).toBe("failed");
     const delay = runAt.getTime() - clock.now();
     delays.push(delay);
     await clock.advance(delay - 1);
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     await clock.advance(1);
   }
 }
@@ -87,7 +87,7 @@ export function retryCases(name: string, open: OpenStore): void {
       });
       const scene = await sceneOn(open, { jobs: [mail] });
       const { id } = await scene.hf.enqueue(mail);
-      await scene.hf.tick();
+      await scene.hf.runNext();
       expect(await scene.read(id)).toMatchObject({
         state: "failed",
         attempt: 1,
@@ -114,7 +114,7 @@ export function retryCases(name: string, open: OpenStore): void {
       expect(errors.map(({ fields }) => [fields["job"], fields["error"]])).toEqual([[id, "down"]]);
       works = true;
       expect(await scene.hf.retry(id)).toBe("retried");
-      await scene.hf.tick();
+      await scene.hf.runNext();
       expect(await scene.read(id)).toMatchObject({ state: "completed", attempt: 1, output: "sent" });
     });
 
@@ -173,7 +173,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       hf.work({ queues: ["default"], poll: "1m", lease: "1m" });
       await clock.advance(299_999);
       await clock.settle();
-      expect(store.count("expireStale")).toBe(0);
+      expect(store.count("reapExpiredLeases")).toBe(0);
       expect((await read(id)).state).toBe("running");
       await clock.advance(1);
       expect(await reaches(id, "pending")).toMatchObject({
@@ -223,7 +223,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       const { hf, read } = await sceneOn(open, { jobs: types });
       for (const type of types) {
         const { id } = await hf.enqueue(type);
-        await hf.tick();
+        await hf.runNext();
         expect(await read(id)).toMatchObject({ state: "completed", output: {} });
         expect(await hf.result(type, id)).toEqual({});
       }

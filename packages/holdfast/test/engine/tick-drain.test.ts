@@ -8,17 +8,17 @@ describe("tick and drain", () => {
     const ran: number[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
     const { hf, clock } = await scene({ jobs: [type] });
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
     await hf.enqueue(type, { n: 1 });
     await hf.enqueue(type, { n: 2 });
     await hf.enqueue(type, { n: 3 }, { delay: "1m" });
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect(ran).toEqual([1]);
-    expect(await hf.tick()).toBe(true);
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(true);
+    expect(await hf.runNext()).toBe(false);
     expect(ran).toEqual([1, 2]);
     await clock.advance("1m");
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect((await hf.stats()).states.completed).toBe(3);
   });
 
@@ -26,12 +26,12 @@ describe("tick and drain", () => {
     const bad = job({ type: "bad", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, job: read } = await scene({ jobs: [bad] });
     const { id } = await hf.enqueue(bad);
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect((await read(id)).state).toBe("failed");
     await hf.enqueue(bad, undefined, { expiresAt: clock.now() + 1 });
     const alive = await hf.enqueue(bad);
     await clock.advance(1);
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect((await read(alive.id)).state).toBe("failed");
   });
 
@@ -40,7 +40,12 @@ describe("tick and drain", () => {
     const type = job({ type: "t", run: ({ job: own }) => void ran.push(own.id) });
     const { hf } = await scene({ jobs: [type] });
     for (let n = 0; n < 3; n++) await hf.enqueue(type);
-    expect(await Promise.all([hf.tick(), hf.tick(), hf.tick(), hf.tick()])).toEqual([true, true, true, false]);
+    expect(await Promise.all([hf.runNext(), hf.runNext(), hf.runNext(), hf.runNext()])).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
     expect(new Set(ran).size).toBe(3);
   });
 
@@ -99,7 +104,7 @@ describe("tick and drain", () => {
     const type = job({ type: "t", run: () => new Promise<void>((resolve) => void clock.after(120_000, resolve)) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
-    const ticking = hf.tick();
+    const ticking = hf.runNext();
     await clock.advance("2m");
     expect(await ticking).toBe(true);
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
@@ -109,7 +114,7 @@ describe("tick and drain", () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueue(type);
-    await hf.tick();
+    await hf.runNext();
     expect(store.count("listen")).toBe(0);
     expect(await hf.workers()).toEqual([]);
     store.forget();
@@ -121,7 +126,7 @@ describe("tick and drain", () => {
     const { hf, store } = await scene();
     const gone = new StoreUnavailableError("gone");
     store.fail(gone, "claim");
-    await expect(hf.tick()).rejects.toBe(gone);
+    await expect(hf.runNext()).rejects.toBe(gone);
     await expect(hf.drain()).rejects.toBe(gone);
   });
 
@@ -146,7 +151,7 @@ describe("tick and drain", () => {
     ]);
     // It has ended before it began.
     expect(await hf.drain({ signal: stop.signal })).toBe(0);
-    expect(await hf.tick({ signal: stop.signal })).toBe(false);
+    expect(await hf.runNext({ signal: stop.signal })).toBe(false);
     expect(await hf.drain()).toBe(2);
   });
 

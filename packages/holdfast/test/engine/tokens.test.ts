@@ -36,7 +36,7 @@ describe("a token", () => {
     const { hf, store } = await scene();
     const { id, token } = await hf.tokens.create({ name: "deploy", role: "admin" });
     const secret = token.slice(-43);
-    const [record] = await store.store.tokens();
+    const [record] = await store.store.listTokens();
     expect(record?.hash).toBe(createHash("sha256").update(secret).digest("hex"));
     expect(JSON.stringify(store.calls("putToken"))).not.toContain(secret);
     const listed = await hf.tokens.list();
@@ -96,13 +96,13 @@ describe("a token", () => {
     await hf.tokens.check(token);
     await hf.tokens.check(altered(token, 3));
     await hf.tokens.check(altered(token, 50));
-    expect([store.count("token"), store.total()]).toEqual([3, 3]);
+    expect([store.count("getToken"), store.total()]).toEqual([3, 3]);
   });
 
   it("whose hash was damaged is nobody's, and nothing breaks", async () => {
     const { hf, store } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "admin" });
-    const [record] = await store.store.tokens();
+    const [record] = await store.store.listTokens();
     for (const hash of ["", "zz", "00", `${record?.hash}00`]) {
       await store.store.removeToken(id);
       await store.store.putToken(newTokenRecord({ ...record, hash }));

@@ -76,7 +76,7 @@ describe("a schedule that code no longer defines", () => {
 
   it("is told if the worker whose code defined it died without a word", async () => {
     const { hf, clock, store, told } = await restarted();
-    await store.store.beat({
+    await store.store.heartbeat({
       id: "dead",
       queues: null,
       types: [],

@@ -109,9 +109,9 @@ describe("types without a handler", () => {
     const { hf, job: read } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(ghost);
     await hf.enqueue(fine);
-    expect(await hf.tick()).toBe(true);
+    expect(await hf.runNext()).toBe(true);
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0, error: { message: MESSAGE } });
-    expect(await hf.tick()).toBe(false);
+    expect(await hf.runNext()).toBe(false);
 
     const dying = await hf.enqueue(ghost);
     expect(await hf.drain({ unknownType: "dead" })).toBe(0);

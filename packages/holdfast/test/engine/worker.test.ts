@@ -54,7 +54,7 @@ describe("worker", () => {
     });
     const { hf, job: read } = await scene({ jobs: [sum] });
     const { id } = await hf.enqueue(sum, { of: [1, 2, 3] });
-    await hf.tick();
+    await hf.runNext();
     expect(await read(id)).toMatchObject({ state: "completed", output: { total: 3 }, input: { of: [1, 2, 3] } });
   });
 
@@ -149,7 +149,7 @@ describe("worker", () => {
     store.forget();
     await clock.advance("60s");
     expect(store.count("claim")).toBe(60);
-    expect(store.count("beat")).toBe(6);
+    expect(store.count("heartbeat")).toBe(6);
     expect(store.count("extend")).toBe(0);
     expect(store.count("dueSchedules")).toBe(12);
     // What is left is maintenance asking for its turn, and one look for schedules that no code defines.

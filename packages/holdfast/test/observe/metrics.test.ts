@@ -85,7 +85,7 @@ describe("metrics", () => {
     await clock.advance("15s");
     // What is told of workers is judged by the wall clock, since they are other machines'.
     expect(values(readMetrics(await metrics.text()).get("holdfast_recovered_total"))).toEqual({ "default ok": 1 });
-    const letGo = store.fail(new Error("away"), "extend", "beat");
+    const letGo = store.fail(new Error("away"), "extend", "heartbeat");
     await clock.advance("40s");
     letGo();
     expect(values(readMetrics(await lost.text()).get("holdfast_lost_leases_total"))).toEqual({ "default slow": 1 });

@@ -87,14 +87,14 @@ describe("D-09 an error reporter is told of", () => {
     const ids = [await other.enqueue(lost, { n: 1 }), await other.enqueue(lost, { n: 2 })].map(({ id }) => id);
     for (const lease of await other.claim({ limit: 2, lease: "1s" })) await lease.start();
     await clock.advance("2s");
-    await hf.tick();
-    expect(await hf.expireStale()).toBe(0);
+    await hf.runNext();
+    expect(await hf.reapExpiredLeases()).toBe(0);
     await other.enqueue(job({ type: "unknown", run: () => {} }), {});
     await hf.drain({ unknownType: "dead" });
     const { id: third } = await other.enqueue(lost, { n: 3 });
     for (const lease of await other.claim({ lease: "1s" })) await lease.start();
     await clock.advance("2s");
-    expect(await hf.expireStale()).toBe(1);
+    expect(await hf.reapExpiredLeases()).toBe(1);
     await clock.settle();
     expect(told.failures.map(({ kind, final, job: { type }, input }) => [kind, final, type, input])).toEqual([
       ["given-up", true, "lost", { n: 1 }],
@@ -129,7 +129,7 @@ describe("D-09 an error reporter is told of", () => {
     const { id } = await hf.enqueue(waits, {});
     await clock.advance("500ms");
     await hf.drain({ queues: ["found by a claim"] });
-    expect(await hf.expireWaiting()).toBe(1);
+    expect(await hf.expireOverdue()).toBe(1);
     const worker = hf.work({ concurrency: 2, grace: 0 });
     await clock.advance("100ms");
     await hf.cancel(id);
@@ -160,7 +160,7 @@ describe("what a report says of the input", () => {
     const { hf, job: read } = await scene({ jobs: [bad], reporter: told, redact });
     const input = { user: "ada", password: "secret", cards: [{ number: "4242" }] };
     const { id } = await hf.enqueue(bad, input);
-    await hf.tick();
+    await hf.runNext();
     expect(told.failures[0]?.input).toEqual({
       user: "ada",
       password: "[redacted]",
@@ -180,7 +180,7 @@ describe("an error reporter that is itself at fault", () => {
     it(`${how}: it is logged, and the job is as dead as without it`, async () => {
       const { hf, lines, job: read, clock } = await scene({ jobs: [bad], reporter: { report } });
       const { id } = await hf.enqueue(bad, {});
-      await hf.tick();
+      await hf.runNext();
       await clock.settle();
       expect((await read(id)).state).toBe("dead");
       expect(lines.filter(({ message }) => message === "the error reporter failed")).toHaveLength(1);
@@ -192,7 +192,7 @@ describe("an error reporter that is itself at fault", () => {
     const reports = { report: () => new Promise(() => {}), flush: () => new Promise(() => {}) };
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [bad], reporter: reports, logger });
     await hf.enqueue(bad, {});
-    await hf.tick();
+    await hf.runNext();
     expect((await hf.stats()).states.dead).toBe(1);
     await hf.close();
   });
@@ -206,7 +206,7 @@ describe("an error reporter that is itself at fault", () => {
     };
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [bad], reporter: reports, logger: false });
     await hf.enqueue(bad, {});
-    await hf.tick();
+    await hf.runNext();
     const closed = hf.close();
     sent.resolve();
     await closed;

@@ -75,7 +75,7 @@ describe("with a hundred thousand entries, an index of its own serves", () => {
     ["the list of a stretch of time", { after: 10, before: 500 }, "audit_at"],
     ["the list of an actor in a stretch of time", { actor: "common", after: 10, before: 90_000 }, "audit_actor"],
   ])("%s", async (_name, filter, index) => {
-    await store.audited(filter, { limit: 50, cursor: null });
+    await store.listAudit(filter, { limit: 50, cursor: null });
     for (const plan of await plans()) {
       expect(plan).toMatch(new RegExp(`Index (Only )?Scan (Backward )?using ${index} on audit`));
       expect(plan).toMatch(/Index Cond: .*ROW\(at, id\) < ROW/);

@@ -50,7 +50,7 @@ describe("what a claim costs", () => {
     for (let warmUp = 0; warmUp < 10; warmUp++) await live();
     await fill(server, schema, 20_000);
     await server.query(
-      `INSERT INTO ${schema}.keys SELECT 'k' || n, gen_random_uuid(), 'ever' FROM generate_series(1, 20000) AS n`,
+      `INSERT INTO ${schema}.keys SELECT 'k' || n, gen_random_uuid(), 'forever' FROM generate_series(1, 20000) AS n`,
     );
     const plans = await seen.plansOf(live);
     expect(plans.length).toBeGreaterThanOrEqual(6);

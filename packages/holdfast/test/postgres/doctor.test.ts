@@ -291,9 +291,9 @@ describe("doctor tells of queues", () => {
     expect(await findings("overdue jobs")).toMatchObject([
       { level: "problem", found: expect.stringMatching(/"mail" has been due for 10 min, and no live worker takes/) },
     ]);
-    await store.beat(workerRecord({ queues: ["other"] }));
+    await store.heartbeat(workerRecord({ queues: ["other"] }));
     expect(levels(await findings("overdue jobs"))).toEqual(["problem"]);
-    await store.beat(workerRecord({ queues: null }));
+    await store.heartbeat(workerRecord({ queues: null }));
     expect(await findings("overdue jobs")).toMatchObject([
       { level: "warning", found: expect.stringMatching(/1 live workers take/) },
     ]);
@@ -323,7 +323,7 @@ describe("doctor tells of queues", () => {
     expect(await findings("counts")).toMatchObject([
       { level: "warning", found: expect.stringMatching(/1,500 changes/) },
     ]);
-    await store.upkeep();
+    await store.maintain();
     expect(levels(await findings("counts"))).toEqual(["ok"]);
   });
 });

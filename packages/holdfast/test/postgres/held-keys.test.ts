@@ -146,7 +146,7 @@ describe("a unique key that is held", () => {
 
   it("for good, by a job that has ended, leaves the asking transaction as patient as it was", async () => {
     const { store } = await openStore(server);
-    const unique = key("a", { scope: "ever", onConflict: "replace" });
+    const unique = key("a", { scope: "forever", onConflict: "replace" });
     await store.insert([newJob({ unique })]);
     const holder = await claimOne(store);
     await finish(store, holder);
@@ -297,13 +297,13 @@ describe("a unique key whose job is gone", () => {
     const { rows } = await server.query(`SELECT ${schema}.enqueue('mail', unique_key => 'a') AS id`);
     const id = (rows as { id: string }[])[0]?.id ?? "";
     expect(await stateOf(store, id)).toBe("pending");
-    for (const scope of ["live", "waiting", "ever"] as const) {
+    for (const scope of ["live", "waiting", "forever"] as const) {
       const unique = key(scope, { scope });
       const lost = newJob({ unique });
       await store.insert([lost]);
       await server.query(`DELETE FROM ${schema}.live WHERE id = $1`, [lost.id]);
       const held = { status: "duplicate", of: lost.id, replaced: false };
-      expect(await store.insert([newJob({ unique })])).toEqual([scope === "ever" ? held : { status: "inserted" }]);
+      expect(await store.insert([newJob({ unique })])).toEqual([scope === "forever" ? held : { status: "inserted" }]);
     }
   });
 });

@@ -139,7 +139,7 @@ describe("a queue that is there", () => {
     await add(store);
     await finish(store, await claimOne(store));
     clock.setWall(clock.now() + 25 * HOUR);
-    await store.upkeep();
+    await store.maintain();
     expect(await store.queues()).toEqual([]);
     const id = await add(store);
     expect(await claimIds(store)).toEqual([id]);

@@ -37,7 +37,7 @@ beforeAll(async () => {
       `SELECT setval('${schema}.job_seq', (nextval('${schema}.job_seq') / ${BLOCK} + 1) * ${BLOCK} + 100)`,
     );
     // Some of what is known of the blocks is folded, some is not.
-    if (++batch < 3) await store.upkeep();
+    if (++batch < 3) await store.maintain();
   });
   now = clock.now();
   await store.close();

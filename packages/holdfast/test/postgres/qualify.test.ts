@@ -113,7 +113,7 @@ async function plainTexts(s: string): Promise<string[]> {
     { schedule: "s" },
   ];
   const page = { limit: 5, cursor: null };
-  for (const filter of filters) await queries.passOver(runner, filter, page, null);
+  for (const filter of filters) await queries.skip(runner, filter, page, null);
   await schedules.list(
     { run: async () => [] },
     { origin: "code", enabled: true, type: "t", user: "u" },

@@ -174,7 +174,7 @@ describe("the audit log and the tokens", () => {
     const before = Date.now() + 3_600_000;
     expect(await store.purgeAudit({ before, limit: 10 })).toBe(1);
     await worker.sql("DELETE FROM $s.audit");
-    const { entries } = await scene.store.audited({}, { limit: 10, cursor: null });
+    const { entries } = await scene.store.listAudit({}, { limit: 10, cursor: null });
     expect(new Set(entries.map(({ id }) => id))).toEqual(new Set([kept.id, endless.id]));
   });
 });
@@ -190,7 +190,7 @@ describe("a login with the role work", () => {
     );
     const page = { limit: 10, cursor: null };
     expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
-    await scene.store.upkeep();
+    await scene.store.maintain();
     const { rows } = await server.query(`SELECT count(*)::integer AS n FROM ${scene.schema}.ages`);
     expect((rows[0] as { n: number }).n).toBeLessThanOrEqual(2);
     expect((await scene.store.list({ types: ["here"] }, page)).jobs).toMatchObject([{ id }]);
@@ -237,7 +237,7 @@ describe("a login with the role enqueue", () => {
       () => hf.list(),
       () => hf.cancel(id),
       () => hf.remove(id),
-      () => hf.expireStale(),
+      () => hf.reapExpiredLeases(),
       () => hf.purge(),
       () => hf.pause("default"),
     ]) {

@@ -109,24 +109,24 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     for (const filter of filters) {
       await store.list(filter, page);
       await store.list(filter, { ...page, payloads: false });
-      await store.passOver?.(filter, page);
+      await store.skip?.(filter, page);
     }
     expect(await store.stats()).toMatchObject({ counts: expect.any(Array) as unknown });
     await store.pause("default");
     await store.resume("default");
     await store.queues();
-    await store.beat({ id: "w", host: "h", pid: 1 } as never);
+    await store.heartbeat({ id: "w", host: "h", pid: 1 } as never);
     await store.workers();
-    await store.leave("w");
+    await store.deregister("w");
     await store.audit([newEntry(), newEntry()]);
     for (const filter of [{}, { actor: "a" }, { action: "b" }, { actor: "a", action: "b" }]) {
-      await store.audited(filter, page);
+      await store.listAudit(filter, page);
     }
     await store.purgeAudit({ before: Date.now() + 60_000, limit: 10 });
     const token = newTokenRecord();
     await store.putToken(token);
-    await store.token(token.id);
-    await store.tokens();
+    await store.getToken(token.id);
+    await store.listTokens();
     await store.removeToken(token.id);
     expect((await store.doctor()).filter(({ found }) => /could not be looked at|planted/.test(found))).toEqual([]);
   });
@@ -147,12 +147,12 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     expect(await store.removeSchedule(due.name)).toBe(true);
 
     await addAll(store, newJobs(2, { expiresAt: 1, runAt: 1 }));
-    expect(await store.expireWaiting(10)).toHaveLength(2);
+    expect(await store.expireOverdue(10)).toHaveLength(2);
     await claim(store, { leaseMs: 1 });
-    await expect.poll(() => store.expireStale(10)).toHaveLength(1);
+    await expect.poll(() => store.reapExpiredLeases(10)).toHaveLength(1);
     expect(await store.purge({ state: "dead", before: Date.now() + 60_000, keep: null, limit: 10 })).toBe(2);
-    await store.upkeep();
-    expect(await store.turn("t", 1_000)).toBe(true);
+    await store.maintain();
+    expect(await store.tryAcquireDuty("t", 1_000)).toBe(true);
   });
 
   it("in transactions of the caller", async () => {

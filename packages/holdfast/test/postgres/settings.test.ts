@@ -164,7 +164,7 @@ describe.each(["repeatable read", "serializable"])("where transactions are %s un
     await Promise.all(
       stores.map(async (store, n) => {
         for (let round = 0; round < 10; round++) {
-          const jobs = [...newJobs(10), newJob({ unique: key(`k${round}`, { scope: "ever" }) })];
+          const jobs = [...newJobs(10), newJob({ unique: key(`k${round}`, { scope: "forever" }) })];
           const answers = await insertAll(store, n % 2 === 0 ? jobs : jobs.toReversed());
           expect(answers.filter(({ status }) => status === "refused")).toEqual([]);
           const taken = await claim(store, { limit: 12 });

@@ -39,7 +39,7 @@ describe("leases that ran out behind many jobs that are due", () => {
     const ids = await lease(store, sql, schema);
     await server.query(`VACUUM ANALYZE ${schema}.live`);
     let found: string[] = [];
-    const plans = await seen.plansOf(async () => (found = (await store.expireStale(500)).map(({ id }) => id)));
+    const plans = await seen.plansOf(async () => (found = (await store.reapExpiredLeases(500)).map(({ id }) => id)));
     expect(found).toEqual([ids[0], ids[1], ids[2], ids[3]]);
     expect(plans.length).toBeGreaterThanOrEqual((2 * BACKLOG) / 5_000);
     const rows = plans.flatMap(nodesOf).map((node) => node["Actual Rows"] ?? 0);
@@ -50,11 +50,11 @@ describe("leases that ran out behind many jobs that are due", () => {
   it("are laid down to the limit and no further, and the rest by the next call", async () => {
     const { store, sql, schema } = await openScene(server);
     const ids = await lease(store, sql, schema);
-    expect((await store.expireStale(3)).map(({ id, to }) => [id, to])).toEqual(
+    expect((await store.reapExpiredLeases(3)).map(({ id, to }) => [id, to])).toEqual(
       ids.slice(0, 3).map((id) => [id, "pending"]),
     );
-    expect(await store.expireStale(3)).toMatchObject([{ id: ids[3], queue: "other", attempt: 0, to: "pending" }]);
-    expect(await store.expireStale(3)).toEqual([]);
+    expect(await store.reapExpiredLeases(3)).toMatchObject([{ id: ids[3], queue: "other", attempt: 0, to: "pending" }]);
+    expect(await store.reapExpiredLeases(3)).toEqual([]);
   });
 
   it("are all laid down by one call in SQL", async () => {
@@ -73,7 +73,7 @@ describe("a job that has lost as many leases as can be counted", () => {
     const id = await add(store, { maxAttempts });
     await claimOne(store);
     await sql("UPDATE $s.live SET due_at = 1, losses = 32767, state = 'running'");
-    expect(await store.expireStale(10)).toMatchObject([{ id, to: maxAttempts === 1 ? "dead" : "pending" }]);
+    expect(await store.reapExpiredLeases(10)).toMatchObject([{ id, to: maxAttempts === 1 ? "dead" : "pending" }]);
     expect((await store.get(id))?.losses).toBe(32_767);
   });
 });

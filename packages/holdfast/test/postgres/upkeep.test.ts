@@ -12,8 +12,8 @@ describe("upkeep", () => {
       SELECT 1, 'default', 'mail', 'completed', 1, true FROM generate_series(1, 120000)`);
     await sql(`INSERT INTO $s.keys (key, job, scope, until)
       SELECT 'k' || n, gen_random_uuid(), 'period', 1 FROM generate_series(1, 12000) AS n`);
-    await sql("INSERT INTO $s.keys (key, job, scope) VALUES ('held', gen_random_uuid(), 'ever')");
-    await store.upkeep();
+    await sql("INSERT INTO $s.keys (key, job, scope) VALUES ('held', gen_random_uuid(), 'forever')");
+    await store.maintain();
     expect(await sql("SELECT count(*)::integer AS n FROM $s.deltas")).toEqual([{ n: 0 }]);
     expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "held" }]);
     expect((await store.stats()).counts).toEqual([
@@ -24,7 +24,7 @@ describe("upkeep", () => {
   it("has a lane that was used far ahead age like the others", async () => {
     const { store, sql } = await openScene(server);
     await sql("INSERT INTO $s.lanes (queue, priority, used_at) VALUES ('ahead', 0, 9000000000000000)");
-    await store.upkeep();
+    await store.maintain();
     const aging = "SELECT queue FROM $s.lanes WHERE used_at <= extract(epoch FROM clock_timestamp()) * 1000";
     expect(await sql(aging)).toEqual([{ queue: "ahead" }]);
   });
@@ -53,6 +53,6 @@ describe("upkeep", () => {
   ])("a turn %s", async (_what, aheadMs, isGiven) => {
     const { store, sql } = await openScene(server);
     await sql("INSERT INTO $s.turns SELECT 'duty', extract(epoch FROM clock_timestamp()) * 1000 + $1", [aheadMs]);
-    expect(await store.turn("duty", 60_000)).toBe(isGiven);
+    expect(await store.tryAcquireDuty("duty", 60_000)).toBe(isGiven);
   });
 });

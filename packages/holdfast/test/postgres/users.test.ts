@@ -44,7 +44,7 @@ async function countsOf({ store }: Scene): Promise<unknown[]> {
 /** Leaves rows in every table: one job dead after a failure, with a log, and one that waits. */
 async function livedThrough({ store }: Scene, user: string): Promise<void> {
   const rich = { user, tags: ["t"], input: JSON.stringify("x".repeat(600)) };
-  await add(store, { ...rich, unique: key(`${user} done`, { scope: "ever" }) });
+  await add(store, { ...rich, unique: key(`${user} done`, { scope: "forever" }) });
   const leased = await claimOne(store);
   await store.note([{ id: leased.id, fence: leased.fence, progress: null, log: [{ at: 1, line: "went" }] }]);
   await settleOne(store, failureOf(leased, "broke", { to: "dead" }));
@@ -76,7 +76,7 @@ describe("A-01 the user as a foreign key", () => {
     expect(await store.getSchedule("hers")).toBeNull();
     // Counts stay right when they are folded.
     await sql("UPDATE $s.deltas SET at = 1");
-    await store.upkeep();
+    await store.maintain();
     expect(await countsOf(scene)).toEqual([
       ["dead", 1],
       ["pending", 1],

@@ -25,7 +25,7 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of the audit log
   ] as const)("a list of %s entries walks its own index, in its order, without a sort", (_name, filter, index) => {
     for (const times of [{}, { after: 5, before: 500 }]) {
       prepared.clear();
-      room().operations.audited(NOW, { ...filter, ...times }, { limit: 5, cursor: null });
+      room().operations.listAudit(NOW, { ...filter, ...times }, { limit: 5, cursor: null });
       expect(prepared.size).toBe(1);
       for (const sql of prepared)
         expect(planOf(sql)).toMatch(new RegExp(`^SEARCH holdfast_audit USING INDEX ${index} \\([^;]*$`));

@@ -57,14 +57,14 @@ describe("the write-ahead log", () => {
     expect(walBytes(file)).toBeGreaterThan(WAL_BYTES);
     expect(walBytes(file)).toBeLessThan(2 * 21 * MB);
     const from = performance.now();
-    await store.upkeep();
+    await store.maintain();
     await addAll(store, newJobs(1));
     // A cut that waited for the reader would wait for as long as the busy timeout.
     expect(performance.now() - from).toBeLessThan(5_000);
     expect(rows(reader, "jobs")).toBe(125);
 
     reader.exec("COMMIT");
-    await store.upkeep();
+    await store.maintain();
     expect(walBytes(file)).toBe(0);
     expect(integrity(file)).toBe("ok");
   });
@@ -105,12 +105,12 @@ describe("retention", () => {
       expect(await hf.drain()).toBe(1_000);
       full = pages();
       expect(await hf.purge({ state: "completed", olderThan: 0 })).toBe(1_000);
-      await store.upkeep();
+      await store.maintain();
       sizes.push(pages());
     }
     expect(Math.max(...sizes.slice(2))).toBeLessThanOrEqual((sizes[1] ?? 0) * 1.1);
     // A step gives back a few hundred pages; some steps give back all.
-    for (let step = 0; step < 10; step++) await store.upkeep();
+    for (let step = 0; step < 10; step++) await store.maintain();
     expect(db.pragma("freelist_count", { simple: true })).toBe(SPARE_PAGES);
     expect(pages()).toBeLessThan(full / 2);
     expect(integrity(file)).toBe("ok");
@@ -119,7 +119,7 @@ describe("retention", () => {
 
 describe("what belongs to a job goes with it", () => {
   const SIDE_TABLES = ["jobs", "inputs", "keys", "tags", "attempts", "log"] as const;
-  const scopes = ["waiting", "live", "period", "ever"] as const;
+  const scopes = ["waiting", "live", "period", "forever"] as const;
   const occupied = (db: Database): string[] => SIDE_TABLES.filter((table) => rows(db, table) !== 0);
 
   /** One job of each scope of keys, each with a large input, tags, a failed attempt and log lines. */
@@ -172,10 +172,10 @@ describe("what belongs to a job goes with it", () => {
     expect(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 100 })).toBe(ids.length);
     expect(occupied(db)).toEqual(["keys"]);
     const keys = (): unknown => db.prepare("SELECT key FROM holdfast_keys ORDER BY key").pluck().all();
-    expect(keys()).toEqual(["ever", "period"]);
+    expect(keys()).toEqual(["forever", "period"]);
     await clock.advance("1m");
-    await store.upkeep();
-    expect(keys()).toEqual(["ever"]);
+    await store.maintain();
+    expect(keys()).toEqual(["forever"]);
   });
 
   it("a job that takes over a key keeps it when the one before is purged", async () => {
@@ -213,7 +213,7 @@ describe("what belongs to a job goes with it", () => {
     expect(await store.queues()).toEqual([]);
     expect(rows(db, "pace")).toBeGreaterThan(0);
     await clock.advance("5m");
-    await store.upkeep();
+    await store.maintain();
     expect(rows(db, "pace")).toBe(0);
   });
 });

@@ -19,14 +19,14 @@ function scene(paces: ConstructorParameters<typeof Lookout>[2]): {
   writeFileSync(file, "");
   let looks = 0;
   const lookout = new Lookout(file, () => ++looks > 0, paces);
-  onTestFinished(() => lookout.turn(false));
+  onTestFinished(() => lookout.watch(false));
   return { file, wal: `${file}-wal`, lookout, looks: () => looks };
 }
 
 it("looks when the system tells that the write-ahead log has been written", async () => {
   const { wal, lookout, looks } = scene(NEVER);
   writeFileSync(wal, "");
-  lookout.turn(true);
+  lookout.watch(true);
   appendFileSync(wal, "1");
   await until("a look", () => looks() > 0);
   const before = looks();
@@ -37,7 +37,7 @@ it("looks when the system tells that the write-ahead log has been written", asyn
 it("hears of a log that was deleted and made anew", async () => {
   const { wal, lookout } = scene({ ...NEVER, restingMs: 1, activeMs: 1 });
   writeFileSync(wal, "");
-  lookout.turn(true);
+  lookout.watch(true);
   rmSync(wal);
   await until("it hears of nothing", () => !lookout.hears);
   writeFileSync(wal, "");
@@ -47,7 +47,7 @@ it("hears of a log that was deleted and made anew", async () => {
 it("does not look for what this process wrote itself", async () => {
   const { wal, lookout, looks } = scene({ ...NEVER, ownMs: HOUR });
   writeFileSync(wal, "");
-  lookout.turn(true);
+  lookout.watch(true);
   const heard = watch(wal, { persistent: false });
   onTestFinished(() => heard.close());
   lookout.used(true);
@@ -61,7 +61,7 @@ it("does not look for what this process wrote itself", async () => {
 
 it("looks from time to time where there is no log, and nothing to be told of", async () => {
   const { lookout, looks } = scene({ ...NEVER, restingMs: 1, activeMs: 1 });
-  lookout.turn(true);
+  lookout.watch(true);
   await until("looks", () => looks() > 3);
   expect(lookout.hears).toBe(false);
 });
@@ -71,7 +71,7 @@ it("hears of the log of a file behind a symbolic link", () => {
   for (const each of [file, `${file}-wal`]) writeFileSync(each, "");
   symlinkSync(file, `${file}.link`);
   const lookout = new Lookout(`${file}.link`, () => false, NEVER);
-  onTestFinished(() => lookout.turn(false));
-  lookout.turn(true);
+  onTestFinished(() => lookout.watch(false));
+  lookout.watch(true);
   expect(lookout.hears).toBe(true);
 });

@@ -155,7 +155,7 @@ it("a worker reports the move once, runs nothing and resumes", async () => {
   const hf = await open(file, { jobs: [counted] });
   const outages: unknown[] = [];
   hf.on("outage", ({ doing, error }) => doing === "claim" && outages.push(error));
-  const back = new Promise((resolve) => hf.on("back", ({ doing }) => doing === "claim" && resolve(null)));
+  const back = new Promise((resolve) => hf.on("outageEnded", ({ doing }) => doing === "claim" && resolve(null)));
   hf.work({ poll: "100ms" });
   const { id } = await hf.enqueue(counted);
   await hf.result(id);

@@ -54,7 +54,7 @@ describe("a lock that another process does not let go of", () => {
       store.claim(claimRequest()),
       store.settle([]),
       store.cancel([newJob().id]),
-      store.turn("duty", 1_000),
+      store.tryAcquireDuty("duty", 1_000),
       store.pause("default"),
     ];
     const answers = await Promise.allSettled(calls);

@@ -130,7 +130,7 @@ describe("an enqueue inside the caller's own transaction", () => {
   it("guards every scope of keys on a connection that gives bigints", async () => {
     const { db, enqueue } = await desk();
     db.defaultSafeIntegers(true);
-    for (const scope of ["waiting", "live", "ever", { period: "1h" }] as const) {
+    for (const scope of ["waiting", "live", "forever", { period: "1h" }] as const) {
       const unique = { key: JSON.stringify(scope), scope };
       db.exec("BEGIN");
       const { id } = await enqueue("first", { unique });

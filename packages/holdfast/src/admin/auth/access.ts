@@ -30,7 +30,7 @@ export async function callerOf(request: Request, { hf, sessions, check }: Knowin
   }
   const cookie = cookieIn(request.headers.get("cookie"));
   if (cookie === null) return null;
-  const session = sessions.read(cookie, Holdfast.coreOf(hf).clock.now());
+  const session = sessions.read(cookie, Holdfast.engineOf(hf).clock.now());
   const found = session === null ? null : await hf.tokens.current(session.tokenId);
   return session === null || found === null ? null : callerBy(found, session.expiresAt);
 }
@@ -73,7 +73,7 @@ const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-i
  */
 export function refuseOthers(request: Request, peer: string | null): void {
   if (peer !== null && !isFromHere(peer)) {
-    throw new ApiError(403, "OTHER_MACHINE", "without tokens this server answers this machine only");
+    throw new ApiError(403, "NOT_LOCALHOST", "without tokens this server answers this machine only");
   }
   const proxied = FORWARDED.find((name) => request.headers.has(name));
   if (proxied !== undefined) {

@@ -48,13 +48,13 @@ export class Door {
   async permitted(request: Request, line: Pick<RouteLine, "role" | "ofUser">): Promise<Caller> {
     const caller = await this.#caller(request);
     if (caller === null) {
-      throw new ApiError(401, "NOT_KNOWN", "send a token that is valid: authorization: Bearer hf_…", {
+      throw new ApiError(401, "UNAUTHENTICATED", "send a token that is valid: authorization: Bearer hf_…", {
         headers: { "www-authenticate": "Bearer" },
       });
     }
     if (mayCall(caller.identity, line)) return caller;
     const { role } = caller.identity;
-    throw new ApiError(403, "NOT_ALLOWED", `the role ${role} may not do this; it takes ${line.role ?? "none"}`);
+    throw new ApiError(403, "FORBIDDEN", `the role ${role} may not do this; it takes ${line.role ?? "none"}`);
   }
 
   /** Exchanges a token for cookies. */
@@ -65,7 +65,7 @@ export class Door {
     const checked = await this.#checks.check(token, this.#addressOf(request));
     const { found } = checked;
     if (found === null) throw checked.waitMs > 0 ? tooMany(checked.waitMs) : notValid();
-    const now = Holdfast.coreOf(this.#hf).clock.now();
+    const now = Holdfast.engineOf(this.#hf).clock.now();
     // No session outlives its token.
     const expiresAt = Math.min(now + sessions.lengthMs, found.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
     const value = sessions.sign({ tokenId: found.id, expiresAt });
@@ -127,7 +127,7 @@ function tooMany(waitMs: number): ApiError {
 }
 
 function notValid(): ApiError {
-  return new ApiError(401, "NOT_KNOWN", "this token is not valid");
+  return new ApiError(401, "UNAUTHENTICATED", "this token is not valid");
 }
 
 /** What an application's function says; a mistake in it is the application's, and not the caller's. */

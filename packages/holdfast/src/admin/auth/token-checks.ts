@@ -37,7 +37,7 @@ export class TokenChecks {
       if (found !== null) return { found };
       this.#right.delete(hash);
     }
-    const { clock } = Holdfast.coreOf(this.#hf);
+    const { clock } = Holdfast.engineOf(this.#hf);
     const waitMs = this.#attempts.waitMs(address, clock.now());
     // Whoever guesses may share an address with everybody else: a token that is right comes in, and guesses together cost the
     // store one reading a second.

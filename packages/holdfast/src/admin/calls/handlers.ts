@@ -5,7 +5,7 @@ import type {
   ScheduleSettings,
   ScheduleTiming,
 } from "../../engine/scheduler/schedule-definition.js";
-import type { ListedToken } from "../../engine/client/tokens.js";
+import type { ApiToken } from "../../engine/client/tokens.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
@@ -21,7 +21,7 @@ import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationResu
 import type { Identity } from "../auth/identity.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { NewOperation, Operations } from "./operations.js";
-import { filledPage, passOver } from "../http/pages.js";
+import { filledPage, skip } from "../http/pages.js";
 import type { RouteName } from "../contract/routes.js";
 import { PAGE } from "../contract/schemas.js";
 import { statsAnswer } from "./stats-result.js";
@@ -66,8 +66,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
     throw new ApiError(403, "OTHER_USER", `this token sees only the jobs of ${identity.user}`);
   }
-  const from =
-    offset === 0 ? cursor : await passOver(Holdfast.coreOf(context.hf), filterOf(context, conditions), offset);
+  const from = offset === 0 ? cursor : await skip(Holdfast.engineOf(context.hf), filterOf(context, conditions), offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
   const page = await filledPage(jobsOf(context), conditions, limit, from);
   const jobs = page.jobs.map(jobSummary);
@@ -281,7 +280,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerAnswer) }),
   "types.list": async ({ hf }) => {
-    const { clock, types } = Holdfast.coreOf(hf);
+    const { clock, types } = Holdfast.engineOf(hf);
     const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
     const names = new Set([...types.keys(), ...live.flatMap(({ types }) => types)]);
     return { types: [...names].toSorted() };
@@ -310,7 +309,7 @@ async function admitLane(
   given: { queue?: string | undefined; priority?: number | undefined },
 ): Promise<void> {
   if (given.queue === undefined && given.priority === undefined) return;
-  const { queue, priority } = Holdfast.coreOf(hf).types.get(type) ?? DEFAULTS;
+  const { queue, priority } = Holdfast.engineOf(hf).types.get(type) ?? DEFAULTS;
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
 }
 
@@ -332,7 +331,7 @@ function runs(slots: readonly Date[]): { runs: string[] } {
   return { runs: slots.map((slot) => slot.toISOString()) };
 }
 
-function tokenAnswer(token: ListedToken): Calls["tokens.list"]["answer"]["tokens"][number] {
+function tokenAnswer(token: ApiToken): Calls["tokens.list"]["answer"]["tokens"][number] {
   return {
     ...token,
     createdAt: token.createdAt.toISOString(),

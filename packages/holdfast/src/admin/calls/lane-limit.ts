@@ -35,7 +35,7 @@ export class LaneLimit {
 
   constructor(hf: Holdfast, max: number) {
     this.#max = max;
-    const { store } = Holdfast.coreOf(hf);
+    const { store } = Holdfast.engineOf(hf);
     const scheduled = remembered(() => this.#scheduled(store), SCHEDULES_KNOWN_MS);
     this.#read = remembered(async () => {
       const lanes = lanesOf(await store.queues());

@@ -1,5 +1,5 @@
 import { redactErrorData } from "../../job/error-record.js";
-import type { ListedWorker } from "../../engine/client/job-view.js";
+import type { WorkerStatus } from "../../engine/client/job-view.js";
 import type { Schedule } from "../../engine/scheduler/schedules.js";
 import type { AttemptError, Job } from "../../job/job.js";
 import type { Redactor } from "../../redact.js";
@@ -91,6 +91,6 @@ export function scheduleSummary(schedule: Schedule): ScheduleSummary {
   return summary;
 }
 
-export function workerAnswer({ schedules: _schedules, ...worker }: ListedWorker): WorkerResult {
+export function workerAnswer({ schedules: _schedules, ...worker }: WorkerStatus): WorkerResult {
   return { ...worker, startedAt: text(worker.startedAt), seenAt: text(worker.seenAt) };
 }

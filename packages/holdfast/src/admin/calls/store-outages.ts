@@ -1,4 +1,4 @@
-import type { Core } from "../../engine/context.js";
+import type { EngineContext } from "../../engine/context.js";
 import { ADMIN_API } from "../../engine/events/outage-log.js";
 import { isOutage } from "../../errors.js";
 import { isDeed } from "./audit-entry.js";
@@ -15,10 +15,10 @@ export type Asks = "look" | "change";
  * or full still answers looks, so that only a change shows that it takes changes again.
  */
 export class Outages {
-  readonly #events: Core["events"];
+  readonly #events: EngineContext["events"];
   #failing: Asks | null = null;
 
-  constructor(events: Core["events"]) {
+  constructor(events: EngineContext["events"]) {
     this.#events = events;
   }
 
@@ -30,7 +30,7 @@ export class Outages {
   answered(asks: Asks): void {
     if (this.#failing === null || (this.#failing === "change" && asks === "look")) return;
     this.#failing = null;
-    this.#events.emit("back", { doing: ADMIN_API });
+    this.#events.emit("outageEnded", { doing: ADMIN_API });
   }
 
   /** Watches one call. What is wrong with the call itself says nothing of the store. */

@@ -95,7 +95,12 @@ export interface NewJobBody {
     | string
     | {
         key: string;
-        scope?: "waiting" | "live" | "ever" | { period: string | number } | { calendar: CalendarUnit; zone?: string };
+        scope?:
+          | "waiting"
+          | "live"
+          | "forever"
+          | { period: string | number }
+          | { calendar: CalendarUnit; zone?: string };
         onConflict?: "keep" | "replace" | "reject";
       };
 }

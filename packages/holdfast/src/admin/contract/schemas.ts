@@ -88,7 +88,7 @@ const unique = z.union([
     key: text(LIMITS.keyLength),
     scope: z
       .union([
-        z.enum(["waiting", "live", "ever"]),
+        z.enum(["waiting", "live", "forever"]),
         z.strictObject({ period: length }),
         z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: text(100).optional() }),
       ])

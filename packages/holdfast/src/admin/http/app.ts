@@ -112,7 +112,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 /** The same. `tellsOutages: false`: for a caller in this process that tells its errors itself. */
 export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: { tellsOutages: boolean }): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { logger, clock, redact, restore, events } = Holdfast.coreOf(hf);
+  const { logger, clock, redact, restore, events } = Holdfast.engineOf(hf);
   const outages = tellsOutages ? new Outages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
   const door = new Door(hf, readDoor(options, basePath));
@@ -201,7 +201,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
   /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
   const storeAnswers = remembered(async () => {
     const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_MS).unref());
-    const answers = Holdfast.coreOf(hf)
+    const answers = Holdfast.engineOf(hf)
       .store.dueSchedules(0)
       .then(
         () => (outages?.answered("look"), true),
@@ -317,9 +317,9 @@ async function noRoute(method: string, path: string): Promise<never> {
   const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter((line) =>
     new RegExp(`^${BASE}${line.path.replaceAll(/:\w+/g, "[^/]+")}$`).test(path),
   );
-  if (others.length === 0) throw new ApiError(404, "NO_ROUTE", `there is nothing at ${path.slice(0, 200)}`);
+  if (others.length === 0) throw new ApiError(404, "ROUTE_NOT_FOUND", `there is nothing at ${path.slice(0, 200)}`);
   const allow = [...new Set(others.map((line) => line.method))].join(", ");
-  throw new ApiError(405, "WRONG_METHOD", `${method} is not for this route; ${allow} is`, { headers: { allow } });
+  throw new ApiError(405, "METHOD_NOT_ALLOWED", `${method} is not for this route; ${allow} is`, { headers: { allow } });
 }
 
 function setting(cookies: readonly string[]): Headers {

@@ -1,7 +1,7 @@
-import type { Core } from "../../engine/context.js";
+import type { EngineContext } from "../../engine/context.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { Job } from "../../job/job.js";
-import type { JobFilter, Passed, Store } from "../../store.js";
+import type { JobFilter, Skipped, Store } from "../../store.js";
 import type { JobConditions } from "../contract/api-types.js";
 import { ApiError } from "./api-error.js";
 
@@ -40,8 +40,8 @@ export async function filledPage(
 }
 
 /** Where the page after so many jobs begins; null: there is none. */
-export async function passOver(
-  { store, cursors }: Pick<Core, "store" | "cursors">,
+export async function skip(
+  { store, cursors }: Pick<EngineContext, "store" | "cursors">,
   filter: JobFilter,
   offset: number,
 ): Promise<string | null> {
@@ -49,9 +49,9 @@ export async function passOver(
   let cursor: string | null = null;
   for (let left = offset; left > 0;) {
     if (performance.now() > until) {
-      throw new ApiError(400, "OFFSET_TOO_FAR", `${offset} such jobs take too long to pass over; go on by cursor`);
+      throw new ApiError(400, "OFFSET_TOO_LARGE", `${offset} such jobs take too long to pass over; go on by cursor`);
     }
-    const page: Passed = await passed(store, filter, left, cursor);
+    const page: Skipped = await passed(store, filter, left, cursor);
     ({ cursor } = page);
     if (cursor === null) return null;
     left -= page.passed;
@@ -59,8 +59,8 @@ export async function passOver(
   return cursor === null ? null : cursors.seal(cursor);
 }
 
-async function passed(store: Store, filter: JobFilter, most: number, cursor: string | null): Promise<Passed> {
-  if (store.passOver !== undefined) return store.passOver(filter, { limit: most, cursor });
+async function passed(store: Store, filter: JobFilter, most: number, cursor: string | null): Promise<Skipped> {
+  if (store.skip !== undefined) return store.skip(filter, { limit: most, cursor });
   const page = await store.list(filter, { limit: Math.min(most, LONGEST), cursor, payloads: false });
   return { passed: page.jobs.length, cursor: page.cursor };
 }

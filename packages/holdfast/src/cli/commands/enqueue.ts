@@ -11,7 +11,7 @@ import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../module/
 import { readPayload } from "../parse/payload.js";
 import { REACH, reach } from "../store/admin-connection.js";
 
-const SCOPES = ["waiting", "live", "ever"] as const;
+const SCOPES = ["waiting", "live", "forever"] as const;
 const IN_ZONE = /^([a-z]+)(?:@(.+))?$/;
 
 export const enqueueCommand: Command = command({

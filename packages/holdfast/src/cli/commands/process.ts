@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DEFAULTS } from "../../defaults.js";
 import { durationMs } from "../../duration.js";
 import { isOutage } from "../../errors.js";
-import type { Holdfast, TickOptions } from "../../engine/client/holdfast.js";
+import type { Holdfast, DrainOptions } from "../../engine/client/holdfast.js";
 import type { WorkOptions } from "../../engine/worker/worker.js";
 import { tellStoreOnly } from "../store/bare-store.js";
 import { command, type Command } from "../parse/command.js";
@@ -56,7 +56,7 @@ export const processCommand: Command = command({
 });
 
 /** What of a worker's options concerns a single look. */
-function tickOptions({ concurrency, queues, lease, grace }: WorkOptions): TickOptions {
+function tickOptions({ concurrency, queues, lease, grace }: WorkOptions): DrainOptions {
   return {
     ...(concurrency !== undefined && { concurrency }),
     ...(queues !== undefined && { queues }),
@@ -91,11 +91,11 @@ class Beside {
 
 async function runDue(
   hf: Holdfast,
-  options: TickOptions,
+  options: DrainOptions,
   { beside, once, signal }: { beside: Beside; once: boolean; signal: AbortSignal },
 ): Promise<number> {
   await beside.fire();
-  const ran = once ? Number(await hf.tick(options)) : await hf.drain(options);
+  const ran = once ? Number(await hf.runNext(options)) : await hf.drain(options);
   // Somebody waits for the end.
   if (!signal.aborted) await beside.maintain();
   return ran;
@@ -109,7 +109,11 @@ interface Polling {
 }
 
 /** Jobs may come for hours without a pause: schedules and maintenance do not wait for one. */
-async function poll(hf: Holdfast, options: TickOptions, { beside, everyMs, output, signal }: Polling): Promise<number> {
+async function poll(
+  hf: Holdfast,
+  options: DrainOptions,
+  { beside, everyMs, output, signal }: Polling,
+): Promise<number> {
   let ran = 0;
   let isOut = false;
   /** Every interval until the signal. A store that does not answer is told once, and asked again next time. */

@@ -6,7 +6,7 @@ import { jsonBytes, NotJson, toJson } from "../../job/json.js";
 import { keptText } from "../../kept-text.js";
 import { readCount, readName, refuseUnknown } from "../../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import { readable } from "./job-view.js";
 
 /** An entry of the audit log, as people read it. */
@@ -58,11 +58,11 @@ export interface Deed {
 
 /** Who changed what by API or command, and when. Reached as `hf.audit`. */
 export class AuditLog {
-  readonly #open: () => Core;
+  readonly #open: () => EngineContext;
   readonly #keepMs: number | null;
 
   /** @internal */
-  constructor(open: () => Core, keepMs: number | null) {
+  constructor(open: () => EngineContext, keepMs: number | null) {
     this.#open = open;
     this.#keepMs = keepMs;
   }
@@ -77,7 +77,7 @@ export class AuditLog {
    */
   async list(options: AuditListOptions = {}): Promise<{ entries: AuditRecord[]; cursor: string | null }> {
     const { filter, limit, cursor } = readListOptions(options);
-    const page = await this.#open().store.audited(filter, { limit, cursor });
+    const page = await this.#open().store.listAudit(filter, { limit, cursor });
     return { entries: page.entries.map(readEntry), cursor: page.cursor };
   }
 

@@ -1,7 +1,7 @@
 import { readId } from "../../job/id.js";
 import { refuseUnknown } from "../../options.js";
 import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter } from "./filter.js";
 
@@ -34,18 +34,18 @@ interface Change<Answer> {
 
 /** Changes of jobs on request: one by one, or many in chunks. */
 export class Changes {
-  readonly #open: () => Core;
+  readonly #open: () => EngineContext;
 
-  constructor(open: () => Core) {
+  constructor(open: () => EngineContext) {
     this.#open = open;
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
-      const core = this.#open();
-      const answers = await core.store.cancel(ids, within);
+      const engine = this.#open();
+      const answers = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => answers[index] === "cancelled");
-      if (core.events.hears("cancelled")) await tellCancelled(core, changed, listed);
+      if (engine.events.hasListeners("cancelled")) await tellCancelled(engine, changed, listed);
       return answers;
     };
     return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
@@ -118,7 +118,7 @@ export class Changes {
  * goes wrong here may say otherwise: an event that cannot be told is left out.
  */
 async function tellCancelled(
-  { store, events, logger }: Core,
+  { store, events, logger }: EngineContext,
   ids: readonly string[],
   listed: readonly JobEvent[],
 ): Promise<void> {

@@ -14,7 +14,7 @@ import { announce, announceClaim } from "../events/publish.js";
 import { AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { readClock, readLogger, readPort, readTick, readTypes, safeRandom } from "./client-options.js";
-import { holdLease, type Core, type HeldLease } from "../context.js";
+import { holdLease, type EngineContext, type HeldLease } from "../context.js";
 import { Cursors } from "./cursors.js";
 import { Enqueuer, type EnqueueResult, type EnqueueManyResult, type EnqueueManyOptions } from "../enqueue/enqueuer.js";
 import { Emitter, type EventName, type Listener } from "../events/events.js";
@@ -23,12 +23,12 @@ import { inTransaction } from "../enqueue/in-transaction.js";
 import { Lease } from "../worker/lease.js";
 import { safeLogger, silentLogger, type Logger } from "../events/logger.js";
 import { Maintenance, readAuditRetention, readRetention, keptMs } from "../maintenance.js";
-import type { Maintained, RetentionOptions } from "../maintenance.js";
+import type { MaintenanceResult, RetentionOptions } from "../maintenance.js";
 import type { EnqueueOptions } from "../enqueue/new-job.js";
 import { openStore } from "../open-store.js";
 import { tellOutages } from "../events/outage-log.js";
 import { triage } from "../worker/outcome.js";
-import { readJob, readWorker, type ListedWorker } from "./job-view.js";
+import { readJob, readWorker, type WorkerStatus } from "./job-view.js";
 import { Reports, type ErrorReporter } from "../events/reports.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
 import type { ScheduleOptions } from "../scheduler/schedule-definition.js";
@@ -111,7 +111,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   }
   const store = typeof given === "string" ? await openStore(given, { clock }) : given;
   const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
-  const core: Core = {
+  const engine: EngineContext = {
     store,
     clock,
     random: options.random === undefined ? Math.random : safeRandom(options.random, logger),
@@ -130,14 +130,14 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     toldQueues: new Set(),
     inserting: new Set(),
   };
-  tellOutages(core);
+  tellOutages(engine);
   try {
     await store.migrate();
   } catch (error) {
     await store.close().catch(() => {});
     throw error;
   }
-  return new Holdfast(core, new Maintenance(core, retention, auditMs), tickMs, auditMs);
+  return new Holdfast(engine, new Maintenance(engine, retention, auditMs), tickMs, auditMs);
 }
 
 export interface ClaimOptions {
@@ -156,8 +156,8 @@ const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
 const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
 const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
 
-/** What `tick` and `drain` take: that of a worker, and how they are stopped. */
-export interface TickOptions extends Pick<
+/** What `runNext` and `drain` take: that of a worker, and how they are stopped. */
+export interface DrainOptions extends Pick<
   WorkOptions,
   "queues" | "types" | "concurrency" | "lease" | "grace" | "unknownType"
 > {
@@ -167,7 +167,7 @@ export interface TickOptions extends Pick<
 
 /** The client: enqueues, looks, changes, and starts workers. Made by {@link holdfast}. */
 export class Holdfast {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #enqueuer: Enqueuer;
   readonly #results: Results;
   readonly #changes: Changes;
@@ -187,35 +187,35 @@ export class Holdfast {
   readonly #detach: () => void;
 
   /** @internal */
-  constructor(core: Core, maintenance: Maintenance, tickMs: number | null, auditMs: number | null) {
-    this.#core = core;
-    this.#scheduler = new Scheduler(core, tickMs ?? DEFAULTS.schedule.tickMs);
+  constructor(engine: EngineContext, maintenance: Maintenance, tickMs: number | null, auditMs: number | null) {
+    this.#engine = engine;
+    this.#scheduler = new Scheduler(engine, tickMs ?? DEFAULTS.schedule.tickMs);
     this.#runsScheduler = tickMs !== null;
     this.schedules = new Schedules(() => this.#open(), this.#scheduler, this.#writingSchedules);
     this.audit = new AuditLog(() => this.#open(), auditMs);
     this.tokens = new Tokens(() => this.#open());
-    this.#enqueuer = new Enqueuer(core);
-    this.#results = new Results(core);
+    this.#enqueuer = new Enqueuer(engine);
+    this.#results = new Results(engine);
     this.#changes = new Changes(() => this.#open());
     this.#maintenance = maintenance;
-    this.#detach = core.traces?.attach(this) ?? nothing;
-    core.events.on("workerStopped", ({ worker }) => {
+    this.#detach = engine.traces?.attach(this) ?? nothing;
+    engine.events.on("workerStopped", ({ worker }) => {
       for (const known of this.#workers) if (known.id === worker) this.#workers.delete(known);
     });
   }
 
   /** @internal What the client is made of, for the parts that are built on it. */
-  static coreOf(hf: Holdfast): Core {
+  static engineOf(hf: Holdfast): EngineContext {
     return hf.#open();
   }
 
   // Handlers in their grace time still enqueue and look; only when they have ended is the client shut.
-  #open(): Core {
+  #open(): EngineContext {
     if (this.#closed) throw new ClosedError("this Holdfast client is closed", "make a new one with holdfast()");
-    return this.#core;
+    return this.#engine;
   }
   /** For what would run jobs: refused from the moment of closing. */
-  #running(): Core {
+  #running(): EngineContext {
     if (this.#closing !== null)
       throw new ClosedError("this Holdfast client is closing", "make a new one with holdfast()");
     return this.#open();
@@ -266,11 +266,11 @@ export class Holdfast {
     return this.#enqueuer.enqueue(this.#named(type), input, options);
   }
   #named(type: string): JobType {
-    return this.#core.types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
+    return this.#engine.types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
   }
 
   #inTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
-    return inTransaction(this.#core.store, () => {
+    return inTransaction(this.#engine.store, () => {
       this.#open();
       return call();
     });
@@ -377,7 +377,7 @@ export class Holdfast {
     return withFinished(waiting, counts);
   }
   /** Workers heard of in the last hour, in every process. */
-  async workers(): Promise<ListedWorker[]> {
+  async workers(): Promise<WorkerStatus[]> {
     return (await this.#open().store.workers()).map(readWorker);
   }
 
@@ -417,7 +417,7 @@ export class Holdfast {
 
   /** Calls `listener` on every event of this name; the answer stops that. */
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    return this.#core.events.on(name, listener);
+    return this.#engine.events.on(name, listener);
   }
 
   /** Starts a worker. Returns at once; `await worker.stop()` drains it. */
@@ -428,10 +428,10 @@ export class Holdfast {
     this.#maintenance.start();
     worker.start();
     if (this.#runsScheduler) this.#scheduler.start();
-    if (this.#core.types.size === 0) {
-      this.#core.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
-    } else warnOfTypes(this.#core, settings);
-    warnOfQueues(this.#core, settings).catch(nothing);
+    if (this.#engine.types.size === 0) {
+      this.#engine.logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
+    } else warnOfTypes(this.#engine, settings);
+    warnOfQueues(this.#engine, settings).catch(nothing);
     if (options.signals === true && this.#offSignals === nothing) this.#stopOnSignals();
     return worker;
   }
@@ -443,9 +443,9 @@ export class Holdfast {
       if (stopping) return;
       stopping = true;
       // A signal after that finds the handlers gone and ends the process at once.
-      this.#core.clock.after(SAME_SIGNAL_MS, off, { background: true });
+      this.#engine.clock.after(SAME_SIGNAL_MS, off, { background: true });
       this.#offSignals = nothing;
-      this.close().catch((error: unknown) => this.#core.logger.error({ error }, "closing on a signal failed"));
+      this.close().catch((error: unknown) => this.#engine.logger.error({ error }, "closing on a signal failed"));
     };
     const off = (): void => {
       process.off("SIGTERM", stop);
@@ -459,34 +459,34 @@ export class Holdfast {
 
   /** Leases jobs to you, for a runner of your own. What must not run is laid down and not handed out. */
   async claim(options: ClaimOptions = {}): Promise<Lease[]> {
-    const core = this.#running();
+    const engine = this.#running();
     refuseUnknown(options, CLAIM_FIELDS, "claim");
     const { limit: wanted = 1, ...rest } = options;
     const limit = readCount(wanted, "limit", 1, LIMITS.batchJobs);
     const { queues, types, leaseMs } = readWorkOptions(rest);
     const worker = `claim:${process.pid}`;
     for (;;) {
-      const sentAt = core.clock.monotonic();
-      const claim = await core.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
+      const sentAt = engine.clock.monotonic();
+      const claim = await engine.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
       const held = claim.jobs.map((job) => holdLease(job, worker, { at: claim.at, sentAt, leaseMs }));
       const leases: HeldLease[] = [];
       const laidDown: Promise<void>[] = [];
       for (const lease of held) {
-        announceClaim(core, lease);
+        announceClaim(engine, lease);
         const down = triage(lease, claim.at);
         if (down === null) leases.push(lease);
         else
           laidDown.push(
-            core.settler.settle(down, lease.deadline).then((answer) => announce(core, lease, down, answer)),
+            engine.settler.settle(down, lease.deadline).then((answer) => announce(engine, lease, down, answer)),
           );
       }
       await Promise.all(laidDown);
-      if (leases.length > 0 || claim.jobs.length === 0) return leases.map((lease) => new Lease(core, lease, leaseMs));
+      if (leases.length > 0 || claim.jobs.length === 0) return leases.map((lease) => new Lease(engine, lease, leaseMs));
     }
   }
 
   /** Runs one due job to its end. False if there was none. For cron and tests. */
-  async tick(options: TickOptions = {}): Promise<boolean> {
+  async runNext(options: DrainOptions = {}): Promise<boolean> {
     return this.#aside({ ...options, concurrency: 1 }, async (worker) => {
       for (;;) {
         const { claimed, ran } = await worker.once(1);
@@ -496,7 +496,7 @@ export class Holdfast {
   }
 
   /** Runs everything that is due, and what that enqueues, until nothing is. Answers how many jobs ran. */
-  async drain(options: TickOptions = {}): Promise<number> {
+  async drain(options: DrainOptions = {}): Promise<number> {
     return this.#aside(options, async (worker) => {
       let total = 0;
       for (;;) {
@@ -507,10 +507,12 @@ export class Holdfast {
     });
   }
 
-  async #aside<Answer>({ signal, ...options }: TickOptions, use: (worker: Worker) => Promise<Answer>): Promise<Answer> {
+  async #aside<Answer>(
+    { signal, ...options }: DrainOptions,
+    use: (worker: Worker) => Promise<Answer>,
+  ): Promise<Answer> {
     const worker = new Worker(this.#running(), readWorkOptions(options));
     this.#workers.add(worker);
-    // Whatever becomes of it is told below.
     const stop = (): void => void worker.stop().catch(nothing);
     if (signal?.aborted === true) stop();
     else signal?.addEventListener("abort", stop, { once: true });
@@ -524,14 +526,14 @@ export class Holdfast {
   }
 
   /** Lays down leases that ran out, now rather than at the next turn of maintenance. Answers how many. */
-  async expireStale(): Promise<number> {
+  async reapExpiredLeases(): Promise<number> {
     this.#open();
-    return this.#maintenance.expireStale();
+    return this.#maintenance.reapExpiredLeases();
   }
   /** Lays down waiting jobs past their expiry. Answers how many. */
-  async expireWaiting(): Promise<number> {
+  async expireOverdue(): Promise<number> {
     this.#open();
-    return this.#maintenance.expireWaiting();
+    return this.#maintenance.expireOverdue();
   }
   /** Deletes finished jobs: by the retention rules, or all of a state that ended longer ago than `olderThan`. */
   async purge(options?: { state: FinishedState; olderThan: Duration }, bulk?: BulkOptions): Promise<number> {
@@ -547,9 +549,9 @@ export class Holdfast {
 
   /**
    * Does all maintenance now: stale leases, expiry, retention, the store's own upkeep. A worker does it by itself; call
-   * this where only `tick` or `drain` run.
+   * this where only `runNext` or `drain` run.
    */
-  async maintain(): Promise<Maintained> {
+  async maintain(): Promise<MaintenanceResult> {
     this.#open();
     return this.#maintenance.all();
   }
@@ -570,10 +572,10 @@ export class Holdfast {
     this.#results.close();
     await this.#maintenance.stop();
     await this.#enqueuer.idle();
-    await this.#core.settler.idle();
+    await this.#engine.settler.idle();
     this.#detach();
-    await this.#core.reports?.flush();
-    await this.#core.store.close();
+    await this.#engine.reports?.flush();
+    await this.#engine.store.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

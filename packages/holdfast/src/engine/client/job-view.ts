@@ -1,9 +1,9 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull } from "../../duration.js";
 import type { ErrorRecord } from "../../job/error-record.js";
-import type { AttemptError, Job, JobSlot } from "../../job/job.js";
+import type { AttemptError, Job, ScheduledSlot } from "../../job/job.js";
 import { fromJson, isTooDeep } from "../../job/json.js";
-import type { ScheduleSlot, SeenWorker, StoredJob } from "../../store.js";
+import type { ScheduleSlot, StoredWorker, StoredJob } from "../../store.js";
 import { givenKey } from "../enqueue/unique.js";
 import { readCarrier } from "../events/telemetry.js";
 
@@ -24,7 +24,7 @@ export function readable(text: string | null): unknown {
 }
 
 /** The slot a job was made for, as people read it. */
-export function readSlot(stored: ScheduleSlot | null): JobSlot | null {
+export function readSlot(stored: ScheduleSlot | null): ScheduledSlot | null {
   return stored === null ? null : { name: stored.name, slot: dateOf(stored.slot) };
 }
 
@@ -75,12 +75,12 @@ function readError({ message, code, stack, cause, data }: ErrorRecord): AttemptE
 }
 
 /** A worker as people read it. */
-export interface ListedWorker extends Omit<SeenWorker, "startedAt" | "seenAt"> {
+export interface WorkerStatus extends Omit<StoredWorker, "startedAt" | "seenAt"> {
   startedAt: Date;
   /** When it was last heard of. */
   seenAt: Date;
 }
 
-export function readWorker(seen: SeenWorker): ListedWorker {
+export function readWorker(seen: StoredWorker): WorkerStatus {
   return { ...seen, startedAt: dateOf(seen.startedAt), seenAt: dateOf(seen.seenAt) };
 }

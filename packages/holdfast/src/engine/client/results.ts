@@ -14,7 +14,7 @@ import { fromJson } from "../../job/json.js";
 import { isLive } from "../../live-worker.js";
 import { isFinished } from "../../job/state.js";
 import type { Scope, StoredJob } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 
 export interface ResultOptions {
   /** Give up after this long. Default: wait for ever. */
@@ -62,7 +62,7 @@ const LONGEST_REST_MS = 1_000;
 
 /** `hf.result`: waits for jobs to end. Listens and polls only while someone waits. */
 export class Results {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #waiters = new Set<Waiter>();
   #unlisten: (() => void) | null = null;
   #timer: Timer | null = null;
@@ -74,8 +74,8 @@ export class Results {
   #restMs = 0;
   #warned = false;
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(engine: EngineContext) {
+    this.#engine = engine;
   }
 
   /** With `type` given, a job of another type is refused: its output would pass for what it is not. */
@@ -89,7 +89,7 @@ export class Results {
       return await new Promise((resolve, reject) => {
         waiter = { id, type, scope, resolve, reject, dueSince: null };
         if (timeoutMs !== null) {
-          timer = this.#core.clock.after(timeoutMs, () => void this.#giveUp(waiter, timeoutMs));
+          timer = this.#engine.clock.after(timeoutMs, () => void this.#giveUp(waiter, timeoutMs));
         }
         onAbort = (): void => reject(options.signal?.reason);
         options.signal?.addEventListener("abort", onAbort);
@@ -105,7 +105,7 @@ export class Results {
   /** Says where the job stands: "not finished" alone sends people looking in the wrong place. */
   async #giveUp(waiter: Waiter | null, timeoutMs: number): Promise<void> {
     if (waiter === null) return;
-    const job = await this.#core.store.get(waiter.id, waiter.scope).catch(() => null);
+    const job = await this.#engine.store.get(waiter.id, waiter.scope).catch(() => null);
     const error = job?.error === null || job?.error === undefined ? "" : ` (${job.error.message})`;
     const stands = job === null ? "" : `; it is ${job.state}${error}`;
     waiter.reject(new WaitTimeoutError(`job ${waiter.id} has not finished within ${timeoutMs} ms${stands}`));
@@ -118,7 +118,7 @@ export class Results {
 
   #add(waiter: Waiter): void {
     this.#waiters.add(waiter);
-    this.#unlisten ??= this.#core.store.listen((hint) => {
+    this.#unlisten ??= this.#engine.store.listen((hint) => {
       if (hint.kind === "finished") this.#lookSoon();
     });
     this.#poll();
@@ -137,7 +137,7 @@ export class Results {
   }
 
   #poll(): void {
-    this.#timer ??= this.#core.clock.after(DEFAULTS.pollMs, () => {
+    this.#timer ??= this.#engine.clock.after(DEFAULTS.pollMs, () => {
       this.#timer = null;
       if (this.#waiters.size === 0) return;
       this.#poll();
@@ -154,7 +154,7 @@ export class Results {
     const inMs = Math.max(this.#restMs, this.#waiters.size <= FEW ? 0 : SHARED_LOOK_MS);
     if (inMs === 0) void this.#lookByHint();
     else {
-      this.#soon ??= this.#core.clock.after(inMs, () => {
+      this.#soon ??= this.#engine.clock.after(inMs, () => {
         this.#soon = null;
         void this.#lookByHint();
       });
@@ -185,7 +185,7 @@ export class Results {
 
   async #lookAt(waiter: Waiter): Promise<void> {
     try {
-      const job = await this.#core.store.get(waiter.id, waiter.scope);
+      const job = await this.#engine.store.get(waiter.id, waiter.scope);
       if (job === null) waiter.reject(new JobNotFoundError(waiter.id));
       else if (waiter.type !== null && waiter.type !== job.type) {
         waiter.reject(new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
@@ -196,13 +196,13 @@ export class Results {
     } catch (error) {
       // Rights or tables that are missing do not come by waiting.
       if (error instanceof ClosedError || error instanceof StoreUnreadableError) waiter.reject(error);
-      else this.#core.events.emit("outage", { doing: "result", error });
+      else this.#engine.events.emit("outage", { doing: "result", error });
     }
   }
 
   /** A forgotten `hf.work()` would otherwise be silence for ever. Told once. */
   async #warnIfUntaken(waiter: Waiter, job: StoredJob): Promise<void> {
-    const { clock, store, logger } = this.#core;
+    const { clock, store, logger } = this.#engine;
     if (job.dueAt === null || job.dueAt > clock.now()) {
       waiter.dueSince = null;
       return;

@@ -6,7 +6,7 @@ import { HoldfastError, InvalidOptionError, TooManyTokensError } from "../../err
 import { readName, refuseUnknown, show } from "../../options.js";
 import { isTokenRole, TOKEN_ROLES, type TokenRole } from "../../access/roles.js";
 import type { TokenRecord } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 
 export interface TokenOptions {
   /** What it is for; the audit log names who used it by this, and by the token's id. */
@@ -20,7 +20,7 @@ export interface TokenOptions {
 const TOKEN_FIELDS: ReadonlySet<string> = new Set(["name", "role", "user", "expiresIn"]);
 
 /** A token as it is listed. */
-export interface ListedToken {
+export interface ApiToken {
   id: string;
   name: string;
   role: TokenRole;
@@ -30,12 +30,12 @@ export interface ListedToken {
 }
 
 /** A token just made. Its text is told this once: the store knows only a hash of it. */
-export interface NewToken extends ListedToken {
+export interface NewToken extends ApiToken {
   token: string;
 }
 
 /** Who came with a token that counts. */
-export type TokenIdentity = Omit<ListedToken, "createdAt">;
+export type TokenIdentity = Omit<ApiToken, "createdAt">;
 
 // A tool that looks for secrets in places where they should not be knows ours by this.
 const FORM = /^hf_([0-9a-f]{16})_([0-9A-Za-z]{43})$/;
@@ -48,10 +48,10 @@ const MOST_TRIES = 5;
 
 /** Tokens of the API. Reached as `hf.tokens`. */
 export class Tokens {
-  readonly #open: () => Core;
+  readonly #open: () => EngineContext;
 
   /** @internal */
-  constructor(open: () => Core) {
+  constructor(open: () => EngineContext) {
     this.#open = open;
   }
 
@@ -84,7 +84,7 @@ export class Tokens {
   async check(token: string): Promise<TokenIdentity | null> {
     const { store, clock } = this.#open();
     const parts = partsOf(token);
-    const record = parts === null ? null : await store.token(parts.id);
+    const record = parts === null ? null : await store.getToken(parts.id);
     if (parts === null || record === null || !isRight(record, parts.secret, clock.now())) return null;
     return identityOf(record);
   }
@@ -92,19 +92,19 @@ export class Tokens {
   /** @internal Those that count now, to be asked again and again without asking the store. */
   async known(): Promise<KnownTokens> {
     const { store, clock } = this.#open();
-    return new KnownTokens(await store.tokens(), clock);
+    return new KnownTokens(await store.listTokens(), clock);
   }
 
   /** @internal Who a token stands for that was checked before; null if it was revoked or has expired since. */
   async current(id: string): Promise<TokenIdentity | null> {
     const { store, clock } = this.#open();
-    const record = await store.token(id);
+    const record = await store.getToken(id);
     return record === null || hasExpired(record, clock.now()) ? null : identityOf(record);
   }
 
   /** All of them, oldest first, those that have expired included. */
-  async list(): Promise<ListedToken[]> {
-    return (await this.#open().store.tokens()).map(listed);
+  async list(): Promise<ApiToken[]> {
+    return (await this.#open().store.listTokens()).map(listed);
   }
 
   /** Takes a token back, at once and in every process. False: there was none with this id. */
@@ -122,7 +122,7 @@ export class Tokens {
   /** Only when there is no room: until then it may be seen that they were there. */
   async #removeExpired(): Promise<number> {
     const { store, clock } = this.#open();
-    const expired = (await store.tokens()).filter((record) => hasExpired(record, clock.now()));
+    const expired = (await store.listTokens()).filter((record) => hasExpired(record, clock.now()));
     for (const { id } of expired) await store.removeToken(id);
     return expired.length;
   }
@@ -151,7 +151,7 @@ export class KnownTokens {
   }
 }
 
-function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ListedToken {
+function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ApiToken {
   return {
     id,
     name,

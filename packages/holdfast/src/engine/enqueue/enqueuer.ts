@@ -13,7 +13,7 @@ import { newId } from "../../job/id.js";
 import { encodeInput, type JobType } from "../../job/job.js";
 import type { InsertResult, NewJob, UniqueKey } from "../../store.js";
 import { Batcher } from "./batcher.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import { readNewJob, type EnqueueOptions } from "./new-job.js";
 import type { TracedCall } from "../events/telemetry.js";
 import { givenKey, heldMs } from "./unique.js";
@@ -47,14 +47,14 @@ const MOST_WARNED = 20;
 
 /** Turns inputs into jobs in the store: singly in natural batches, in bulk, or inside the caller's transaction. */
 export class Enqueuer {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #batcher: Batcher<NewJob, InsertResult | "busy">;
 
-  constructor(core: Core) {
-    this.#core = core;
+  constructor(engine: EngineContext) {
+    this.#engine = engine;
     const insert = (jobs: NewJob[]): Promise<(InsertResult | "busy")[]> => {
-      const inserted = core.store.insert(jobs);
-      if (core.store.capabilities.together) for (const call of core.inserting) call(jobs);
+      const inserted = engine.store.insert(jobs);
+      if (engine.store.capabilities.together) for (const call of engine.inserting) call(jobs);
       return inserted;
     };
     this.#batcher = new Batcher(insert, {
@@ -70,7 +70,7 @@ export class Enqueuer {
 
   enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     // Most programs trace nothing, and pay nothing for it.
-    if (this.#core.traces === null) return this.#enqueue(type, input, options, null);
+    if (this.#engine.traces === null) return this.#enqueue(type, input, options, null);
     return this.#traced(type, options, false, (call) => this.#enqueue(type, input, options, call));
   }
   async #enqueue(
@@ -95,7 +95,7 @@ export class Enqueuer {
     many: boolean,
     write: (call: TracedCall | null) => Promise<Answer>,
   ): Promise<Answer> {
-    const { traces } = this.#core;
+    const { traces } = this.#engine;
     if (traces === null) return write(null);
     return traces.around({ type, queue: String(options.queue ?? queue), many }, write);
   }
@@ -110,7 +110,7 @@ export class Enqueuer {
    * row: what becomes of the job depends on its end.
    */
   async #askAgain(job: NewJob): Promise<InsertResult> {
-    const { clock } = this.#core;
+    const { clock } = this.#engine;
     const until = clock.monotonic() + KEY_WAIT_MS;
     while (clock.monotonic() < until) {
       await new Promise<void>((resolve) => void clock.after(BUSY_MS, resolve));
@@ -127,7 +127,7 @@ export class Enqueuer {
   enqueueIn(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
     return this.#traced(type, options, false, (call) => {
       const job = this.#newJobIn(type, input, options, call);
-      const answers = this.#core.store.insertIn(options.tx, [job]);
+      const answers = this.#engine.store.insertIn(options.tx, [job]);
       if (answers instanceof Promise) return answers.then(([answer]) => readAnswer(job, answer));
       return Promise.resolve(readAnswer(job, answers[0]));
     });
@@ -179,7 +179,7 @@ export class Enqueuer {
   /** One batch after the other, and none after one that failed. Synchronous where the store is. */
   #writeIn(tx: unknown, batches: NewJob[][], written: InsertResult[] = []): InsertResult[] | Promise<InsertResult[]> {
     for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
-      const answers = this.#core.store.insertIn(tx, batch);
+      const answers = this.#engine.store.insertIn(tx, batch);
       if (answers instanceof Promise) {
         return answers.then((some) => {
           written.push(...some);
@@ -192,7 +192,7 @@ export class Enqueuer {
   }
 
   #newJobIn(type: JobType, input: unknown, options: EnqueueOptions, call: TracedCall | null): NewJob {
-    if (!this.#core.store.capabilities.transactions)
+    if (!this.#engine.store.capabilities.transactions)
       throw new InvalidOptionError("tx", "this store cannot enqueue inside a transaction");
     const encoded = encodeInput(type, input);
     if (typeof encoded === "string") return this.#newJob(type, encoded, options, call);
@@ -295,7 +295,7 @@ export class Enqueuer {
 
   async #write(chunk: Slot[]): Promise<Written> {
     const jobs = chunk.filter((slot) => "job" in slot).map((slot) => slot.job);
-    return { chunk, answers: jobs.length === 0 ? [] : await this.#core.store.insert(jobs) };
+    return { chunk, answers: jobs.length === 0 ? [] : await this.#engine.store.insert(jobs) };
   }
 
   async #give(written: Written, give: Give): Promise<void> {
@@ -332,7 +332,7 @@ export class Enqueuer {
   }
 
   #newJob(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
-    const job = readNewJob(this.#core.retry.fill(type), input, options, this.#core.clock.now(), newId);
+    const job = readNewJob(this.#engine.retry.fill(type), input, options, this.#engine.clock.now(), newId);
     if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
     return call === null ? job : carrying(job, call);
   }
@@ -340,11 +340,11 @@ export class Enqueuer {
   readonly #warnedOf = new Set<string>();
   /** A key is free once its job is deleted: who asks for one a month, and keeps jobs for a week, gets four. */
   #warnOfRetention(type: string, unique: UniqueKey): void {
-    const keptMs = this.#core.settler.keptMs("completed");
+    const keptMs = this.#engine.settler.keptMs("completed");
     const periodMs = heldMs(unique);
     if (keptMs === null || keptMs >= periodMs || this.#warnedOf.has(type) || this.#warnedOf.size >= MOST_WARNED) return;
     this.#warnedOf.add(type);
-    this.#core.logger.warn(
+    this.#engine.logger.warn(
       { type, held: lengthOf(periodMs), kept: lengthOf(keptMs) },
       "a unique key is held for longer than completed jobs are kept, and is free once its job is deleted; raise retention.completed",
     );
@@ -353,8 +353,8 @@ export class Enqueuer {
   /** Reads the answer and tells listeners. Not for jobs inside a caller's transaction: that may yet roll back. */
   #answer(job: NewJob, inserted: InsertResult | undefined): EnqueueResult {
     const answer = readAnswer(job, inserted);
-    const { events } = this.#core;
-    if ((!answer.duplicate || answer.replaced) && events.hears("enqueued")) {
+    const { events } = this.#engine;
+    if ((!answer.duplicate || answer.replaced) && events.hasListeners("enqueued")) {
       events.emit("enqueued", { id: answer.id, type: job.type, queue: job.queue, replaced: answer.replaced });
     }
     return answer;

@@ -10,7 +10,7 @@ import { IN_PERIOD, OF_USER } from "../../job/unique-key.js";
 export interface UniqueOptions {
   key: string;
   /** How long the key is held: until the first claim, until finished (default), for a period, or for good. */
-  scope?: "waiting" | "live" | "ever" | { period: Duration } | CalendarScope;
+  scope?: "waiting" | "live" | "forever" | { period: Duration } | CalendarScope;
   /** `keep` answers the job that holds the key, `replace` rewrites it if it waits, `reject` throws. */
   onConflict?: "keep" | "replace" | "reject";
 }
@@ -48,10 +48,10 @@ function readScope(
   if (typeof scope === "object" && scope !== null) {
     return "calendar" in scope ? inPeriod(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
   }
-  if (!["waiting", "live", "ever"].includes(scope)) {
+  if (!["waiting", "live", "forever"].includes(scope)) {
     throw new InvalidOptionError(
       "unique.scope",
-      `${show(scope)} is none of "waiting", "live", "ever", { period }, { calendar }`,
+      `${show(scope)} is none of "waiting", "live", "forever", { period }, { calendar }`,
     );
   }
   return { key, scope, periodMs: 0 };

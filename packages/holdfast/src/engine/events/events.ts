@@ -66,7 +66,7 @@ export interface Events {
   /** The store failed a call of the engine's own, which goes on trying, or one of the admin API. */
   outage: { doing: string; error: unknown };
   /** The store answers again after an outage. */
-  back: { doing: string };
+  outageEnded: { doing: string };
 }
 
 export interface ErrorEvent {
@@ -103,7 +103,7 @@ const NAMES: Readonly<Record<EventName, true>> = {
   workerStarted: true,
   workerStopped: true,
   outage: true,
-  back: true,
+  outageEnded: true,
 };
 /** May return a promise, which nobody waits for; what it throws or rejects with is logged. */
 export type Listener<Name extends EventName> = (event: Events[Name]) => unknown;
@@ -130,7 +130,7 @@ export class Emitter {
   }
 
   /** Spares the hot path the making of events nobody hears. */
-  hears(name: EventName): boolean {
+  hasListeners(name: EventName): boolean {
     const listeners = this.#listeners.get(name);
     return listeners !== undefined && listeners.size > 0;
   }

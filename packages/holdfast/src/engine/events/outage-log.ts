@@ -1,5 +1,5 @@
 import { messageOf } from "../../job/thrown.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 
 // The same trouble is told again after this long: not by everyone who met it, and not for ever.
 const AGAIN_MS = 60_000;
@@ -12,7 +12,7 @@ export const ADMIN_API = "admin API";
  * Logs outages of the store: each trouble once when it begins and now and then while it lasts, though every part of the
  * engine meets it, and once that it is over.
  */
-export function tellOutages({ events, logger, clock }: Pick<Core, "events" | "logger" | "clock">): void {
+export function tellOutages({ events, logger, clock }: Pick<EngineContext, "events" | "logger" | "clock">): void {
   const told = new Map<string, number>();
   events.on("outage", ({ doing, error }) => {
     const trouble = messageOf(error);
@@ -24,7 +24,7 @@ export function tellOutages({ events, logger, clock }: Pick<Core, "events" | "lo
     logger.warn({ doing, error }, `the store failed a call${next}`);
   });
   // As loud as the outage: who saw that begin wants to see it end.
-  events.on("back", ({ doing }) => {
+  events.on("outageEnded", ({ doing }) => {
     if (told.size === 0) return;
     told.clear();
     logger.warn({ doing }, "the store answers again");

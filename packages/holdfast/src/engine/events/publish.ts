@@ -1,8 +1,8 @@
 import type { AbortReason } from "../../errors.js";
 import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
-import type { LaidDown, Outcome, SettleResult } from "../../store.js";
+import type { ReapedJob, Outcome, SettleResult } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
-import { leaseEvent, waitOf, type Core, type HeldLease } from "../context.js";
+import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../context.js";
 import { NO_HANDLER } from "../worker/outcome.js";
 import { unthrown } from "./reports.js";
 
@@ -11,30 +11,30 @@ const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanishe
 const STUCK = "a handler ignored its signal and was written off; it may still be running";
 
 /** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
-export function announceClaim({ events, logger }: Core, lease: HeldLease): void {
+export function announceClaim({ events, logger }: EngineContext, lease: HeldLease): void {
   const { id, type, queue, attempt, previous } = lease.job;
-  if (events.hears("claimed")) events.emit("claimed", leaseEvent(lease));
+  if (events.hasListeners("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
   events.emit("recovered", { id, type, queue, to: "claimed" });
   logger.warn({ job: id, type, attempt }, VANISHED);
 }
 
 /** Tells listeners that the store knows of a handler that runs. */
-export function announceStart({ events }: Core, lease: HeldLease): void {
-  if (events.hears("started")) events.emit("started", { ...leaseEvent(lease), waitMs: waitOf(lease) });
+export function announceStart({ events }: EngineContext, lease: HeldLease): void {
+  if (events.hasListeners("started")) events.emit("started", { ...leaseEvent(lease), waitMs: waitOf(lease) });
 }
 
 /** Tells that a lease ran out under its handler. */
-export function announceLost({ events }: Core, lease: HeldLease): void {
+export function announceLost({ events }: EngineContext, lease: HeldLease): void {
   lease.trace?.end("lost");
   events.emit("lost", leaseEvent(lease));
 }
 
 /** Tells listeners, log, telemetry and reporter what the store has confirmed of a lease's outcome. */
-export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer: SettleResult): void {
-  const { events, logger } = core;
+export function announce(engine: EngineContext, lease: HeldLease, outcome: Outcome, answer: SettleResult): void {
+  const { events, logger } = engine;
   if (answer === "lost") {
-    announceLost(core, lease);
+    announceLost(engine, lease);
     logger.warn({ job: lease.job.id, type: lease.job.type }, "the lease ran out before the outcome was recorded");
     return;
   }
@@ -42,9 +42,9 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
   switch (to) {
     case "completed":
       lease.trace?.end("completed");
-      if (events.hears("completed")) {
+      if (events.hasListeners("completed")) {
         const text = outcome.output ?? "{}";
-        const durationMs = core.clock.now() - (lease.startedAt ?? lease.claimedAt);
+        const durationMs = engine.clock.now() - (lease.startedAt ?? lease.claimedAt);
         events.emit("completed", {
           ...leaseEvent(lease),
           // Parsed by who reads it: most listeners only count.
@@ -73,15 +73,15 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
         ...leaseEvent(lease),
         error: errorOf(outcome),
         retryInMs: outcome.delayMs,
-        durationMs: core.clock.now() - (lease.startedAt ?? lease.claimedAt),
+        durationMs: engine.clock.now() - (lease.startedAt ?? lease.claimedAt),
         waitMs: waitOf(lease),
       });
-      report(core, lease, outcome, false);
+      report(engine, lease, outcome, false);
       return;
     case "dead":
       lease.trace?.end("dead", failureOf(lease, outcome));
-      announceDeath(core, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
-      report(core, lease, outcome, true);
+      announceDeath(engine, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
+      report(engine, lease, outcome, true);
       return;
     case "cancelled":
       lease.trace?.end("cancelled");
@@ -94,21 +94,21 @@ export function announce(core: Core, lease: HeldLease, outcome: Outcome, answer:
 }
 
 /** Tells what maintenance laid down: a lease that ran out, or a waiting job past its expiry. */
-export function announceLaidDown(core: Core, job: LaidDown, error: ErrorEvent): void {
-  const { events, logger } = core;
+export function announceLaidDown(engine: EngineContext, job: ReapedJob, error: ErrorEvent): void {
+  const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
     events.emit("recovered", { ...jobEvent(job), to: job.to });
     logger.warn({ job: job.id, type: job.type, to: job.to }, VANISHED);
   }
   if (job.to === "dead") {
-    announceDeath(core, job, error, null);
-    if (error.code !== EXPIRED_ERROR.code) reportLaidDown(core, job, error);
+    announceDeath(engine, job, error, null);
+    if (error.code !== EXPIRED_ERROR.code) reportLaidDown(engine, job, error);
   }
   if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
 }
 
 function announceDeath(
-  { events, logger, clock }: Core,
+  { events, logger, clock }: EngineContext,
   job: JobEvent & { attempt: number },
   error: ErrorEvent,
   lease: HeldLease | null,
@@ -130,8 +130,13 @@ function announceDeath(
 }
 
 /** Tells the log and the reporter of a handler whose slot is taken from it. */
-export function announceStuck(core: Core, lease: HeldLease, reason: AbortReason | null, outcome: Outcome | null): void {
-  const { events, logger, reports } = core;
+export function announceStuck(
+  engine: EngineContext,
+  lease: HeldLease,
+  reason: AbortReason | null,
+  outcome: Outcome | null,
+): void {
+  const { events, logger, reports } = engine;
   events.emit("stuck", leaseEvent(lease));
   logger.error({ job: lease.job.id, type: lease.job.type, reason: reason?.code }, STUCK);
   // The attempt that fails for it is not another failure.
@@ -140,7 +145,7 @@ export function announceStuck(core: Core, lease: HeldLease, reason: AbortReason 
   reports?.report(lease.job, { kind: "stuck", error, final: outcome?.to === "dead", worker: lease.worker });
 }
 
-function report({ reports }: Core, lease: HeldLease, outcome: Outcome, final: boolean): void {
+function report({ reports }: EngineContext, lease: HeldLease, outcome: Outcome, final: boolean): void {
   const { code } = errorOf(outcome);
   if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
   const unrun = code === NO_HANDLER ? "no-handler" : "given-up";
@@ -149,7 +154,7 @@ function report({ reports }: Core, lease: HeldLease, outcome: Outcome, final: bo
 }
 
 /** Maintenance knows little of what it lays down; the rest is in the record. */
-function reportLaidDown({ reports, store }: Core, { id }: LaidDown, error: ErrorEvent): void {
+function reportLaidDown({ reports, store }: EngineContext, { id }: ReapedJob, error: ErrorEvent): void {
   const failure = { kind: "given-up", error: unthrown(error), final: true, worker: null } as const;
   reports?.reportStored(() => store.get(id), failure);
 }

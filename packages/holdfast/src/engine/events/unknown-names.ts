@@ -1,8 +1,8 @@
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import type { WorkerSettings } from "../worker/worker.js";
 
 /** A misspelt type would wait for ever for jobs that never come. */
-export function warnOfTypes({ types, logger }: Core, settings: WorkerSettings): void {
+export function warnOfTypes({ types, logger }: EngineContext, settings: WorkerSettings): void {
   const unknown = (settings.types ?? []).filter((type) => !types.has(type));
   if (unknown.length === 0) return;
   logger.warn(
@@ -13,7 +13,7 @@ export function warnOfTypes({ types, logger }: Core, settings: WorkerSettings): 
 
 /** The same for a queue. Told once for each; the worker works meanwhile, and nothing fails if nobody can say. */
 export async function warnOfQueues(
-  { types, logger, store, toldQueues }: Core,
+  { types, logger, store, toldQueues }: EngineContext,
   settings: WorkerSettings,
 ): Promise<void> {
   const known = new Set([...types.values()].map(({ queue }) => queue));

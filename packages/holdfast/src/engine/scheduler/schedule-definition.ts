@@ -18,7 +18,7 @@ import { readCron } from "../../schedule/cron.js";
 import { nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import { readZone } from "../../schedule/zone.js";
 import type { ScheduleRecord } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 
 type Instant = Date | number | string;
 
@@ -114,7 +114,7 @@ export const RETIMING: readonly (keyof Definition)[] = ["cron", "timezone", "eve
 type TypeDefaults = Pick<JobType, "type" | "queue" | "priority" | "maxAttempts" | "expiresAfterMs" | "tags">;
 
 /** What a client knows of job types. */
-type KnownTypes = Pick<Core, "types" | "retry">;
+type KnownTypes = Pick<EngineContext, "types" | "retry">;
 
 /** Checks what `schedule` or `create` was given. */
 export async function readDefinition(

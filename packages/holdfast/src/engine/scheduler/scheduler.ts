@@ -4,7 +4,7 @@ import { isOutage, StoreUnavailableError } from "../../errors.js";
 import { OVERLAP } from "../../schedule/slots.js";
 import { messageOf } from "../../job/thrown.js";
 import type { FireResult, Firing, SlotReason, StoredSchedule } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import { planFiring } from "./plan-firing.js";
 import { LeftAlone } from "./backoff-map.js";
 
@@ -44,7 +44,7 @@ interface Look {
  * so there is no leader to lose.
  */
 export class Scheduler {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #tickMs: number;
   #active = false;
   #timer: Timer | null = null;
@@ -60,18 +60,18 @@ export class Scheduler {
   /** Those that somebody's transaction held when they were tried. */
   readonly #held: LeftAlone;
 
-  constructor(core: Core, tickMs: number) {
-    this.#core = core;
+  constructor(engine: EngineContext, tickMs: number) {
+    this.#engine = engine;
     this.#tickMs = tickMs;
-    this.#unreadable = new LeftAlone(core.clock);
-    this.#held = new LeftAlone(core.clock);
+    this.#unreadable = new LeftAlone(engine.clock);
+    this.#held = new LeftAlone(engine.clock);
   }
 
   start(): void {
     if (this.#active) return;
     this.#active = true;
-    this.#reportAt = this.#core.clock.monotonic() + FIRST_REPORT_MS;
-    this.#unlisten = this.#core.store.listen((hint) => {
+    this.#reportAt = this.#engine.clock.monotonic() + FIRST_REPORT_MS;
+    this.#unlisten = this.#engine.store.listen((hint) => {
       if (hint.kind === "schedules") this.#lookIn(0);
     });
     this.#lookIn(0);
@@ -87,7 +87,7 @@ export class Scheduler {
 
   /** A schedule was put that runs then. */
   wake(nextRunAt: number | null): void {
-    if (this.#active) this.#lookIn((nextRunAt ?? 0) - this.#core.clock.now());
+    if (this.#active) this.#lookIn((nextRunAt ?? 0) - this.#engine.clock.now());
   }
 
   /** Turns every slot that has come into a job. Answers how many jobs that made. */
@@ -111,7 +111,7 @@ export class Scheduler {
 
   /** Fires this one, and tells listeners. Waits a while for a transaction that keeps it from that. */
   async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireResult> {
-    const { clock, store } = this.#core;
+    const { clock, store } = this.#engine;
     const until = clock.monotonic() + HOLD_WAIT_MS;
     for (;;) {
       const [answer = { status: "changed" }] = await store.fire([firing]);
@@ -130,7 +130,7 @@ export class Scheduler {
   /** Tells listeners what the store has confirmed. True if a slot was missed. */
   announce(schedule: StoredSchedule, firing: Firing, answer: FireResult): boolean {
     if (answer.status !== "fired") return false;
-    const { events, logger } = this.#core;
+    const { events, logger } = this.#engine;
     const { name, type, queue } = schedule;
     let missed = false;
     for (const [index, { slot, through, reason }] of firing.slots.entries()) {
@@ -153,7 +153,7 @@ export class Scheduler {
 
   #lookIn(ms: number): void {
     if (!this.#active) return;
-    const { clock } = this.#core;
+    const { clock } = this.#engine;
     const wait = Math.min(Math.max(0, ms), this.#tickMs);
     const at = clock.monotonic() + wait;
     if (this.#timer !== null && this.#timerAt <= at) return;
@@ -171,12 +171,12 @@ export class Scheduler {
   }
 
   async #look(): Promise<void> {
-    const { clock, events, random } = this.#core;
+    const { clock, events, random } = this.#engine;
     try {
       const { nextInMs, contended } = await this.#fire(() => this.#active);
       this.#lookIn(contended ? STEP_ASIDE_MS * (0.5 + random()) : nextInMs);
       if (clock.monotonic() >= this.#reportAt) await this.#reportUndefined();
-      if (this.#failures > 0) events.emit("back", { doing: "schedules" });
+      if (this.#failures > 0) events.emit("outageEnded", { doing: "schedules" });
       this.#failures = 0;
     } catch (error) {
       if (this.#failures === 0) events.emit("outage", { doing: "schedules", error });
@@ -193,7 +193,7 @@ export class Scheduler {
    * store too slow for its schedules must not keep this from ever ending.
    */
   async #fire(goOn: () => boolean): Promise<Look> {
-    const { store, logger } = this.#core;
+    const { store, logger } = this.#engine;
     let made = 0;
     /** Versions that somebody's transaction holds: none is tried twice, or those behind it might never have their turn. */
     const busy = new Set<string>();
@@ -259,7 +259,7 @@ export class Scheduler {
 
   /** One that the store cannot take must not keep the others from theirs. */
   async #send(part: readonly Planned[]): Promise<(readonly [Planned, FireResult])[]> {
-    const { store } = this.#core;
+    const { store } = this.#engine;
     try {
       const answers = await store.fire(part.map(({ firing }) => firing));
       return part.map((planned, index) => [planned, answers[index] ?? { status: "changed" }] as const);
@@ -283,7 +283,7 @@ export class Scheduler {
 
   /** Another process may be able to read it; its slots wait for that, or for somebody to mend it. */
   #leaveAlone({ name, version }: StoredSchedule, error: unknown): void {
-    const { logger } = this.#core;
+    const { logger } = this.#engine;
     this.#unreadable.leave(version, UNREADABLE_MS);
     logger.error(
       { schedule: name, problem: messageOf(error) },
@@ -293,7 +293,7 @@ export class Scheduler {
 
   /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */
   async #reportUndefined(): Promise<void> {
-    const { store, clock, events, logger, defined } = this.#core;
+    const { store, clock, events, logger, defined } = this.#engine;
     this.#reportAt = clock.monotonic() + REPORT_MS;
     const since = clock.now() - DEFAULTS.unknownTypeMs;
     const workers = (await store.workers()).filter((worker) => !worker.left && worker.seenAt >= since);

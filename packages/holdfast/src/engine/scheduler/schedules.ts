@@ -6,7 +6,7 @@ import type { JobType } from "../../job/job.js";
 import { readCount, readName, refuseUnknown, show } from "../../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
-import type { Core } from "../context.js";
+import type { EngineContext } from "../context.js";
 import type { EnqueueResult } from "../enqueue/enqueuer.js";
 import { nextRunOf, planRunNow } from "./plan-firing.js";
 import { readable } from "../client/job-view.js";
@@ -89,12 +89,12 @@ const LIST_FIELDS: ReadonlySet<string> = new Set(["origin", "enabled", "type", "
 
 /** Looks at schedules and changes them: `hf.schedules`. */
 export class Schedules {
-  readonly #open: () => Core;
+  readonly #open: () => EngineContext;
   readonly #scheduler: Scheduler;
   readonly #writing: Set<Promise<unknown>>;
 
   /** @internal */
-  constructor(open: () => Core, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
+  constructor(open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
     this.#open = open;
     this.#scheduler = scheduler;
     this.#writing = writing;
@@ -102,19 +102,19 @@ export class Schedules {
 
   /** @internal `hf.schedule`: what code defines, put in place without touching what was changed at run time. */
   async define(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
-    const core = this.#open();
+    const engine = this.#open();
     const known = readScheduleName(name);
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
       throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
     }
-    const definition = await readDefinition(options, core, core.clock.now());
-    if (!core.defined.has(known)) {
-      core.defined.add(known);
-      for (const tell of core.defining) tell();
+    const definition = await readDefinition(options, engine, engine.clock.now());
+    if (!engine.defined.has(known)) {
+      engine.defined.add(known);
+      for (const tell of engine.defining) tell();
     }
-    if (core.types.size > 0 && !core.types.has(definition.type)) {
+    if (engine.types.size > 0 && !engine.types.has(definition.type)) {
       const { type } = definition;
-      core.logger.warn({ schedule: known, type }, "this schedule's job is not among holdfast({ jobs }) here");
+      engine.logger.warn({ schedule: known, type }, "this schedule's job is not among holdfast({ jobs }) here");
     }
     const schedule = await this.#write(known, (stored) => {
       if (stored === null) return { definition, code: definition, changes: {} };
@@ -123,17 +123,17 @@ export class Schedules {
       const kept = stored.origin === "code" ? changesOf(stored) : before;
       const changes = differences(definition, kept);
       const together = { ...definition, ...changes };
-      const useless = problemOf(together, core.clock.now());
+      const useless = problemOf(together, engine.clock.now());
       if (useless !== null) {
         const problem = useless.message;
-        core.logger.warn({ schedule: known, problem }, "with what was changed at run time this schedule cannot run");
+        engine.logger.warn({ schedule: known, problem }, "with what was changed at run time this schedule cannot run");
       }
       return { definition: together, code: definition, changes };
     });
     // Who edits the code and deploys it would wonder why nothing happens.
     if (schedule.changed.length > 0) {
       const changed = schedule.changed.join(", ");
-      core.logger.warn(
+      engine.logger.warn(
         { schedule: known, changed },
         "changed at run time and kept; hf.schedules.reset(name) undoes it",
       );
@@ -144,10 +144,10 @@ export class Schedules {
   /** Makes a schedule at run time. Throws `ScheduleExistsError` if there is one of this name. */
   create<Input>(name: string, options: ScheduleOptions<Input> | NamedScheduleOptions): Promise<Schedule>;
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
-    const core = this.#open();
+    const engine = this.#open();
     const known = readScheduleName(name);
-    const definition = await readDefinition(options, core, core.clock.now());
-    const over = overBefore(definition, core.clock.now());
+    const definition = await readDefinition(options, engine, engine.clock.now());
+    const over = overBefore(definition, engine.clock.now());
     if (over !== null) throw over;
     return this.#write(known, (stored) => {
       if (stored !== null) throw new ScheduleExistsError(known);
@@ -175,12 +175,12 @@ export class Schedules {
 
   /** @internal Changes that depend on what the schedule is when they are made. */
   async updateBy(name: string, decide: (schedule: Schedule) => ScheduleChanges): Promise<Schedule> {
-    const core = this.#open();
+    const engine = this.#open();
     const known = readScheduleName(name);
     return this.#write(known, async (stored) => {
       if (stored === null) throw new ScheduleNotFoundError(known);
       const before = definitionOf(stored);
-      const set = await readChanges(decide(readSchedule(stored)), before, core, core.clock.now());
+      const set = await readChanges(decide(readSchedule(stored)), before, engine, engine.clock.now());
       const definition = { ...before, ...set };
       const code = codeOf(stored);
       const changed = code === null ? {} : differences(code, { ...changesOf(stored), ...set });
@@ -238,12 +238,12 @@ export class Schedules {
    * is live, the answer is that run.
    */
   async runNow(name: string): Promise<EnqueueResult> {
-    const core = this.#open();
+    const engine = this.#open();
     const known = readScheduleName(name);
     for (;;) {
-      const stored = await core.store.getSchedule(known);
+      const stored = await engine.store.getSchedule(known);
       if (stored === null) throw new ScheduleNotFoundError(known);
-      const firing = planRunNow(stored, core.clock.now());
+      const firing = planRunNow(stored, engine.clock.now());
       const answer = await this.#scheduler.fireAlone(stored, firing);
       if (answer.status !== "fired") continue;
       const { job = null, heldBy = null } = answer.slots[0] ?? {};

@@ -3,7 +3,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { isLeased } from "../../job/state.js";
 import type { Claim, NewJob, Outcome } from "../../store.js";
 import { announce, announceClaim } from "../events/publish.js";
-import { holdLease, type Core, type HeldLease } from "../context.js";
+import { holdLease, type EngineContext, type HeldLease } from "../context.js";
 import { released, triage } from "./outcome.js";
 import { Prefetch } from "./prefetch.js";
 
@@ -34,7 +34,7 @@ const UNSETTLED = 4 * LIMITS.batchJobs;
 
 /** Decides when to claim and how much, and keeps the claimed jobs in order until a slot is free. */
 export class Claimer {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #worker: string;
   readonly #settings: ClaimerSettings;
   readonly #slots: Slots;
@@ -62,8 +62,8 @@ export class Claimer {
   #pumping = false;
   #turnBegan: number | null = null;
 
-  constructor(core: Core, worker: string, settings: ClaimerSettings, slots: Slots) {
-    this.#core = core;
+  constructor(engine: EngineContext, worker: string, settings: ClaimerSettings, slots: Slots) {
+    this.#engine = engine;
     this.#worker = worker;
     this.#settings = settings;
     this.#slots = slots;
@@ -71,7 +71,7 @@ export class Claimer {
 
   start(): void {
     this.#active = true;
-    this.#core.inserting.add(this.#rideInsert);
+    this.#engine.inserting.add(this.#rideInsert);
     this.#wakeIn(this.#settings.pollMs);
     this.pump();
   }
@@ -80,7 +80,7 @@ export class Claimer {
   async stop(): Promise<void> {
     this.#active = false;
     this.#stopped = true;
-    this.#core.inserting.delete(this.#rideInsert);
+    this.#engine.inserting.delete(this.#rideInsert);
     this.#timer?.cancel();
     this.#giveBackTimer?.cancel();
     // At once, before a handler that ends could make room for them; and what a claim under way still brings.
@@ -159,7 +159,7 @@ export class Claimer {
    * limit a whole batch would run before a timer or a socket of the application had its turn.
    */
   #turnIsOver(): boolean {
-    const now = this.#core.clock.monotonic();
+    const now = this.#engine.clock.monotonic();
     if (this.#turnBegan === null) {
       this.#turnBegan = now;
       setImmediate(() => {
@@ -172,8 +172,8 @@ export class Claimer {
 
   /** Claims once, and begins what slots are free for. Answers how many were claimed. */
   async claimOnce(limit: number): Promise<number> {
-    const sentAt = this.#core.clock.monotonic();
-    const claiming = this.#core.store.claim(this.#request(limit)).then((claim) => {
+    const sentAt = this.#engine.clock.monotonic();
+    const claiming = this.#engine.store.claim(this.#request(limit)).then((claim) => {
       this.#receive(claim, sentAt);
       // Stopped meanwhile: they are given back.
       if (!this.#stopped) this.pump();
@@ -187,7 +187,7 @@ export class Claimer {
     return claiming.finally(() => this.#claims.delete(known));
   }
 
-  #request(limit: number): Parameters<Core["store"]["claim"]>[0] {
+  #request(limit: number): Parameters<EngineContext["store"]["claim"]>[0] {
     const { queues, types, leaseMs } = this.#settings;
     return { queues, types, limit, bytes: LIMITS.batchBytes, worker: this.#worker, leaseMs };
   }
@@ -207,13 +207,13 @@ export class Claimer {
       });
       this.#claims.add(claiming);
     };
-    this.#riding = this.#core.settler.ride(claim);
+    this.#riding = this.#engine.settler.ride(claim);
     if (!this.#riding) claim();
   }
 
   /** How many jobs to ask for now; 0 if it is not worth a claim. */
   #room(): number {
-    const { settler } = this.#core;
+    const { settler } = this.#engine;
     if (!this.#active || this.#dry || !settler.healthy || settler.size > UNSETTLED) return 0;
     const free = this.#settings.concurrency - this.#slots.running();
     const coming = this.#ready.length - this.#head + this.#expected;
@@ -227,13 +227,13 @@ export class Claimer {
     const wakes = this.#wakes;
     // A clock set forward makes our own leases look as if they had run out: they are renewed before anyone claims them.
     if (this.#clockRanAhead()) await this.#slots.extendAll();
-    const sentAt = this.#core.clock.monotonic();
+    const sentAt = this.#engine.clock.monotonic();
     try {
-      const claim = await this.#core.store.claim(this.#request(limit)).finally(() => {
+      const claim = await this.#engine.store.claim(this.#request(limit)).finally(() => {
         this.#underWay--;
         this.#expected -= limit;
       });
-      if (this.#failures > 0) this.#core.events.emit("back", { doing: "claim" });
+      if (this.#failures > 0) this.#engine.events.emit("outageEnded", { doing: "claim" });
       this.#failures = 0;
       this.#receive(claim, sentAt);
       this.#empty = claim.jobs.length === 0 ? this.#empty + 1 : 0;
@@ -242,14 +242,14 @@ export class Claimer {
       // Before the handlers run: the store then works on the next claim meanwhile.
       this.#claimIfRoom();
     } catch (error) {
-      if (this.#failures++ === 0) this.#core.events.emit("outage", { doing: "claim", error });
+      if (this.#failures++ === 0) this.#engine.events.emit("outage", { doing: "claim", error });
       this.#dry = true;
       this.#wakeIn(Math.min(this.#settings.pollMs, 50 * 2 ** Math.min(this.#failures, 10)));
     }
   }
 
   #clockRanAhead(): boolean {
-    const ahead = this.#core.clock.now() - this.#core.clock.monotonic();
+    const ahead = this.#engine.clock.now() - this.#engine.clock.monotonic();
     const before = this.#wallAhead ?? ahead;
     this.#wallAhead = ahead;
     return ahead - before > CLOCK_STEP_MS;
@@ -263,7 +263,7 @@ export class Claimer {
       const lease = holdLease(job, this.#worker, { at: claim.at, sentAt, leaseMs });
       // Never twice at once in one process: if a step of the clock brought us our own job, its handler goes on.
       if (isLeased(job.previous.state) && this.#slots.adopt(lease)) continue;
-      announceClaim(this.#core, lease);
+      announceClaim(this.#engine, lease);
       const laidDown = triage(lease, claim.at);
       if (laidDown === null) {
         this.#ready.push(lease);
@@ -276,9 +276,9 @@ export class Claimer {
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#core.settler.add(outcome, lease.deadline, (answer) => {
-      if (answer instanceof Error) this.#core.events.emit("outage", { doing: "settle", error: answer });
-      else announce(this.#core, lease, outcome, answer);
+    this.#engine.settler.add(outcome, lease.deadline, (answer) => {
+      if (answer instanceof Error) this.#engine.events.emit("outage", { doing: "settle", error: answer });
+      else announce(this.#engine, lease, outcome, answer);
     });
   }
 
@@ -291,7 +291,7 @@ export class Claimer {
       return;
     }
     const first = this.#ready[this.#head];
-    this.#giveBackTimer ??= this.#core.clock.after(READY_MS, () => {
+    this.#giveBackTimer ??= this.#engine.clock.after(READY_MS, () => {
       this.#giveBackTimer = null;
       if (this.#ready[this.#head] === first && this.#active) {
         this.#prefetch.ran(READY_MS);
@@ -309,11 +309,11 @@ export class Claimer {
   /** One timer serves polling, due times and pauses after an error: it fires at the nearest of them. */
   #wakeIn(ms: number): void {
     if (!this.#active) return;
-    const at = this.#core.clock.monotonic() + Math.min(ms, this.#pauseMs());
+    const at = this.#engine.clock.monotonic() + Math.min(ms, this.#pauseMs());
     if (this.#timer !== null && this.#timerAt <= at) return;
     this.#timer?.cancel();
     this.#timerAt = at;
-    this.#timer = this.#core.clock.after(at - this.#core.clock.monotonic(), () => {
+    this.#timer = this.#engine.clock.after(at - this.#engine.clock.monotonic(), () => {
       this.#timer = null;
       if (!this.#active) return;
       this.#wakeIn(this.#pauseMs());
@@ -324,7 +324,7 @@ export class Claimer {
   /** How long nobody looks unless told to. Where looks cost money, the longer the more of them were in vain. */
   #pauseMs(): number {
     const { pollMs } = this.#settings;
-    if (!this.#core.store.capabilities.metered) return pollMs;
+    if (!this.#engine.store.capabilities.metered) return pollMs;
     return Math.max(pollMs, Math.min(DEFAULTS.rarePollMs, pollMs * 2 ** Math.min(this.#empty, 20)));
   }
 }

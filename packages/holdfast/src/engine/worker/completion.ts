@@ -1,7 +1,7 @@
 import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import { encodeOutput } from "../../job/job.js";
 import type { Note, Outcome, SettleResult } from "../../store.js";
-import type { Core, HeldLease } from "../context.js";
+import type { EngineContext, HeldLease } from "../context.js";
 import { completed } from "./outcome.js";
 
 /**
@@ -9,13 +9,13 @@ import { completed } from "./outcome.js";
  * over by the next turn of the event loop.
  */
 export function completedIn(
-  core: Core,
+  engine: EngineContext,
   lease: HeldLease,
   tx: unknown,
   output: unknown,
   note: Note | null = null,
 ): Outcome | Promise<Outcome> {
-  const { store, settler } = core;
+  const { store, settler } = engine;
   if (!store.capabilities.transactions) {
     throw new InvalidOptionError("tx", "this store cannot complete a job inside a transaction");
   }
@@ -30,7 +30,7 @@ export function completedIn(
 }
 
 /** Whether the transaction that completed the job has committed. What the store cannot tell now counts as no. */
-export async function isCommitted({ store }: Core, { job: { id, fence } }: HeldLease): Promise<boolean> {
+export async function isCommitted({ store }: EngineContext, { job: { id, fence } }: HeldLease): Promise<boolean> {
   try {
     const found = await store.get(id);
     // A job that is not kept is gone once it is completed.

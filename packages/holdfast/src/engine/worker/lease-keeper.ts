@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { WorkerRecord } from "../../store.js";
-import { leaseEvent, type Core, type HeldLease } from "../context.js";
+import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
 import type { Run } from "./run.js";
 
 interface KeeperSettings {
@@ -35,7 +35,7 @@ const CONFIRM_MS = { least: 50, most: 5_000 };
  * lease and tells the store that the worker lives; another strikes at the nearest timeout or lost lease.
  */
 export class LeaseKeeper {
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #settings: KeeperSettings;
   readonly #holder: Holder;
   readonly #startedAt: number;
@@ -47,24 +47,24 @@ export class LeaseKeeper {
   #listedHere = false;
   #listed: { at: number; types: Promise<Set<string> | null> } | null = null;
 
-  constructor(core: Core, settings: KeeperSettings, holder: Holder) {
-    this.#core = core;
+  constructor(engine: EngineContext, settings: KeeperSettings, holder: Holder) {
+    this.#engine = engine;
     this.#settings = settings;
     this.#holder = holder;
-    this.#startedAt = core.clock.now();
+    this.#startedAt = engine.clock.now();
   }
 
   /** Keeps leases and lists the worker in the store, so that others know what it can run. */
   start(): void {
-    this.#core.defining.add(this.#tellDefined);
-    this.#beat();
+    this.#engine.defining.add(this.#tellDefined);
+    this.#heartbeat();
     this.watchLeases();
     if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#scheduleWord();
   }
 
-  /** Others must not take a schedule for left behind until the next beat; several defined in a row are told at once. */
+  /** Others must not take a schedule for left behind until the next heartbeat; several defined in a row are told at once. */
   readonly #tellDefined = (): void => {
-    this.#tellTimer ??= this.#core.clock.after(
+    this.#tellTimer ??= this.#engine.clock.after(
       TELL_MS,
       () => {
         this.#tellTimer = null;
@@ -82,7 +82,7 @@ export class LeaseKeeper {
 
   /** Extends every lease at once rather than at the next turn. */
   extendNow(): Promise<void> {
-    this.#beat();
+    this.#heartbeat();
     return this.#beating ?? Promise.resolve();
   }
 
@@ -103,7 +103,7 @@ export class LeaseKeeper {
 
   #confirmSoon(): void {
     if (this.#named.size === 0 || this.#confirming !== null || this.#confirmTimer !== null) return;
-    const ms = this.#confirmFrom - this.#core.clock.monotonic();
+    const ms = this.#confirmFrom - this.#engine.clock.monotonic();
     if (ms <= 0) {
       this.#confirming = this.#confirmNamed();
       return;
@@ -112,7 +112,7 @@ export class LeaseKeeper {
       this.#confirmTimer = null;
       this.#confirmSoon();
     };
-    this.#confirmTimer = this.#core.clock.after(ms, due, { background: true });
+    this.#confirmTimer = this.#engine.clock.after(ms, due, { background: true });
   }
 
   async #confirmNamed(): Promise<void> {
@@ -121,14 +121,14 @@ export class LeaseKeeper {
     const isTrue = await this.#extend(({ job }) => named.has(job.id));
     const longer = Math.min(CONFIRM_MS.most, Math.max(CONFIRM_MS.least, 2 * this.#confirmPauseMs));
     this.#confirmPauseMs = isTrue ? 0 : longer;
-    this.#confirmFrom = this.#core.clock.monotonic() + this.#confirmPauseMs;
+    this.#confirmFrom = this.#engine.clock.monotonic() + this.#confirmPauseMs;
     this.#confirming = null;
     if (!this.#stopped) this.#confirmSoon();
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#core.defining.delete(this.#tellDefined);
+    this.#engine.defining.delete(this.#tellDefined);
     this.#tellTimer?.cancel();
     this.#beatTimer?.cancel();
     this.#busyTimer?.cancel();
@@ -137,12 +137,12 @@ export class LeaseKeeper {
     this.#confirmTimer?.cancel();
     await Promise.all([this.#beating, this.#saying, this.#confirming]);
     if (!this.#listedHere) return;
-    await this.#core.store.leave(this.#holder.id).catch((error: unknown) => this.#report("leave", error));
+    await this.#engine.store.deregister(this.#holder.id).catch((error: unknown) => this.#report("deregister", error));
   }
 
   /** Whether some worker that lives, or lived a moment ago, lists the type. */
   async isListed(type: string): Promise<boolean> {
-    const now = this.#core.clock.monotonic();
+    const now = this.#engine.clock.monotonic();
     if (this.#listed === null || now - this.#listed.at > WORKERS_FRESH_MS) {
       this.#listed = { at: now, types: this.#listedTypes() };
     }
@@ -152,8 +152,8 @@ export class LeaseKeeper {
 
   async #listedTypes(): Promise<Set<string> | null> {
     try {
-      const since = this.#core.clock.now() - DEFAULTS.unknownTypeMs;
-      const workers = await this.#core.store.workers();
+      const since = this.#engine.clock.now() - DEFAULTS.unknownTypeMs;
+      const workers = await this.#engine.store.workers();
       return new Set(workers.filter((worker) => worker.seenAt >= since).flatMap((worker) => worker.types));
     } catch (error) {
       this.#report("workers", error);
@@ -166,14 +166,14 @@ export class LeaseKeeper {
     if (run.attentionAt >= this.#attentionAt) return;
     this.#attentionAt = run.attentionAt;
     this.#attentionTimer?.cancel();
-    const ms = this.#attentionAt - this.#core.clock.monotonic();
-    this.#attentionTimer = this.#core.clock.after(ms, () => this.#attend(), { background: true });
+    const ms = this.#attentionAt - this.#engine.clock.monotonic();
+    this.#attentionTimer = this.#engine.clock.after(ms, () => this.#attend(), { background: true });
   }
 
   #attend(): void {
     this.#attentionTimer = null;
     this.#attentionAt = Number.POSITIVE_INFINITY;
-    const now = this.#core.clock.monotonic();
+    const now = this.#engine.clock.monotonic();
     for (const run of this.#holder.runs()) {
       if (run.attentionAt <= now) {
         if (run.reason !== null) this.#holder.writeOff(run);
@@ -187,9 +187,9 @@ export class LeaseKeeper {
   #schedule(): void {
     const due = (): void => {
       this.#schedule();
-      this.#beat();
+      this.#heartbeat();
     };
-    this.#beatTimer = this.#core.clock.after(this.#settings.leaseMs / 3, due, { background: true });
+    this.#beatTimer = this.#engine.clock.after(this.#settings.leaseMs / 3, due, { background: true });
   }
 
   /** Between the beats of a long lease it would be taken for gone. */
@@ -200,13 +200,13 @@ export class LeaseKeeper {
         this.#saying = null;
       });
     };
-    this.#wordTimer = this.#core.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
+    this.#wordTimer = this.#engine.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
   }
   #wordTimer: Timer | null = null;
   #saying: Promise<void> | null = null;
 
   /** A call that hangs must not gather others behind it. */
-  #beat(): void {
+  #heartbeat(): void {
     this.#beating ??= Promise.all([this.#extend(), this.#sayAlive()]).then(() => {
       this.#beating = null;
     });
@@ -218,8 +218,8 @@ export class LeaseKeeper {
       id: this.#holder.id,
       queues,
       // Only what has a handler here: a type that is merely asked for would keep its jobs waiting for ever.
-      types: [...this.#core.types.keys()].filter((type) => types === null || types.includes(type)),
-      schedules: this.#core.defined.size > LIMITS.definedSchedules ? null : [...this.#core.defined],
+      types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
+      schedules: this.#engine.defined.size > LIMITS.definedSchedules ? null : [...this.#engine.defined],
       concurrency,
       running: this.#holder.runs().size,
       host: hostname(),
@@ -228,9 +228,9 @@ export class LeaseKeeper {
     };
     try {
       this.#listedHere = true;
-      await this.#core.store.beat(record);
+      await this.#engine.store.heartbeat(record);
     } catch (error) {
-      this.#report("beat", error);
+      this.#report("heartbeat", error);
     }
   }
 
@@ -244,7 +244,7 @@ export class LeaseKeeper {
 
   /** Answers whether any of the jobs is asked to stop. */
   async #extend(concerns: (lease: HeldLease) => boolean = () => true): Promise<boolean> {
-    const { clock, store, events } = this.#core;
+    const { clock, store, events } = this.#engine;
     const { running, leases } = this.#held(concerns);
     let isBusy = false;
     let isCancelled = false;
@@ -283,11 +283,11 @@ export class LeaseKeeper {
   /** Somebody has a row locked: its lease runs on, and is asked for again before it is over. */
   #beatAgain(): void {
     const ms = Math.min(BUSY_MS, this.#settings.leaseMs / 10);
-    this.#busyTimer ??= this.#core.clock.after(
+    this.#busyTimer ??= this.#engine.clock.after(
       ms,
       () => {
         this.#busyTimer = null;
-        this.#beat();
+        this.#heartbeat();
       },
       { background: true },
     );
@@ -295,6 +295,6 @@ export class LeaseKeeper {
   #busyTimer: Timer | null = null;
 
   #report(doing: string, error: unknown): void {
-    this.#core.events.emit("outage", { doing, error });
+    this.#engine.events.emit("outage", { doing, error });
   }
 }

@@ -5,7 +5,7 @@ import { fromJson } from "../../job/json.js";
 import type { Outcome, SettleResult } from "../../store.js";
 import { announce } from "../events/publish.js";
 import { completedIn } from "./completion.js";
-import { failurePolicy, type Core, type HeldLease } from "../context.js";
+import { failurePolicy, type EngineContext, type HeldLease } from "../context.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
 import { readCarrier, type TraceCarrier } from "../events/telemetry.js";
 import { unlocked } from "./retry-busy.js";
@@ -29,12 +29,12 @@ export class Lease {
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly fence: number;
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #held: HeldLease;
   readonly #leaseMs: number;
 
-  constructor(core: Core, held: HeldLease, leaseMs: number) {
-    this.#core = core;
+  constructor(engine: EngineContext, held: HeldLease, leaseMs: number) {
+    this.#engine = engine;
     this.#held = held;
     this.#leaseMs = leaseMs;
     const { job } = held;
@@ -52,9 +52,9 @@ export class Lease {
 
   /** claimed → running. Answers whether someone asked for the job to be cancelled. */
   readonly start = async (): Promise<{ cancelRequested: boolean }> => {
-    const startedAt = (this.#held.startedAt ??= this.#core.clock.now());
-    const answer = await unlocked(this.#core, this.#held, () =>
-      this.#core.store.start([{ id: this.id, fence: this.fence, startedAt }]),
+    const startedAt = (this.#held.startedAt ??= this.#engine.clock.now());
+    const answer = await unlocked(this.#engine, this.#held, () =>
+      this.#engine.store.start([{ id: this.id, fence: this.fence, startedAt }]),
     );
     if (answer === "lost") throw new LeaseLostError(this.id);
     return { cancelRequested: answer === "cancel" };
@@ -64,9 +64,9 @@ export class Lease {
   readonly extend = async (by: Duration = this.#leaseMs): Promise<{ cancelRequested: boolean }> => {
     const leaseMs = durationMs(by, "extend");
     let sentAt = 0;
-    const answer = await unlocked(this.#core, this.#held, () => {
-      sentAt = this.#core.clock.monotonic();
-      return this.#core.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
+    const answer = await unlocked(this.#engine, this.#held, () => {
+      sentAt = this.#engine.clock.monotonic();
+      return this.#engine.store.extend([{ id: this.id, fence: this.fence }], leaseMs);
     });
     if (answer === "lost") throw new LeaseLostError(this.id);
     this.#held.deadline = sentAt + leaseMs;
@@ -82,8 +82,8 @@ export class Lease {
    * commits. With a synchronous driver it is settled, or the error thrown, before this returns.
    */
   readonly completeIn = (tx: unknown, output?: unknown): Promise<void> =>
-    inTransaction(this.#core.store, () => {
-      const settled = completedIn(this.#core, this.#held, tx, output);
+    inTransaction(this.#engine.store, () => {
+      const settled = completedIn(this.#engine, this.#held, tx, output);
       return settled instanceof Promise ? settled.then(() => {}) : Promise.resolve();
     });
 
@@ -93,7 +93,7 @@ export class Lease {
     options: { retry?: boolean } = {},
   ): Promise<"failed" | "dead" | "cancelled"> => {
     this.#held.thrown = { error };
-    const policy = { ...failurePolicy(this.#core, this.#held), retry: options.retry ?? true };
+    const policy = { ...failurePolicy(this.#engine, this.#held), retry: options.retry ?? true };
     const outcome = failed(this.#held, error, policy);
     const answer = await this.#settle(outcome);
     return answer === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead");
@@ -110,8 +110,8 @@ export class Lease {
   };
 
   async #settle(outcome: Outcome): Promise<SettleResult> {
-    const answer = await this.#core.settler.settle(outcome, this.#held.deadline);
-    announce(this.#core, this.#held, outcome, answer);
+    const answer = await this.#engine.settler.settle(outcome, this.#held.deadline);
+    announce(this.#engine, this.#held, outcome, answer);
     if (answer === "lost") throw new LeaseLostError(this.id);
     return answer;
   }

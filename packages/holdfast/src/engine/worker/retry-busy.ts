@@ -1,11 +1,11 @@
 import type { LeaseResult } from "../../store.js";
-import type { Core, HeldLease } from "../context.js";
+import type { EngineContext, HeldLease } from "../context.js";
 
 const BUSY_MS = 50;
 
 /** Asks until nobody else has the job's row locked, or the lease is over. */
 export async function unlocked(
-  { clock }: Core,
+  { clock }: EngineContext,
   lease: HeldLease,
   ask: () => Promise<LeaseResult[]>,
 ): Promise<Exclude<LeaseResult, "busy">> {

@@ -18,7 +18,7 @@ export interface ContextSource {
 export class Context implements RunContext<unknown> {
   readonly input: unknown;
   declare readonly job: RunningJob;
-  readonly token: string;
+  readonly idempotencyKey: string;
   declare readonly signal: RunContext<unknown>["signal"];
   readonly log: RunContext<unknown>["log"];
   readonly progress: RunContext<unknown>["progress"];
@@ -28,7 +28,7 @@ export class Context implements RunContext<unknown> {
   constructor(run: ContextSource) {
     this.#run = run;
     this.input = run.input;
-    this.token = run.id;
+    this.idempotencyKey = run.id;
     this.log = (line) => run.log(line);
     this.progress = (fraction, note) => run.progress(fraction, note);
     this.completeIn = (tx, output) => (tx === RUN_OF ? (run as never) : run.completeIn(tx, output));

@@ -8,7 +8,7 @@ import type { Note, Outcome } from "../../store.js";
 import { completedIn } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
 import { readSlot } from "../client/job-view.js";
-import { leaseEvent, waitOf, type Core, type HeldLease } from "../context.js";
+import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../context.js";
 import { redactedInput } from "../events/reports.js";
 import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "../events/telemetry.js";
@@ -30,7 +30,7 @@ export class Run implements ContextSource {
   reason: AbortReason | null = null;
   abortedAt = 0;
 
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   #controller: AbortController | undefined;
   #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
   #progress: Note["progress"] = null;
@@ -38,15 +38,15 @@ export class Run implements ContextSource {
   /** What the handler's own transaction keeps. */
   #noted: Note | null = null;
 
-  constructor(core: Core, lease: HeldLease, type: JobType) {
-    this.#core = core;
+  constructor(engine: EngineContext, lease: HeldLease, type: JobType) {
+    this.#engine = engine;
     this.lease = lease;
     this.type = type;
-    this.startedMonotonic = core.clock.monotonic();
+    this.startedMonotonic = engine.clock.monotonic();
     this.timeoutAt = this.startedMonotonic + type.timeoutMs;
-    lease.startedAt = core.clock.now();
+    lease.startedAt = engine.clock.now();
     lease.readyMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
-    if (core.traces !== null) lease.trace = this.#traced(core.traces);
+    if (engine.traces !== null) lease.trace = this.#traced(engine.traces);
   }
 
   #traced(traces: Traces): HandlerTrace | null {
@@ -54,7 +54,7 @@ export class Run implements ContextSource {
     const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, ...held } = this.lease.job;
     // Not the record itself: its input is not redacted.
     const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
-    const input = (): unknown => redactedInput(this.#core.redact, held.input);
+    const input = (): unknown => redactedInput(this.#engine.redact, held.input);
     return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
   }
 
@@ -105,10 +105,10 @@ export class Run implements ContextSource {
   log(line: string): void {
     if (this.over) return;
     const kept = keptText(String(line), LIMITS.logLineLength);
-    this.#lines.push({ at: this.#core.clock.now(), line: kept });
+    this.#lines.push({ at: this.#engine.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
-    const { events } = this.#core;
-    if (events.hears("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
+    const { events } = this.#engine;
+    if (events.hasListeners("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
   }
 
   progress(fraction: number, note?: string): void {
@@ -118,7 +118,7 @@ export class Run implements ContextSource {
     if (this.over) return;
     const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
-    this.#core.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
+    this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
   }
 
   /**
@@ -126,7 +126,7 @@ export class Run implements ContextSource {
    * so that a mistake rolls the handler's transaction back.
    */
   completeIn(tx: unknown, output?: unknown): Promise<void> {
-    return inTransaction(this.#core.store, () => this.#completeIn(tx, output));
+    return inTransaction(this.#engine.store, () => this.#completeIn(tx, output));
   }
 
   #completeIn(tx: unknown, output: unknown): Promise<void> {
@@ -142,7 +142,7 @@ export class Run implements ContextSource {
       throw error;
     };
     try {
-      const outcome = completedIn(this.#core, this.lease, tx, output, note);
+      const outcome = completedIn(this.#engine, this.lease, tx, output, note);
       if (outcome instanceof Promise) return outcome.then(settled, failed);
       settled(outcome);
       return Promise.resolve();
@@ -154,7 +154,7 @@ export class Run implements ContextSource {
   abort(reason: AbortReason): void {
     if (this.reason !== null || this.over) return;
     this.reason = reason;
-    this.abortedAt = this.#core.clock.monotonic();
+    this.abortedAt = this.#engine.clock.monotonic();
     this.#controller?.abort(reason);
   }
 

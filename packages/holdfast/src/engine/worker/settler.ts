@@ -199,6 +199,6 @@ export class Settler {
   #recovered(): void {
     if (this.#retryMs === 0) return;
     this.#retryMs = 0;
-    this.#events.emit("back", { doing: "settle" });
+    this.#events.emit("outageEnded", { doing: "settle" });
   }
 }

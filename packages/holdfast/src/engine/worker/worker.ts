@@ -22,7 +22,7 @@ import { readCount, readName, readQueue, refuseUnknown } from "../../options.js"
 import type { Hint, LeaseResult, Outcome, SettleResult } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
-import { failurePolicy, leaseEvent, type Core, type HeldLease } from "../context.js";
+import { failurePolicy, leaseEvent, type EngineContext, type HeldLease } from "../context.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { announce, announceLost, announceStart, announceStuck } from "../events/publish.js";
 import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
@@ -119,7 +119,7 @@ export function readWorkOptions(options: WorkOptions): WorkerSettings {
  */
 export class Worker {
   readonly id: string;
-  readonly #core: Core;
+  readonly #engine: EngineContext;
   readonly #settings: WorkerSettings;
   readonly #claimer: Claimer;
   readonly #keeper: LeaseKeeper;
@@ -136,17 +136,17 @@ export class Worker {
   #aside = 0;
   #changed: (() => void)[] = [];
 
-  constructor(core: Core, settings: WorkerSettings) {
-    this.#core = core;
+  constructor(engine: EngineContext, settings: WorkerSettings) {
+    this.#engine = engine;
     this.#settings = settings;
-    this.id = `${hostname()}:${process.pid}:${newId(core.clock.now()).slice(-12)}`;
-    this.#claimer = new Claimer(core, this.id, settings, {
+    this.id = `${hostname()}:${process.pid}:${newId(engine.clock.now()).slice(-12)}`;
+    this.#claimer = new Claimer(engine, this.id, settings, {
       running: () => this.#runs.size,
       begin: (lease) => this.#begin(lease),
       adopt: (lease) => this.#adopt(lease),
       extendAll: () => this.#keeper.extendNow(),
     });
-    this.#keeper = new LeaseKeeper(core, settings, {
+    this.#keeper = new LeaseKeeper(engine, settings, {
       id: this.id,
       runs: () => this.#runs,
       ready: () => this.#claimer.ready(),
@@ -168,10 +168,10 @@ export class Worker {
     if (this.#phase === "working") return;
     if (this.#phase !== "new") throw new ClosedError("this worker has been stopped", "call hf.work() for a new one");
     this.#phase = "working";
-    this.#unlisten = this.#core.store.listen((hint) => this.#hear(hint));
+    this.#unlisten = this.#engine.store.listen((hint) => this.#hear(hint));
     this.#keeper.start();
     this.#claimer.start();
-    this.#core.events.emit("workerStarted", { worker: this.id });
+    this.#engine.events.emit("workerStarted", { worker: this.id });
   }
 
   /** Stops claiming, waits for handlers up to the grace time, aborts and releases what is left. */
@@ -182,7 +182,7 @@ export class Worker {
     return this.#stopped;
   }
 
-  /** @internal Claims once, at most `limit` jobs, and runs them to their end. For `tick` and `drain`. */
+  /** @internal Claims once, at most `limit` jobs, and runs them to their end. For `runNext` and `drain`. */
   async once(limit: number): Promise<{ claimed: number; ran: number }> {
     if (this.#phase === "new") {
       this.#phase = "working";
@@ -193,12 +193,12 @@ export class Worker {
     const before = this.#begun;
     const claimed = await this.#claimer.claimOnce(limit);
     while (this.#runs.size > 0 || this.#aside > 0 || this.#claimer.ready().length > 0) await this.#change();
-    await this.#core.settler.idle();
+    await this.#engine.settler.idle();
     return { claimed, ran: this.#begun - before };
   }
 
   async #shutDown(): Promise<void> {
-    const { events, settler } = this.#core;
+    const { events, settler } = this.#engine;
     this.#phase = "stopping";
     await this.#claimer.stop();
     // Whoever waits for a batch of `once` waits no longer for what was given back.
@@ -226,14 +226,14 @@ export class Worker {
     const jobs = this.#runs.size;
     if (jobs === 0 || graceMs === 0) return;
     const message = `stopping: waiting up to ${graceMs / 1_000}s for ${jobs} ${jobs === 1 ? "job" : "jobs"}`;
-    this.#core.logger.info({ worker: this.id }, message);
+    this.#engine.logger.info({ worker: this.id }, message);
   }
 
   #logLate(): void {
     const jobs = [...this.#runs].map(({ lease }) => lease.job.id);
     if (jobs.length === 0) return;
     const what = jobs.length === 1 ? "1 job is" : `${jobs.length} jobs are`;
-    this.#core.logger.info({ worker: this.id, jobs }, `stopping: time is up, ${what} aborted`);
+    this.#engine.logger.info({ worker: this.id, jobs }, `stopping: time is up, ${what} aborted`);
   }
 
   #logIgnored(): void {
@@ -243,14 +243,14 @@ export class Worker {
       runs.length === 1
         ? "1 handler ignored its signal; its job was released"
         : `${runs.length} handlers ignored their signals; their jobs were released`;
-    this.#core.logger.warn({ jobs: runs.map(({ lease }) => lease.job.id) }, message);
+    this.#engine.logger.warn({ jobs: runs.map(({ lease }) => lease.job.id) }, message);
   }
 
   /** Waits until no handler runs, at most `ms`. */
   async #waitForRuns(ms: number): Promise<void> {
     if (this.#runs.size === 0 || ms === 0) return;
     let timedOut = false;
-    const timer = this.#core.clock.after(ms, () => {
+    const timer = this.#engine.clock.after(ms, () => {
       timedOut = true;
       this.#notifyChange();
     });
@@ -278,7 +278,7 @@ export class Worker {
 
   /** Takes a lease out of the ready ones into a slot. */
   #begin(lease: HeldLease): void {
-    const { clock, types, events } = this.#core;
+    const { clock, types, events } = this.#engine;
     if (clock.monotonic() >= lease.deadline) {
       events.emit("lost", leaseEvent(lease));
       this.#notifyChange();
@@ -289,7 +289,7 @@ export class Worker {
       void this.#layAside(lease);
       return;
     }
-    const run = new Run(this.#core, lease, type);
+    const run = new Run(this.#engine, lease, type);
     this.#begun++;
     this.#runs.add(run);
     this.#keeper.watch(run);
@@ -301,7 +301,7 @@ export class Worker {
       if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLostError) continue;
       run.renewed(lease);
       this.#markSoon(run);
-      this.#core.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
+      this.#engine.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
       return true;
     }
     return false;
@@ -311,15 +311,15 @@ export class Worker {
   #warnOfUnknown(type: string): void {
     if (this.#unknown.has(type) || this.#unknown.size >= MOST_UNKNOWN) return;
     this.#unknown.add(type);
-    const known = [...this.#core.types.keys()].join(", ");
-    this.#core.logger.warn(
+    const known = [...this.#engine.types.keys()].join(", ");
+    this.#engine.logger.warn(
       { type, known: known === "" ? "none" : known },
       "no handler for this type here; its jobs wait for a worker that has one. Missing from holdfast({ jobs })?",
     );
   }
 
   async #layAside(lease: HeldLease): Promise<void> {
-    const { clock } = this.#core;
+    const { clock } = this.#engine;
     const atOnce = this.#settings.unknownTypeDies;
     this.#warnOfUnknown(lease.job.type);
     this.#aside++;
@@ -352,12 +352,12 @@ export class Worker {
     }
     // Once the handler's own transaction has committed, nothing that came after it counts.
     if (run.completion !== null && !run.over) {
-      if (await isCommitted(this.#core, lease)) outcome = run.completion;
+      if (await isCommitted(this.#engine, lease)) outcome = run.completion;
       else run.uncompleted();
     }
     if (run.over) return;
     const note = run.takeNote();
-    if (note !== null) await this.#core.store.note([note]).catch((error: unknown) => this.#report("note", error));
+    if (note !== null) await this.#engine.store.note([note]).catch((error: unknown) => this.#report("note", error));
     // A shutdown may have released the job while the note was written.
     if (!run.over) this.#finish(run, outcome);
   }
@@ -369,7 +369,7 @@ export class Worker {
     let answer: LeaseResult | undefined;
     try {
       const mark = { id, fence, startedAt: lease.startedAt ?? 0 };
-      answer = await unlocked(this.#core, lease, () => this.#core.store.start([mark]));
+      answer = await unlocked(this.#engine, lease, () => this.#engine.store.start([mark]));
     } catch (error) {
       // The handler has not begun: the store's trouble must not cost the job an attempt.
       this.#report("start", error);
@@ -388,7 +388,7 @@ export class Worker {
       this.#finish(run, cancelled(lease));
       return false;
     }
-    announceStart(this.#core, lease);
+    announceStart(this.#engine, lease);
     this.#noteSoon();
     return true;
   }
@@ -397,7 +397,7 @@ export class Worker {
   #markSoon(run: Run): void {
     if (run.marked) return;
     this.#unmarked.add(run);
-    this.#markTimer ??= this.#core.clock.after(MARK_MS, () => void this.#writeMarks(), { background: true });
+    this.#markTimer ??= this.#engine.clock.after(MARK_MS, () => void this.#writeMarks(), { background: true });
   }
 
   async #writeMarks(): Promise<void> {
@@ -413,13 +413,13 @@ export class Worker {
         fence: lease.job.fence,
         startedAt: lease.startedAt ?? 0,
       }));
-      const answers = await this.#core.store.start(marks);
+      const answers = await this.#engine.store.start(marks);
       for (const [index, run] of runs.entries()) {
         if (answers[index] === "lost") this.#lost(run);
         else if (answers[index] === "busy") {
           run.marked = false;
           if (!run.over) this.#markSoon(run);
-        } else announceStart(this.#core, run.lease);
+        } else announceStart(this.#engine, run.lease);
         if (answers[index] === "cancel") this.#abort(run, new JobCancelledError(run.lease.job.id));
       }
     } catch (error) {
@@ -433,7 +433,7 @@ export class Worker {
   }
 
   #noteSoon(): void {
-    this.#noteTimer ??= this.#core.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    this.#noteTimer ??= this.#engine.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
   }
 
   async #writeNotes(): Promise<void> {
@@ -444,7 +444,7 @@ export class Worker {
     const notes = taken.map(({ note }) => note).filter((note) => note !== null);
     if (notes.length === 0) return;
     try {
-      await this.#core.store.note(notes);
+      await this.#engine.store.note(notes);
     } catch (error) {
       this.#report("note", error);
       for (const { run, note } of taken) if (note !== null) run.putBackNote(note);
@@ -472,7 +472,7 @@ export class Worker {
 
   #failed(run: Run, error: unknown, retry = true): Outcome {
     run.lease.thrown = { error };
-    return failed(run.lease, error, { ...failurePolicy(this.#core, run.lease), retry });
+    return failed(run.lease, error, { ...failurePolicy(this.#engine, run.lease), retry });
   }
 
   #lost(run: Run): void {
@@ -487,7 +487,7 @@ export class Worker {
   /** The handler ignored its signal for too long: its slot is freed, and its end will not matter. */
   #writeOff(run: Run): void {
     const outcome = this.#afterAbort(run);
-    announceStuck(this.#core, run.lease, run.reason, outcome);
+    announceStuck(this.#engine, run.lease, run.reason, outcome);
     this.#finish(run, outcome);
   }
 
@@ -496,24 +496,24 @@ export class Worker {
     run.over = true;
     this.#runs.delete(run);
     this.#unmarked.delete(run);
-    const ranMs = this.#core.clock.monotonic() - run.startedMonotonic;
+    const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
     this.#claimer.ran(ranMs);
     if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
-    if (outcome === null) announceLost(this.#core, run.lease);
+    if (outcome === null) announceLost(this.#engine, run.lease);
     // Settled already, by the handler's own transaction.
-    else if (outcome === run.completion) announce(this.#core, run.lease, outcome, "applied");
+    else if (outcome === run.completion) announce(this.#engine, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
     this.#claimer.pump();
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#core.settler.add(outcome, lease.deadline, (answer) => this.#settled(lease, outcome, answer));
+    this.#engine.settler.add(outcome, lease.deadline, (answer) => this.#settled(lease, outcome, answer));
   }
 
   #settled(lease: HeldLease, outcome: Outcome, answer: SettleResult | Error): void {
     if (!(answer instanceof Error)) {
-      announce(this.#core, lease, outcome, answer);
+      announce(this.#engine, lease, outcome, answer);
       return;
     }
     // The store refuses this very outcome: keep the job from going round for ever on it.
@@ -523,15 +523,15 @@ export class Worker {
       return;
     }
     lease.thrown = { error: answer };
-    const refused = failed(lease, answer, { ...failurePolicy(this.#core, lease), retry: false });
-    this.#core.settler.add(refused, lease.deadline, (second) => {
+    const refused = failed(lease, answer, { ...failurePolicy(this.#engine, lease), retry: false });
+    this.#engine.settler.add(refused, lease.deadline, (second) => {
       if (second instanceof Error) lease.trace?.end("lost", second);
-      else announce(this.#core, lease, refused, second);
+      else announce(this.#engine, lease, refused, second);
     });
   }
 
   #report(doing: string, error: unknown): void {
-    this.#core.events.emit("outage", { doing, error });
+    this.#engine.events.emit("outage", { doing, error });
   }
 }
 

@@ -18,7 +18,7 @@ import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
 import { cursorKey, Tokens } from "./tokens.js";
 import { Upkeep } from "./jobs/maintenance.js";
-import { beat, leave, workers } from "./jobs/workers.js";
+import { heartbeat, deregister, workers } from "./jobs/workers.js";
 
 /** The DynamoDB store, and what only it can do. */
 export interface DynamoStore extends Store {
@@ -174,26 +174,26 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       }),
     remove: (ids, scope) => under(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
 
-    expireStale: (limit) =>
+    reapExpiredLeases: (limit) =>
       under(() =>
         counted(async () => {
-          const laidDown = await upkeep.expireStale(limit, time());
+          const laidDown = await upkeep.reapExpiredLeases(limit, time());
           if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
           if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
           return laidDown;
         }),
       ),
-    expireWaiting: (limit) =>
+    expireOverdue: (limit) =>
       under(() =>
         counted(async () => {
-          const laidDown = await upkeep.expireWaiting(limit, time());
+          const laidDown = await upkeep.expireOverdue(limit, time());
           if (laidDown.length > 0) hint({ kind: "finished" });
           return laidDown;
         }),
       ),
     purge: (request) => under(() => counted(() => upkeep.purge(request, time()))),
-    upkeep: () => under(() => upkeep.tidy(time())),
-    turn: (turn, everyMs) => under(() => upkeep.turn(turn, everyMs, time())),
+    maintain: () => under(() => upkeep.tidy(time())),
+    tryAcquireDuty: (turn, everyMs) => under(() => upkeep.tryAcquireDuty(turn, everyMs, time())),
 
     stats: () => under(() => statsOf(table, config, counts, time())),
     pause: (queue) => under(() => config.pause(queue, time())),
@@ -230,16 +230,16 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         return answers;
       }),
 
-    beat: (worker) => under(() => beat(table, worker, time())),
-    leave: (worker) => under(() => leave(table, worker, time())),
+    heartbeat: (worker) => under(() => heartbeat(table, worker, time())),
+    deregister: (worker) => under(() => deregister(table, worker, time())),
     workers: () => under(() => workers(table, time())),
 
     audit: (entries) => under(() => audit.append(entries, time())),
-    audited: (filter, page) => under(() => audit.list(filter, page, time())),
+    listAudit: (filter, page) => under(() => audit.list(filter, page, time())),
     purgeAudit: (request) => under(() => audit.purge(request), { timed: false }),
     putToken: (token) => under(() => tokens.put(token), { timed: false }),
-    token: (id) => under(() => tokens.get(id), { timed: false }),
-    tokens: () => under(() => tokens.list(), { timed: false }),
+    getToken: (id) => under(() => tokens.get(id), { timed: false }),
+    listTokens: () => under(() => tokens.list(), { timed: false }),
     removeToken: (id) => under(() => tokens.remove(id), { timed: false }),
     cursorKey: () => under(() => cursorKey(table), { timed: false }),
 

@@ -7,7 +7,7 @@ import type {
   FireResult,
   FiredSlot,
   Firing,
-  KeptSlot,
+  StoredSlot,
   NewJob,
   PutResult,
   ScheduleFilter,
@@ -88,7 +88,7 @@ export class Schedules {
     const slots = beside
       .filter((each) => numberOf(each, "nth") !== null)
       .toSorted((a, b) => (numberOf(b, "nth") ?? 0) - (numberOf(a, "nth") ?? 0))
-      .map((each) => JSON.parse(textOf(each, "slot") ?? "null") as KeptSlot);
+      .map((each) => JSON.parse(textOf(each, "slot") ?? "null") as StoredSlot);
     return readSchedule(item, textsIn(beside), slots);
   }
 
@@ -278,7 +278,7 @@ export class Schedules {
       // As many places as are kept: the newest take those of the oldest.
       const sk = job === null ? `none#${none++ % LIMITS.slots}` : `made#${made++ % LIMITS.slots}`;
       const { slot: at, through } = slot;
-      const text = JSON.stringify({ slot: at, through, job, reason, at: now } satisfies KeptSlot);
+      const text = JSON.stringify({ slot: at, through, job, reason, at: now } satisfies StoredSlot);
       kept.set(sk, itemOf({ pk: slotsKey(firing.name), sk, nth, slot: text }));
     }
     for (const item of kept.values()) {
@@ -428,7 +428,7 @@ function textsIn(items: readonly Item[]): Map<string, string> {
   );
 }
 
-function readSchedule(item: Item, large: ReadonlyMap<string, string>, slots: readonly KeptSlot[]): StoredSchedule {
+function readSchedule(item: Item, large: ReadonlyMap<string, string>, slots: readonly StoredSlot[]): StoredSchedule {
   const record = recordOf(item);
   const beside = textsOf(item, "texts").map((sk) => [
     sk.slice(0, sk.indexOf("#")),

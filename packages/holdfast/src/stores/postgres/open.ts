@@ -174,7 +174,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const notifies = options.notify !== false;
   const notifier = new Notifier(db, channel, self);
   const listenUrl = options.listenUrl ?? url;
-  // A listener on the last connection would leave none to work with.
+  // A listener on the last connection would deregister none to work with.
   const listens = notifies && (listenUrl !== null || canSpareOne(pool));
   const listener = new Listener({
     connect: () => (listenUrl === null ? listenOn(pool) : listenAt(listenUrl)),
@@ -348,10 +348,10 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         folding.soon();
         return found;
       }),
-    passOver: (filter, page) =>
+    skip: (filter, page) =>
       under(async () => {
         refuseForeignCursor(page);
-        return db.snapshot((runner) => queries.passOver(runner, filter, page, time()));
+        return db.snapshot((runner) => queries.skip(runner, filter, page, time()));
       }),
     cancel: (ids, scope) =>
       under(async () => {
@@ -369,22 +369,22 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       }),
     remove: (ids, scope) => under(() => changes.remove(db, ids, scope ?? {})),
 
-    expireStale: (limit) =>
+    reapExpiredLeases: (limit) =>
       under(async () => {
-        const laidDown = await upkeep.expireStale(db, limit, time());
+        const laidDown = await upkeep.reapExpiredLeases(db, limit, time());
         if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
         if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
         return laidDown;
       }),
-    expireWaiting: (limit) =>
+    expireOverdue: (limit) =>
       under(async () => {
-        const laidDown = await upkeep.expireWaiting(db, limit, time());
+        const laidDown = await upkeep.expireOverdue(db, limit, time());
         if (laidDown.length > 0) hint({ kind: "finished" });
         return laidDown;
       }),
     purge: (request) => under(() => upkeep.purge(db, request, time())),
-    upkeep: () => under(() => upkeep.tidy(db, time())),
-    turn: (name, everyMs) => under(() => upkeep.turn(db, name, everyMs, time())),
+    maintain: () => under(() => upkeep.tidy(db, time())),
+    tryAcquireDuty: (name, everyMs) => under(() => upkeep.tryAcquireDuty(db, name, everyMs, time())),
 
     stats: () =>
       under(async () => {
@@ -432,16 +432,16 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return answers;
       }),
 
-    beat: (worker) => under(() => queries.beat(db, worker, time())),
-    leave: (id) => under(() => queries.leave(db, id, time())),
+    heartbeat: (worker) => under(() => queries.heartbeat(db, worker, time())),
+    deregister: (id) => under(() => queries.deregister(db, id, time())),
     workers: () => under(() => queries.workers(db, time())),
 
     audit: (entries) => under(async () => (entries.length === 0 ? undefined : audit.append(db, entries, time()))),
-    audited: (filter, page) => under(() => audit.list(db, filter, page)),
+    listAudit: (filter, page) => under(() => audit.list(db, filter, page)),
     purgeAudit: (request) => under(() => audit.purge(db, request)),
     putToken: (token) => under(() => db.transaction((runner) => tokens.put(runner, token))),
-    token: (id) => under(() => tokens.get(db, id)),
-    tokens: () => under(() => tokens.list(db)),
+    getToken: (id) => under(() => tokens.get(db, id)),
+    listTokens: () => under(() => tokens.list(db)),
     removeToken: (id) => under(() => tokens.remove(db, id)),
     cursorKey: () => under(() => tokens.cursorKey(db)),
 

@@ -5,7 +5,7 @@ import type {
   FireResult,
   FiredSlot,
   Firing,
-  KeptSlot,
+  StoredSlot,
   PutResult,
   ScheduleFilter,
   SchedulePage,
@@ -197,7 +197,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       const [found] = await runner.run(byName, [name]);
       if (found === undefined) return null;
       const slots = (await runner.run(slotsOf, [name])).map(
-        ([slot, through, job, reason, at]) => ({ slot, through, job, reason, at }) as KeptSlot,
+        ([slot, through, job, reason, at]) => ({ slot, through, job, reason, at }) as StoredSlot,
       );
       return readRow(found, slots);
     },
@@ -264,7 +264,7 @@ function plainUserOf({ slots }: Firing): string | null {
   return job === null || job.unique !== null ? null : job.user;
 }
 
-function readRow(row: Row, slots: readonly KeptSlot[]): StoredSchedule {
+function readRow(row: Row, slots: readonly StoredSlot[]): StoredSchedule {
   const [name, version, origin, type, queue, priority, user, input, maxAttempts, expiresAfterMs, tags, cron, timezone] =
     row;
   const [everyMs, startAt, endAt, jitterMs, catchUp, overlap, enabled, defined, changes, nextRunAt, lastSlot] =

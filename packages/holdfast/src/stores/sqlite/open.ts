@@ -8,7 +8,7 @@ import { durationMs, type Duration } from "../../duration.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { refuseUnknown, show } from "../../options.js";
-import type { Hint, LaidDown, Store } from "../../store.js";
+import type { Hint, ReapedJob, Store } from "../../store.js";
 import { unpackClaimed } from "./jobs/claim.js";
 import type { ConnectionOptions } from "./thread/connection.js";
 import type { Durability } from "./durability.js";
@@ -151,20 +151,20 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       refuseForeignCursor(page);
       return ask("list", filter, page);
     },
-    async passOver(filter, page) {
+    async skip(filter, page) {
       refuseForeignCursor(page);
-      return ask("passOver", filter, page);
+      return ask("skip", filter, page);
     },
     cancel: (ids, scope) => ask("cancel", ids, scope ?? {}),
     retry: (ids, scope) => ask("retry", ids, scope ?? {}),
     remove: (ids, scope) => ask("remove", ids, scope ?? {}),
 
-    async expireStale(limit) {
-      const laidDown: LaidDown[] = [];
+    async reapExpiredLeases(limit) {
+      const laidDown: ReapedJob[] = [];
       let from: StaleWalk | null = null;
       do {
-        const step: Awaited<ReturnType<Operations["expireStale"]>> = await ask(
-          "expireStale",
+        const step: Awaited<ReturnType<Operations["reapExpiredLeases"]>> = await ask(
+          "reapExpiredLeases",
           limit - laidDown.length,
           from,
         );
@@ -173,16 +173,16 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       } while (from !== null && laidDown.length < limit);
       return laidDown;
     },
-    expireWaiting: (limit) => ask("expireWaiting", limit),
+    expireOverdue: (limit) => ask("expireOverdue", limit),
     purge: (request) => ask("purge", request),
-    async upkeep() {
+    async maintain() {
       const ahead = clock.now() - clock.monotonic();
       const wasWrong = farthestAhead - ahead > CLOCK_WRONG_MS;
       await ask("tidy", wasWrong);
       farthestAhead = ahead;
-      if (!memory) await send("upkeep", []);
+      if (!memory) await send("maintain", []);
     },
-    turn: (name, everyMs) => ask("turn", name, everyMs),
+    tryAcquireDuty: (name, everyMs) => ask("tryAcquireDuty", name, everyMs),
 
     stats: () => ask("stats"),
     pause: (queue) => ask("setPaused", queue, true),
@@ -196,20 +196,20 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     dueSchedules: (limit) => ask("dueSchedules", limit),
     fire: async (firings) => (firings.length === 0 ? [] : ask("fire", firings)),
 
-    beat: (worker) => ask("beat", worker),
-    leave: (id) => ask("leave", id),
+    heartbeat: (worker) => ask("heartbeat", worker),
+    deregister: (id) => ask("deregister", id),
     workers: () => ask("workers"),
 
     audit: async (entries) => (entries.length === 0 ? undefined : ask("audit", entries)),
-    async audited(filter, page) {
+    async listAudit(filter, page) {
       // Here, for an error loses its class on the way from the thread.
       auditWindow(filter, page.cursor);
-      return ask("audited", filter, page);
+      return ask("listAudit", filter, page);
     },
     purgeAudit: (request) => ask("purgeAudit", request),
     putToken: (token) => ask("putToken", token),
-    token: (id) => ask("token", id),
-    tokens: () => ask("tokens"),
+    getToken: (id) => ask("getToken", id),
+    listTokens: () => ask("listTokens"),
     removeToken: (id) => ask("removeToken", id),
     cursorKey: () => ask("cursorKey"),
 

@@ -7,7 +7,7 @@ import type {
   FiredSlot,
   Firing,
   InsertResult,
-  KeptSlot,
+  StoredSlot,
   NewJob,
   PutResult,
   ScheduleFilter,
@@ -165,7 +165,7 @@ export function scheduleOperations(
     },
     get(name) {
       const row = byName.get(name) as ScheduleRow | undefined;
-      return row === undefined ? null : readRow(row, slotsOf.all(name) as KeptSlot[]);
+      return row === undefined ? null : readRow(row, slotsOf.all(name) as StoredSlot[]);
     },
     list(filter, { limit, cursor }) {
       const terms: string[] = [];
@@ -238,7 +238,7 @@ function writeRow(schedule: ScheduleRecord): Record<string, string | number | nu
   };
 }
 
-function readRow(row: ScheduleRow, slots: readonly KeptSlot[]): StoredSchedule {
+function readRow(row: ScheduleRow, slots: readonly StoredSlot[]): StoredSchedule {
   const { catch_up: catchUp } = row;
   return {
     name: row.name,

@@ -18,7 +18,7 @@ function entryCases(test: DefineCase): void {
   test("a log without entries is an empty page", async ({ store }) => {
     await store.audit([]);
     for (const filter of [{}, { actor: "a" }, { action: "a" }, { actor: "a", action: "a", after: 0, before: 1 }]) {
-      assert.deepEqual(await store.audited(filter, { limit: 10, cursor: null }), { entries: [], cursor: null });
+      assert.deepEqual(await store.listAudit(filter, { limit: 10, cursor: null }), { entries: [], cursor: null });
     }
   });
 
@@ -149,7 +149,7 @@ function pageCases(test: DefineCase): void {
     const found: string[] = [];
     let cursor: string | null = null;
     do {
-      const page = await store.audited({}, { limit: 5, cursor });
+      const page = await store.listAudit({}, { limit: 5, cursor });
       assert.ok(page.entries.length <= 5, "a page has no more than its limit");
       found.push(...idsOf(page.entries));
       cursor = page.cursor;
@@ -167,9 +167,9 @@ function pageCases(test: DefineCase): void {
       await store.audit([entry]);
       await clock.advance(SECOND);
     }
-    const { cursor } = await store.audited({}, { limit: 2, cursor: null });
+    const { cursor } = await store.listAudit({}, { limit: 2, cursor: null });
     const found = async (filter: AuditFilter): Promise<string[]> =>
-      idsOf((await store.audited(filter, { limit: 9, cursor })).entries);
+      idsOf((await store.listAudit(filter, { limit: 9, cursor })).entries);
     const some = (...nths: number[]): string[] => idsOf(nths.map((nth) => entries[nth] as AuditEntry));
     assert.deepEqual(await found({ before: times[2] ?? 0 }), some(1, 0));
     assert.deepEqual(await found({ before: times[5] ?? 0 }), some(3, 2, 1, 0));
@@ -181,9 +181,9 @@ function pageCases(test: DefineCase): void {
 
   test("the last page has no cursor, full as it may be", async ({ store }) => {
     await store.audit([newEntry(), newEntry(), newEntry()]);
-    assert.equal((await store.audited({}, { limit: 3, cursor: null })).cursor, null);
-    const { cursor } = await store.audited({}, { limit: 2, cursor: null });
-    const rest = await store.audited({}, { limit: 1, cursor });
+    assert.equal((await store.listAudit({}, { limit: 3, cursor: null })).cursor, null);
+    const { cursor } = await store.listAudit({}, { limit: 2, cursor: null });
+    const rest = await store.listAudit({}, { limit: 1, cursor });
     assert.deepEqual([rest.entries.length, rest.cursor], [1, null]);
   });
 
@@ -211,7 +211,7 @@ function pageCases(test: DefineCase): void {
       `1_${newEntry().id}0`,
     ]) {
       const refused = { code: "INVALID_OPTION", field: "cursor" };
-      await assert.rejects(store.audited({}, { limit: 1, cursor }), refused, cursor);
+      await assert.rejects(store.listAudit({}, { limit: 1, cursor }), refused, cursor);
     }
   });
 }
@@ -259,9 +259,9 @@ function purgeCases(test: DefineCase): void {
       await store.audit([entry]);
       await clock.advance(SECOND);
     }
-    const { cursor } = await store.audited({}, { limit: 2, cursor: null });
+    const { cursor } = await store.listAudit({}, { limit: 2, cursor: null });
     await store.purgeAudit({ before: clock.now(), limit: 2 });
-    const rest = await store.audited({}, { limit: 9, cursor });
+    const rest = await store.listAudit({}, { limit: 9, cursor });
     assert.deepEqual(idsOf(rest.entries), idsOf(entries.slice(2, 4)).toReversed());
   });
 }
@@ -283,7 +283,7 @@ async function all(store: Store, filter: AuditFilter = {}, limit = 100): Promise
   const found: StoredAuditEntry[] = [];
   let cursor: string | null = null;
   do {
-    const page = await store.audited(filter, { limit, cursor });
+    const page = await store.listAudit(filter, { limit, cursor });
     assert.ok(page.entries.length <= limit, "a page has no more than its limit");
     found.push(...page.entries);
     cursor = page.cursor;

@@ -86,7 +86,7 @@ export function changeCases(test: DefineCase): void {
     const job = await claimOne(store);
     await store.cancel([id]);
     await clock.advance(LEASE_MS);
-    await store.expireStale(10);
+    await store.reapExpiredLeases(10);
     assert.equal(await settleOne(store, outcomeOf(job, "completed")), "lost");
     assert.equal(await stateOf(store, id), "cancelled");
   });
@@ -133,9 +133,9 @@ export function changeCases(test: DefineCase): void {
   test("a job that expired and is retried may run: its old expiry is over", async ({ store, clock }) => {
     const id = await add(store, { expiresAt: clock.now() + SECOND });
     await clock.advance(SECOND);
-    await store.expireWaiting(10);
+    await store.expireOverdue(10);
     assert.deepEqual(await store.retry([id]), ["retried"]);
-    assert.deepEqual(await store.expireWaiting(10), []);
+    assert.deepEqual(await store.expireOverdue(10), []);
     const job = await claimOne(store);
     assert.ok(job.expiresAt === null || job.expiresAt > clock.now());
   });

@@ -17,7 +17,7 @@ export function concurrencyCases(test: DefineCase): void {
 
   test.live([], "C-04 many enqueues of one key at once create one job", async (scene) => {
     const handles = await handlesOf(scene, 4);
-    for (const scope of ["waiting", "live", "period", "ever"] as const) {
+    for (const scope of ["waiting", "live", "period", "forever"] as const) {
       const jobs = newJobs(40, { queue: scope, unique: key(scope, { scope, periodMs: 60_000 }) });
       const answers = (await Promise.all(jobs.map((job, index) => insertAll(pick(handles, index), [job])))).flat();
       const inserted = jobs.filter((_, index) => answers[index]?.status === "inserted");
@@ -72,7 +72,8 @@ async function stampede(scene: LiveScene): Promise<void> {
   }
   async function keepHouse(): Promise<void> {
     while (!over()) {
-      for (const job of await store.expireStale(50)) if (isFinished(job.to)) history.ends("upkeep", job.id, job.to);
+      for (const job of await store.reapExpiredLeases(50))
+        if (isFinished(job.to)) history.ends("maintain", job.id, job.to);
       purged += await store.purge({ state: "completed", before: null, keep: many / 5, limit: many / 50 });
       await pollInterval();
     }

@@ -18,9 +18,9 @@ export function hintsOf(store: Store): Heard {
   const stop = store.listen((hint) => all.push(hint));
   return {
     all,
-    heard: (kind, doing) => hears(`"${kind}"`, () => all.some((hint) => hint.kind === kind), doing),
+    heard: (kind, doing) => hasListeners(`"${kind}"`, () => all.some((hint) => hint.kind === kind), doing),
     heardToStop: (ids, doing) =>
-      hears(
+      hasListeners(
         `to stop ${ids.join(", ")}`,
         () => {
           const named = all.flatMap((hint) => (hint.kind === "cancel" ? hint.ids : []));
@@ -33,7 +33,7 @@ export function hintsOf(store: Store): Heard {
   };
 }
 
-function hears(what: string, heard: () => boolean, doing?: () => Promise<unknown>): Promise<unknown> {
+function hasListeners(what: string, heard: () => boolean, doing?: () => Promise<unknown>): Promise<unknown> {
   return until(
     `the hint ${what}`,
     async () => {

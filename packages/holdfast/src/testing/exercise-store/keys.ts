@@ -89,7 +89,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await store.retry([retried]), ["retried"]);
     const lost = await jobIn(store, "claimed", { unique: key("lost", { scope: "waiting" }) });
     await clock.advance(LEASE_MS);
-    await store.expireStale(10);
+    await store.reapExpiredLeases(10);
     for (const [id, name] of Object.entries({ [released]: "released", [retried]: "retried", [lost]: "lost" })) {
       assert.ok(["pending", "failed"].includes((await recordOf(store, id)).state), `${name} waits again`);
       assert.deepEqual(await insertOne(store, newJob({ unique: key(name) })), INSERTED);
@@ -157,7 +157,7 @@ export function keyCases(test: DefineCase): void {
   });
 
   test("scope ever: held for good, even past the job's retention", async ({ store, clock }) => {
-    const id = await jobIn(store, "completed", { unique: key("k", { scope: "ever" }) });
+    const id = await jobIn(store, "completed", { unique: key("k", { scope: "forever" }) });
     assert.deepEqual(await offer(store), duplicateOf(id));
     await clock.advance(MINUTE);
     assert.equal(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 10 }), 1);
@@ -167,7 +167,7 @@ export function keyCases(test: DefineCase): void {
   });
 
   test("removing a job frees its key, whatever the scope", async ({ store }) => {
-    for (const scope of ["waiting", "live", "period", "ever"] as const) {
+    for (const scope of ["waiting", "live", "period", "forever"] as const) {
       const id = await add(store, { unique: key(scope, { scope, periodMs: MINUTE }) });
       assert.deepEqual(await store.remove([id]), ["removed"]);
       assert.deepEqual(await insertOne(store, newJob({ unique: key(scope) })), INSERTED);
@@ -181,7 +181,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await insertOne(store, newJob({ unique: waiting })), duplicateOf(live));
     await add(store, { unique: key("waiting", { scope: "waiting" }), queue: "b" });
     await claimOne(store, { queues: ["b"] });
-    assert.deepEqual(await insertOne(store, newJob({ unique: key("waiting", { scope: "ever" }) })), INSERTED);
+    assert.deepEqual(await insertOne(store, newJob({ unique: key("waiting", { scope: "forever" }) })), INSERTED);
   });
 
   test("a former holder of a key does not free it for its successor", async ({ store }) => {
@@ -265,7 +265,7 @@ export function keyCases(test: DefineCase): void {
 
   test("replace keeps a leased or finished holder as it is", async ({ store }) => {
     for (const state of ["claimed", "running", "completed"] as const) {
-      const id = await jobIn(store, state, { unique: key(state, { scope: "ever" }), input: `"old"` });
+      const id = await jobIn(store, state, { unique: key(state, { scope: "forever" }), input: `"old"` });
       const before = await recordOf(store, id);
       const newcomer = newJob({ unique: key(state, { onConflict: "replace" }), input: `"new"` });
       assert.deepEqual(await insertOne(store, newcomer), duplicateOf(id));

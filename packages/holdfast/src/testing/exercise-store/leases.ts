@@ -98,7 +98,7 @@ export function leaseCases(test: DefineCase): void {
     await store.retry([id]);
     await claimAgain();
     await clock.advance(LEASE_MS);
-    await store.expireStale(10);
+    await store.reapExpiredLeases(10);
     await claimAgain();
     assert.ok(
       fences.every((fence, index) => index === 0 || fence > (fences[index - 1] ?? fence)),
@@ -128,7 +128,7 @@ export function leaseCases(test: DefineCase): void {
       await add(store, { queue: state });
       const old = await claimOne(store, { queues: [state] });
       await clock.advance(LEASE_MS);
-      if (state === "laid down") await store.expireStale(10);
+      if (state === "laid down") await store.reapExpiredLeases(10);
       else await finish(store, await claimOne(store, { queues: [state] }), state);
       const before = await recordOf(store, old.id);
       assert.deepEqual(await store.start([{ ...old, startedAt: 1 }]), ["lost"], `start, ${state}`);
@@ -215,7 +215,7 @@ export function leaseCases(test: DefineCase): void {
     const id = await add(store);
     const old = await claimOne(store);
     await clock.advance(LEASE_MS);
-    await store.expireStale(10);
+    await store.reapExpiredLeases(10);
     assert.deepEqual(await store.remove([id]), ["removed"]);
     assert.deepEqual(await store.extend([old], LEASE_MS), ["lost"]);
     assert.deepEqual(await store.start([{ ...old, startedAt: 0 }]), ["lost"]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { STATE_NAMES } from "../../job/state.js";
-import type { JobFilter, JobPage, Passed, Store, StoredJob } from "../../store.js";
+import type { JobFilter, JobPage, Skipped, Store, StoredJob } from "../../store.js";
 import {
   add,
   addAll,
@@ -50,8 +50,8 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(ids(await list(store, {})), ids(made).toReversed());
   });
 
-  test("passOver, where there is one, comes to where list goes on after as many jobs", async ({ store, clock }) => {
-    if (store.passOver === undefined) return;
+  test("skip, where there is one, comes to where list goes on after as many jobs", async ({ store, clock }) => {
+    if (store.skip === undefined) return;
     for (let nth = 0; nth < 9; nth++) {
       await add(store, { type: nth % 3 === 0 ? "a" : "b", user: nth % 2 === 0 ? "u" : "v", tags: ["x"] });
       await clock.advance(1);
@@ -71,7 +71,7 @@ export function queryCases(test: DefineCase): void {
       for (let offset = 1; offset <= all.length + 1; offset++) {
         let [left, cursor]: [number, string | null] = [offset, null];
         do {
-          const passed: Passed = await store.passOver(filter, { limit: left, cursor });
+          const passed: Skipped = await store.skip(filter, { limit: left, cursor });
           assert.ok(passed.passed <= left);
           left -= passed.passed;
           cursor = passed.cursor;
@@ -82,7 +82,7 @@ export function queryCases(test: DefineCase): void {
       }
     }
     const refused = { code: "INVALID_OPTION", field: "cursor" };
-    await assert.rejects(store.passOver({}, { limit: 1, cursor: "none" }), refused);
+    await assert.rejects(store.skip({}, { limit: 1, cursor: "none" }), refused);
   });
 
   test("list filters by state, type, queue, user and tag, alone and together", async ({ store, clock }) => {
@@ -163,7 +163,7 @@ export function queryCases(test: DefineCase): void {
     const types = Array.from({ length: 100 }, (_, nth) => `t${nth}`);
     const jobs = types.map((type) => newJob({ type }));
     await addAll(store, jobs);
-    await store.upkeep();
+    await store.maintain();
     for (const { id, type } of jobs) {
       const page = await store.list({ types: [type] }, { limit: 5, cursor: null });
       assert.deepEqual(ids(page.jobs), [id], type);
@@ -236,7 +236,7 @@ export function queryCases(test: DefineCase): void {
       "running mail running 1",
     ]);
     await clock.advance(MINUTE);
-    await store.expireStale(10);
+    await store.reapExpiredLeases(10);
     await store.cancel([...(await list(store, { states: ["pending"], queues: ["pending"] }))].map((job) => job.id));
     await store.remove((await list(store, { states: ["failed"], queues: ["failed"] })).map((job) => job.id));
     await store.purge({ state: "dead", before: clock.now(), keep: null, limit: 10 });
@@ -310,11 +310,11 @@ export function queryCases(test: DefineCase): void {
 
   test("workers are kept as they last reported, with the time", async ({ store, clock }) => {
     assert.deepEqual(await store.workers(), []);
-    await store.beat(workerRecord({ id: "w1" }));
-    await store.beat(workerRecord({ id: "w2", queues: null, types: [], schedules: [] }));
+    await store.heartbeat(workerRecord({ id: "w1" }));
+    await store.heartbeat(workerRecord({ id: "w2", queues: null, types: [], schedules: [] }));
     const firstSeen = clock.now();
     await clock.advance(SECOND);
-    await store.beat(workerRecord({ id: "w1", running: 3 }));
+    await store.heartbeat(workerRecord({ id: "w1", running: 3 }));
     const workers = (await store.workers()).toSorted((a, b) => a.id.localeCompare(b.id));
     assert.deepEqual(workers, [
       { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false },
@@ -323,14 +323,14 @@ export function queryCases(test: DefineCase): void {
   });
 
   test("a worker that left is kept for a while and says so", async ({ store, clock }) => {
-    await store.beat(workerRecord({ id: "w1" }));
-    await store.beat(workerRecord({ id: "w2" }));
+    await store.heartbeat(workerRecord({ id: "w1" }));
+    await store.heartbeat(workerRecord({ id: "w2" }));
     await clock.advance(SECOND);
-    await store.leave("w1");
-    await store.leave("unknown");
+    await store.deregister("w1");
+    await store.deregister("unknown");
     const left = (await store.workers()).map((worker) => `${worker.id} ${worker.left}`);
     assert.deepEqual(left.toSorted(), ["w1 true", "w2 false"]);
-    await store.beat(workerRecord({ id: "w1" }));
+    await store.heartbeat(workerRecord({ id: "w1" }));
     assert.ok(
       (await store.workers()).every((worker) => !worker.left),
       "a worker that reports again is back",

@@ -136,8 +136,8 @@ export function settleCases(test: DefineCase): void {
   test("a finished job is never handed out, and nothing but a retry wakes it", async ({ store, clock }) => {
     for (const state of ["completed", "dead", "cancelled"] as const) await jobIn(store, state);
     await clock.advance(100 * LEASE_MS);
-    assert.deepEqual(await store.expireStale(10), []);
-    assert.deepEqual(await store.expireWaiting(10), []);
+    assert.deepEqual(await store.reapExpiredLeases(10), []);
+    assert.deepEqual(await store.expireOverdue(10), []);
     await assertNothingToClaim(store);
   });
 
@@ -186,9 +186,9 @@ export function settleCases(test: DefineCase): void {
   });
 
   test("a key for good outlives a job that is not kept", async ({ store }) => {
-    const id = await add(store, { unique: key("once", { scope: "ever" }) });
+    const id = await add(store, { unique: key("once", { scope: "forever" }) });
     await finish(store, await claimOne(store), "completed", { keep: false });
-    const again = await insertOne(store, newJob({ unique: key("once", { scope: "ever" }) }));
+    const again = await insertOne(store, newJob({ unique: key("once", { scope: "forever" }) }));
     assert.deepEqual(again, { status: "duplicate", of: id, replaced: false });
   });
 

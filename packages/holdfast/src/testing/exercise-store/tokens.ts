@@ -28,16 +28,16 @@ export function tokenCases(test: DefineCase): void {
     const endless = newTokenRecord({ createdAt: 1e12, expiresAt: null });
     for (const record of [...records, endless]) {
       assert.equal(await store.putToken(record), "put");
-      assert.deepEqual(await store.token(record.id), record);
+      assert.deepEqual(await store.getToken(record.id), record);
     }
-    assert.deepEqual(await store.tokens(), [...records, endless]);
+    assert.deepEqual(await store.listTokens(), [...records, endless]);
   });
 
   test("a token that does not exist is null, and cannot be removed", async ({ store }) => {
     const { id } = newTokenRecord();
-    assert.equal(await store.token(id), null);
+    assert.equal(await store.getToken(id), null);
     assert.equal(await store.removeToken(id), false);
-    assert.deepEqual(await store.tokens(), []);
+    assert.deepEqual(await store.listTokens(), []);
   });
 
   test("a second token with the same id is not put, and nothing of the first changes", async ({ store }) => {
@@ -46,7 +46,7 @@ export function tokenCases(test: DefineCase): void {
     const second = newTokenRecord({ id: first.id, name: "second", role: "user", user: "ada", expiresAt: 1 });
     assert.equal(await store.putToken(second), "exists");
     assert.equal(await store.putToken(first), "exists");
-    assert.deepEqual(await store.tokens(), [first]);
+    assert.deepEqual(await store.listTokens(), [first]);
   });
 
   test("a token that is removed is gone, and its id is free", async ({ store }) => {
@@ -55,11 +55,11 @@ export function tokenCases(test: DefineCase): void {
     await store.putToken(two);
     assert.equal(await store.removeToken(one.id), true);
     assert.equal(await store.removeToken(one.id), false);
-    assert.equal(await store.token(one.id), null);
-    assert.deepEqual(await store.tokens(), [two]);
+    assert.equal(await store.getToken(one.id), null);
+    assert.deepEqual(await store.listTokens(), [two]);
     const again = { ...one, name: "again" };
     assert.equal(await store.putToken(again), "put");
-    assert.deepEqual(await store.tokens(), [two, again]);
+    assert.deepEqual(await store.listTokens(), [two, again]);
   });
 
   test("tokens are listed oldest first, and of one time by id", async ({ store }) => {
@@ -67,16 +67,16 @@ export function tokenCases(test: DefineCase): void {
     records.push(newTokenRecord({ createdAt: 4 }), newTokenRecord({ createdAt: 6 }));
     for (const record of records) await store.putToken(record);
     const expected = records.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
-    assert.deepEqual(await store.tokens(), expected);
+    assert.deepEqual(await store.listTokens(), expected);
   });
 
   test("ids that only look alike are different tokens", async ({ store }) => {
     const ids = ["abc", "ABC", "abc ", "ab_", "ab%", "ábc", "ábc".normalize("NFD")];
     for (const id of ids) assert.equal(await store.putToken(newTokenRecord({ id, name: id })), "put");
-    for (const id of ids) assert.equal((await store.token(id))?.name, id);
-    assert.equal(await store.token("Abc"), null);
+    for (const id of ids) assert.equal((await store.getToken(id))?.name, id);
+    assert.equal(await store.getToken("Abc"), null);
     assert.equal(await store.removeToken("ab_"), true);
-    assert.equal((await store.tokens()).length, ids.length - 1);
+    assert.equal((await store.listTokens()).length, ids.length - 1);
   });
 
   test.live([], "of tokens with one id that many put at once, one is put", async (scene) => {
@@ -86,7 +86,7 @@ export function tokenCases(test: DefineCase): void {
       const rivals = handles.map((_, nth) => newTokenRecord({ id, name: `rival ${nth}` }));
       const answers = await Promise.all(handles.map((handle, at) => handle.putToken(rivals[at] as TokenRecord)));
       assert.deepEqual(answers.toSorted(), ["exists", "exists", "exists", "put"]);
-      assert.deepEqual(await scene.store.token(id), rivals[answers.indexOf("put")]);
+      assert.deepEqual(await scene.store.getToken(id), rivals[answers.indexOf("put")]);
     }
   });
 
@@ -100,7 +100,7 @@ export function tokenCases(test: DefineCase): void {
     const rivals = Array.from({ length: 8 }, () => newTokenRecord());
     const answers = await Promise.all(rivals.map((rival, at) => (handles[at % 4] as Store).putToken(rival)));
     assert.deepEqual(answers.toSorted(), [...Array<string>(5).fill("full"), "put", "put", "put"]);
-    assert.equal((await store.tokens()).length, LIMITS.tokens);
+    assert.equal((await store.listTokens()).length, LIMITS.tokens);
     const [first] = before as [TokenRecord];
     assert.equal(await store.putToken(first), "exists", "one that is there is told as such");
     assert.equal(await store.removeToken(first.id), true);

@@ -25,7 +25,7 @@ export function upkeepCases(test: DefineCase): void {
   }) => {
     const ids = [await jobIn(store, "running"), await jobIn(store, "running")];
     await clock.advance(LEASE_MS);
-    const laidDown = await store.expireStale(10);
+    const laidDown = await store.reapExpiredLeases(10);
     assert.deepEqual(laidDown.map((job) => job.id).toSorted(), ids.toSorted());
     for (const { id, to, type, queue } of laidDown) {
       const record = await recordOf(store, id);
@@ -40,13 +40,13 @@ export function upkeepCases(test: DefineCase): void {
       );
       assert.equal((await claimOne(store, { queues: [queue] })).attempt, 2);
     }
-    assert.deepEqual(await store.expireStale(10), []);
+    assert.deepEqual(await store.reapExpiredLeases(10), []);
   });
 
   test("A-32 a stale lease with no attempt left makes the job dead", async ({ store, clock }) => {
     const id = await jobIn(store, "running", { maxAttempts: 1 });
     await clock.advance(LEASE_MS);
-    const [laidDown] = await store.expireStale(10);
+    const [laidDown] = await store.reapExpiredLeases(10);
     assert.deepEqual([laidDown?.id, laidDown?.to], [id, "dead"]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 1, null, clock.now()]);
@@ -59,12 +59,12 @@ export function upkeepCases(test: DefineCase): void {
     const id = await add(store, { maxAttempts: 1 });
     await claimOne(store);
     await clock.advance(LEASE_MS);
-    assert.equal((await store.expireStale(10)).length, 1);
+    assert.equal((await store.reapExpiredLeases(10)).length, 1);
     assert.equal((await recordOf(store, id)).attempt, 0);
     assert.deepEqual((await claimOne(store)).previous.attempt, 0);
     await clock.advance(LEASE_MS);
     assert.deepEqual(
-      (await store.expireStale(10)).map((job) => job.to),
+      (await store.reapExpiredLeases(10)).map((job) => job.to),
       ["dead"],
     );
   });
@@ -74,7 +74,7 @@ export function upkeepCases(test: DefineCase): void {
     await store.cancel([id]);
     await clock.advance(LEASE_MS);
     assert.deepEqual(
-      (await store.expireStale(10)).map((job) => job.to),
+      (await store.reapExpiredLeases(10)).map((job) => job.to),
       ["cancelled"],
     );
     const record = await recordOf(store, id);
@@ -87,14 +87,18 @@ export function upkeepCases(test: DefineCase): void {
     await jobIn(store, "claimed");
     await jobIn(store, "running");
     await clock.advance(LEASE_MS - 1);
-    assert.deepEqual(await store.expireStale(10), []);
+    assert.deepEqual(await store.reapExpiredLeases(10), []);
   });
 
   test("expires no more than the limit at a time", async ({ store, clock }) => {
     await addAll(store, newJobs(5));
     await claim(store);
     await clock.advance(LEASE_MS);
-    const rounds = [await store.expireStale(2), await store.expireStale(2), await store.expireStale(2)];
+    const rounds = [
+      await store.reapExpiredLeases(2),
+      await store.reapExpiredLeases(2),
+      await store.reapExpiredLeases(2),
+    ];
     assert.deepEqual(
       rounds.map((round) => round.length),
       [2, 2, 1],
@@ -106,16 +110,16 @@ export function upkeepCases(test: DefineCase): void {
     await jobIn(store, "running", { queue: "paused" });
     await store.pause("paused");
     await clock.advance(LEASE_MS);
-    assert.equal((await store.expireStale(10)).length, 1);
+    assert.equal((await store.reapExpiredLeases(10)).length, 1);
     await assertNothingToClaim(store);
   });
 
   test("A-34 a waiting job past its expiry is laid down unrun", async ({ store, clock }) => {
     const id = await add(store, { expiresAt: clock.now() + MINUTE, delayMs: 10 * MINUTE });
     await clock.advance(MINUTE - 1);
-    assert.deepEqual(await store.expireWaiting(10), []);
+    assert.deepEqual(await store.expireOverdue(10), []);
     await clock.advance(1);
-    assert.deepEqual(await store.expireWaiting(10), [{ id, type: "mail", queue: "default", attempt: 0, to: "dead" }]);
+    assert.deepEqual(await store.expireOverdue(10), [{ id, type: "mail", queue: "default", attempt: 0, to: "dead" }]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 0, null, clock.now()]);
     assert.deepEqual(record.error, { ...EXPIRED_ERROR, at: clock.now() });
@@ -130,7 +134,7 @@ export function upkeepCases(test: DefineCase): void {
     const unlimited = await add(store);
     await clock.advance(2 * SECOND);
     assert.deepEqual(
-      (await store.expireWaiting(10)).map((job) => job.id),
+      (await store.expireOverdue(10)).map((job) => job.id),
       [failed],
     );
     assert.equal((await recordOf(store, failed)).attempt, 1);
@@ -141,7 +145,7 @@ export function upkeepCases(test: DefineCase): void {
   test("expires no more waiting jobs than the limit at a time", async ({ store, clock }) => {
     await addAll(store, newJobs(5, { expiresAt: clock.now() + SECOND }));
     await clock.advance(SECOND);
-    const counts = [await store.expireWaiting(3), await store.expireWaiting(3)].map((round) => round.length);
+    const counts = [await store.expireOverdue(3), await store.expireOverdue(3)].map((round) => round.length);
     assert.deepEqual(counts, [3, 2]);
   });
 
@@ -194,33 +198,33 @@ export function upkeepCases(test: DefineCase): void {
   });
 
   test("a turn is given to one of many callers, and again when its time is over", async ({ store, clock }) => {
-    const asked = await Promise.all(Array.from({ length: 10 }, () => store.turn("purge", MINUTE)));
+    const asked = await Promise.all(Array.from({ length: 10 }, () => store.tryAcquireDuty("purge", MINUTE)));
     assert.equal(asked.filter(Boolean).length, 1);
     await clock.advance(MINUTE - 1);
-    assert.equal(await store.turn("purge", MINUTE), false);
-    assert.equal(await store.turn("expire", MINUTE), true, "turns of other names are their own");
+    assert.equal(await store.tryAcquireDuty("purge", MINUTE), false);
+    assert.equal(await store.tryAcquireDuty("expire", MINUTE), true, "turns of other names are their own");
     await clock.advance(1);
-    assert.equal(await store.turn("purge", MINUTE), true);
-    assert.equal(await store.turn("purge", MINUTE), false);
+    assert.equal(await store.tryAcquireDuty("purge", MINUTE), true);
+    assert.equal(await store.tryAcquireDuty("purge", MINUTE), false);
   });
 
   test.needing(["another handle"], "a turn is given once over all handles", async ({ store, again, clock }) => {
     const handles = [store, await again(), await again()];
     for (let round = 0; round < 3; round++) {
-      const asked = await Promise.all(handles.map((handle) => handle.turn("purge", MINUTE)));
+      const asked = await Promise.all(handles.map((handle) => handle.tryAcquireDuty("purge", MINUTE)));
       assert.equal(asked.filter(Boolean).length, 1);
       await clock.advance(MINUTE);
     }
   });
 
   test("upkeep is harmless at any time", async ({ store }) => {
-    await store.upkeep();
+    await store.maintain();
     const id = await add(store, { queue: "q", priority: 3 });
-    await store.upkeep();
+    await store.maintain();
     const job = await claimOne(store);
-    await store.upkeep();
+    await store.maintain();
     await finish(store, job);
-    await store.upkeep();
+    await store.maintain();
     assert.equal(await stateOf(store, id), "completed");
     await add(store, { queue: "q", priority: 3 });
     assert.equal((await claim(store)).length, 1);
@@ -229,7 +233,7 @@ export function upkeepCases(test: DefineCase): void {
   test("upkeep hides no job that comes back, and no pause", async ({ store }) => {
     const dead = await jobIn(store, "dead", { queue: "q", priority: 3 });
     await store.pause("paused");
-    await store.upkeep();
+    await store.maintain();
     await store.retry([dead]);
     assert.equal((await claimOne(store)).id, dead);
     await add(store, { queue: "paused", priority: 3 });

@@ -112,7 +112,7 @@ export class Changes {
       ids.map((id) =>
         this.#change<RemoveResult>(id, scope, now, async (job) => {
           if (isLeased(job.state)) return "leased";
-          return (await this.delete(job, ["waiting", "live", "period", "ever"], now)) ? "removed" : null;
+          return (await this.delete(job, ["waiting", "live", "period", "forever"], now)) ? "removed" : null;
         }),
       ),
     );

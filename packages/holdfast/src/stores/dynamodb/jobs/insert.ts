@@ -143,7 +143,7 @@ export class Inserts {
     const until = numberOf(key, "until");
     if (scope === "period" && until !== null && until <= now) return take();
     const holder = await this.find(of, now);
-    if (scope === "ever") return { held: true, by: of, holder };
+    if (scope === "forever") return { held: true, by: of, holder };
     if (holder === null)
       return take([
         { check: jobKey(of), when: new Change().when("attribute_not_exists(#pk) OR attribute_exists(#ttl)") },

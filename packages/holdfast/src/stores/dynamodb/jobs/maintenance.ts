@@ -1,5 +1,5 @@
 import { attemptsUsed, EXPIRED_ERROR, isLeased, isWaiting, type State } from "../../../job/state.js";
-import type { LaidDown, PurgeRequest } from "../../../store.js";
+import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { numberOf, textOf, type Item } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
 import type { Changes } from "./changes.js";
@@ -51,12 +51,12 @@ export class Upkeep {
    * Due entries that are marked as held and no longer are. Behind a long queue not all at once: a look at so many entries,
    * and the next one goes on from there. Whoever claims in that queue finds them anyway.
    */
-  async expireStale(limit: number, now: number): Promise<LaidDown[]> {
+  async reapExpiredLeases(limit: number, now: number): Promise<ReapedJob[]> {
     const { lanes, shards } = await this.#parts.config.read();
     const keys = Array.from({ length: shards }, (_, shard) =>
       lanes.map(({ queue, priority }) => laneKey(queue, priority, shard)),
     ).flat();
-    const laidDown: LaidDown[] = [];
+    const laidDown: ReapedJob[] = [];
     let looked = 0;
     for (const { key, after: from } of roundFrom(this.#stopped, keys)) {
       for (let after: Item | null = from, isLast = false; !isLast;) {
@@ -80,11 +80,11 @@ export class Upkeep {
     return laidDown;
   }
 
-  async #layDownThese(entries: readonly Item[], limit: number, now: number): Promise<LaidDown[]> {
+  async #layDownThese(entries: readonly Item[], limit: number, now: number): Promise<ReapedJob[]> {
     const isOver = (entry: Item): boolean =>
       (numberOf(entry, "held") ?? Number.POSITIVE_INFINITY) + this.#marginMs <= now;
     const found = await this.#jobs(entries.filter(isOver), now);
-    const laidDown: LaidDown[] = [];
+    const laidDown: ReapedJob[] = [];
     for (let at = 0; at < found.length && laidDown.length < limit; at += PAGE) {
       const some = found.slice(at, at + Math.min(PAGE, limit - laidDown.length));
       const done = await settled(some.map((job) => this.#layDown(job, now)));
@@ -93,7 +93,7 @@ export class Upkeep {
     return laidDown;
   }
 
-  async #layDown(job: JobItem, now: number): Promise<LaidDown | null> {
+  async #layDown(job: JobItem, now: number): Promise<ReapedJob | null> {
     if (!isLeased(job.state) || job.dueAt === null || job.dueAt + this.#marginMs > now) return null;
     const used = attemptsUsed(job);
     const to: State = job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
@@ -113,9 +113,9 @@ export class Upkeep {
     return { id: job.id, type: job.type, queue: job.queue, attempt: used, to };
   }
 
-  async expireWaiting(limit: number, now: number): Promise<LaidDown[]> {
+  async expireOverdue(limit: number, now: number): Promise<ReapedJob[]> {
     const { shards } = await this.#parts.config.read();
-    const laidDown: LaidDown[] = [];
+    const laidDown: ReapedJob[] = [];
     for (let shard = 0; shard < shards; shard++) {
       for await (const page of this.#expiring(shard, now)) {
         const waiting = (await this.#jobs(page, now)).filter(
@@ -199,7 +199,7 @@ export class Upkeep {
     return (await this.#table.getAll(keys)).filter((item) => !isGone(item, now)).map(readItem);
   }
 
-  async turn(name: string, everyMs: number, now: number): Promise<boolean> {
+  async tryAcquireDuty(name: string, everyMs: number, now: number): Promise<boolean> {
     const change = new Change().set({ at: now });
     // One that lies ahead was taken by a clock that is: the next comes after it. Far ahead, that clock was wrong.
     const [since, ahead] = [now - Math.round(everyMs), now + Math.round(everyMs) + this.#marginMs];

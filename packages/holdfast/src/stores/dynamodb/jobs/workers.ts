@@ -1,4 +1,4 @@
-import type { SeenWorker, WorkerRecord } from "../../../store.js";
+import type { StoredWorker, WorkerRecord } from "../../../store.js";
 import { flagOf, itemOf, numberOf, textOf } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
 import { settled } from "./insert.js";
@@ -9,18 +9,18 @@ import type { Table } from "../connection/table.js";
 const KEPT_MS = 3_600_000;
 const MOST_CLEARED = 5_000;
 
-export async function beat(table: Table, worker: WorkerRecord, now: number): Promise<void> {
+export async function heartbeat(table: Table, worker: WorkerRecord, now: number): Promise<void> {
   const record = JSON.stringify(worker);
   await table.put(itemOf({ pk: WORKERS, sk: worker.id, record, seen_at: now, ttl: ttlSeconds(now + KEPT_MS) }));
 }
 
-export async function leave(table: Table, id: string, now: number): Promise<void> {
+export async function deregister(table: Table, id: string, now: number): Promise<void> {
   const change = new Change().set({ gone: true, seen_at: now }).when("attribute_exists(#pk)");
   await table.update({ pk: WORKERS, sk: id }, change);
 }
 
-export async function workers(table: Table, now: number): Promise<SeenWorker[]> {
-  const found: SeenWorker[] = [];
+export async function workers(table: Table, now: number): Promise<StoredWorker[]> {
+  const found: StoredWorker[] = [];
   for await (const page of table.pages({ hash: WORKERS, consistent: true })) {
     for (const item of page) {
       if (isGone(item, now)) continue;

@@ -60,7 +60,7 @@ END $function$;`;
 export function staleKeys(s: string, keys: string): string {
   return `stale AS MATERIALIZED (
     SELECT k.key, k.job, k.until FROM ${s}.keys k WHERE k.key = ANY (ARRAY(${keys})) AND (k.until <= (SELECT now FROM t)
-      OR (k.scope <> 'ever' AND (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) IS NULL
+      OR (k.scope <> 'forever' AND (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) IS NULL
         AND (SELECT 1 FROM ${s}.archive a WHERE a.id = k.job) IS NULL)))`;
 }
 

@@ -1,5 +1,5 @@
 import { EXPIRED_ERROR, type State } from "../../../job/state.js";
-import type { LaidDown, PurgeRequest } from "../../../store.js";
+import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { ANY_TYPE, BLOCK, MOST_TYPES } from "../../list-plan.js";
 import type { Row, Runner } from "../connection/db.js";
 import { movesFor } from "./archive-sql.js";
@@ -7,10 +7,10 @@ import { NOW, WAITING, type Sql } from "../connection/sql.js";
 import { staleParts } from "./stale.js";
 
 export interface UpkeepOperations {
-  expireStale(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
-  expireWaiting(runner: Runner, limit: number, now: number | null): Promise<LaidDown[]>;
+  reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
+  expireOverdue(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
   purge(runner: Runner, request: PurgeRequest, now: number | null): Promise<number>;
-  turn(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
+  tryAcquireDuty(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
   tidy(runner: Runner, now: number | null): Promise<void>;
   /** Folds some of the changes into the counters. Answers whether there are more. */
   fold(runner: Runner, now: number | null): Promise<boolean>;
@@ -63,7 +63,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   );
   // One that lies ahead of us was taken this moment by somebody who read the clock later, or before the clock was set back.
   const turn = sql.statement(
-    "turn",
+    "tryAcquireDuty",
     `WITH ${NOW} INSERT INTO ${s}.turns (name, at) SELECT $2, now FROM t
      ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE turns.at <= excluded.at - $3::bigint OR turns.at > excluded.at + $3::bigint RETURNING 1`,
   );
@@ -119,8 +119,8 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   );
 
   return {
-    async expireStale(runner, limit, now) {
-      const laidDown: LaidDown[] = [];
+    async reapExpiredLeases(runner, limit, now) {
+      const laidDown: ReapedJob[] = [];
       let from: Row | undefined = [];
       // Each step is a statement of its own, so that claims get in between.
       do {
@@ -131,12 +131,13 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
       } while (from !== undefined && laidDown.length < limit);
       return laidDown;
     },
-    expireWaiting: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readLaidDown),
+    expireOverdue: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readLaidDown),
     async purge(runner, { state, before, keep, limit }, now) {
       const [row] = await runner.run(purge, [now, state, before, keep, limit]);
       return (row?.[0] as number | undefined) ?? 0;
     },
-    turn: async (runner, name, everyMs, now) => (await runner.run(turn, [now, name, Math.round(everyMs)])).length > 0,
+    tryAcquireDuty: async (runner, name, everyMs, now) =>
+      (await runner.run(turn, [now, name, Math.round(everyMs)])).length > 0,
     async fold(runner, now) {
       const [row] = await runner.run(fold, [now]);
       return (row?.[0] as number) >= FOLDED_AT_ONCE;
@@ -163,7 +164,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
   };
 }
 
-function readLaidDown([id, type, queue, attempt, to]: Row): LaidDown {
+function readLaidDown([id, type, queue, attempt, to]: Row): ReapedJob {
   return {
     id: id as string,
     type: type as string,

@@ -5,10 +5,10 @@ import type {
   JobFilter,
   JobPage,
   PageRequest,
-  Passed,
+  Skipped,
   QueueRecord,
   Scope,
-  SeenWorker,
+  StoredWorker,
   StoredJob,
   StoreStats,
   WorkerRecord,
@@ -22,18 +22,18 @@ export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
   /** Several statements, of one snapshot. */
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
-  passOver(
+  skip(
     runner: Runner,
     filter: JobFilter,
     page: Pick<PageRequest, "limit" | "cursor">,
     now: number | null,
-  ): Promise<Passed>;
+  ): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
   setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
   queues(runner: Runner): Promise<QueueRecord[]>;
-  beat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<void>;
-  leave(runner: Runner, id: string, now: number | null): Promise<void>;
-  workers(runner: Runner, now: number | null): Promise<SeenWorker[]>;
+  heartbeat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<void>;
+  deregister(runner: Runner, id: string, now: number | null): Promise<void>;
+  workers(runner: Runner, now: number | null): Promise<StoredWorker[]>;
 }
 
 // Long enough to tell that a type was listed by someone in the last ten minutes.
@@ -99,14 +99,14 @@ export function queryOperations(sql: Sql): QueryOperations {
     "lanes",
     `SELECT queue, priority, paused FROM ${s}.lanes ORDER BY queue COLLATE "C", priority DESC`,
   );
-  const beat = sql.statement(
-    "beat",
+  const heartbeat = sql.statement(
+    "heartbeat",
     `WITH ${NOW}, old AS (DELETE FROM ${s}.workers WHERE seen_at < (SELECT now FROM t) - ${WORKERS_KEPT_MS} AND id <> $2)
      INSERT INTO ${s}.workers (id, record, seen_at, gone) SELECT $2, $3::json, now, false FROM t
      ON CONFLICT (id) DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = false`,
   );
-  const leave = sql.statement(
-    "leave",
+  const deregister = sql.statement(
+    "deregister",
     `WITH ${NOW} UPDATE ${s}.workers SET gone = true, seen_at = (SELECT now FROM t) WHERE id = $2`,
   );
   const workers = sql.statement(
@@ -130,7 +130,7 @@ export function queryOperations(sql: Sql): QueryOperations {
       const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
       return { jobs, cursor: next };
     },
-    passOver: async (runner, filter, { limit, cursor }, now) =>
+    skip: async (runner, filter, { limit, cursor }, now) =>
       pageOf(await findFar(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
     async stats(runner, now) {
       const [due] = await runner.run(oldest, [now]);
@@ -161,8 +161,9 @@ export function queryOperations(sql: Sql): QueryOperations {
       }
       return [...byQueue.values()];
     },
-    beat: async (runner, worker, now) => void (await runner.run(beat, [now, worker.id, JSON.stringify(worker)])),
-    leave: async (runner, id, now) => void (await runner.run(leave, [now, id])),
+    heartbeat: async (runner, worker, now) =>
+      void (await runner.run(heartbeat, [now, worker.id, JSON.stringify(worker)])),
+    deregister: async (runner, id, now) => void (await runner.run(deregister, [now, id])),
     workers: async (runner, now) =>
       (await runner.run(workers, [now])).map(([record, seenAt, gone]) => ({
         ...(JSON.parse(record as string) as WorkerRecord),

@@ -49,7 +49,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORKED_ON)} TO ${work}, ${admin}`,
     `GRANT SELECT ON ${s}.jobs TO ${work}, ${admin}`,
     `GRANT INSERT, UPDATE (used_at), DELETE ON ${s}.lanes TO ${work}, ${admin}`,
-    `GRANT EXECUTE ON FUNCTION ${functions.expireStale} TO ${work}, ${admin}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.reapExpiredLeases} TO ${work}, ${admin}`,
     `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
     // Nobody rewrites what is in these. A worker may clear away old entries of the audit log, and read nothing in them.
     `GRANT SELECT, INSERT, DELETE ON ${tables(["audit", "tokens"])} TO ${admin}`,

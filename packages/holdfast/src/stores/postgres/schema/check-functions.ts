@@ -80,8 +80,8 @@ BEGIN
     ${refuse("a delay or a period is longer than ten years, or negative")}
   ELSIF ${LAST_INSTANT_MS - LIMITS.durationMs} < ANY (${$("runAt")}) AND 0 < ANY (${$("delayMs")}) THEN
     ${refuse("run_at with a delay is later than a date of JavaScript can hold")}
-  ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'ever'] THEN
-    ${refuse("the scope of a key is none of waiting, live, period, ever")}
+  ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'forever'] THEN
+    ${refuse("the scope of a key is none of waiting, live, period, forever")}
   ELSIF pg_catalog.cardinality(${given($("schedule"))}) > 0 OR pg_catalog.cardinality(${given($("slot"))}) > 0 THEN
     ${refuse("jobs of schedules are made by those who may work")}
   END IF;

@@ -58,7 +58,7 @@ ${checkFunctions(settings)}
 ${laneFunction(settings)}
 ${enqueue(settings)}
 ${insertFunctions(settings)}
-${expireStale(settings)}
+${reapExpiredLeases(settings)}
 REVOKE ALL ON FUNCTION ${every(settings)} FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO pg_write_all_data;`;
 }
@@ -70,7 +70,7 @@ export function signatures(settings: SchemaSettings): {
   inserts: string;
   /** How lanes come from those. */
   lanes: string;
-  expireStale: string;
+  reapExpiredLeases: string;
   refuseFinished: string;
   /** What the others call. */
   checks: string;
@@ -80,7 +80,7 @@ export function signatures(settings: SchemaSettings): {
     inserts: insertSignatures(settings).join(", "),
     lanes: laneSignature(settings),
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
-    expireStale: `${s}.expire_stale_jobs(integer)`,
+    reapExpiredLeases: `${s}.expire_stale_jobs(integer)`,
     refuseFinished: `${s}.refuse_finished(uuid[])`,
     checks: checkSignatures(settings).join(", "),
   };
@@ -233,7 +233,7 @@ function lane({ schema: s }: SchemaSettings): string {
   END IF;`;
 }
 
-function expireStale({ schema: s, channel, userType }: SchemaSettings): string {
+function reapExpiredLeases({ schema: s, channel, userType }: SchemaSettings): string {
   const position = ["the_queue", "the_priority", "the_due", "the_seq"];
   const step = bind(staleParts(sqlFor(s, userType)), ["NULL", "(expire_stale_jobs.at_most - laid)", ...position]);
   return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${fixed("INVOKER")} AS $function$

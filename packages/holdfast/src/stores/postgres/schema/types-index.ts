@@ -28,7 +28,7 @@ export const MATCH_TYPE: string = `j.type = l.type AND ${queueOf("j.")} = l.queu
  */
 export class TypesIndex {
   readonly #db: Db;
-  readonly #turns: Pick<UpkeepOperations, "turn">;
+  readonly #turns: Pick<UpkeepOperations, "tryAcquireDuty">;
   readonly #look: Statement;
   readonly #drop: Statement;
   readonly #makeSmall: Statement;
@@ -39,7 +39,7 @@ export class TypesIndex {
   /** Whether claims can use it. */
   isThere = false;
 
-  constructor(sql: Sql, db: Db, turns: Pick<UpkeepOperations, "turn">) {
+  constructor(sql: Sql, db: Db, turns: Pick<UpkeepOperations, "tryAcquireDuty">) {
     const { s } = sql;
     const create = (how: "" | "CONCURRENTLY"): string =>
       `CREATE INDEX ${how} IF NOT EXISTS ${TYPES_INDEX} ON ${s}.live (type, ${queueOf("")}, priority, due_at, seq)`;
@@ -93,7 +93,7 @@ export class TypesIndex {
 
   async #makeInTurn(): Promise<void> {
     try {
-      if (!(await this.#turns.turn(this.#db, "types index", TURN_MS, null))) return;
+      if (!(await this.#turns.tryAcquireDuty(this.#db, "types index", TURN_MS, null))) return;
       await this.#db.run(this.#drop, []);
       await this.#db.runLong(this.#makeLarge, this.#stopped.signal);
       await this.#see();

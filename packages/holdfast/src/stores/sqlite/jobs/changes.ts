@@ -99,7 +99,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
-    const outlives = row.key_scope === "ever" || row.key_scope === "period";
+    const outlives = row.key_scope === "forever" || row.key_scope === "period";
     if (row.key !== null && (freeKey || !outlives)) keys.free(row.key, row.id);
     counts.move(row.queue, row.type, row.state, null);
   }

@@ -24,7 +24,7 @@ export interface Keys {
 /** The scope of the job that holds the key decides. */
 export function isHeld(holder: KeyHolder, now: number): boolean {
   switch (holder.scope) {
-    case "ever":
+    case "forever":
       return true;
     case "period":
       return holder.state !== null && holder.until !== null && holder.until > now;

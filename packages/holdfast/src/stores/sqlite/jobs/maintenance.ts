@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { attemptsUsed, EXPIRED_ERROR, STALE_ERROR, type State } from "../../../job/state.js";
-import type { LaidDown, PurgeRequest } from "../../../store.js";
+import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { BLOCK } from "../../list-plan.js";
 import { JOB_ROW_COLUMNS, type ChangeOperations, type JobRow } from "./changes.js";
 import { lostAttempt } from "./claim.js";
@@ -27,10 +27,14 @@ export interface StaleWalk extends Lane {
 
 export interface UpkeepOperations {
   /** One bounded step of the walk that finds stale leases; `next` is null when it is through. */
-  expireStale(limit: number, from: StaleWalk | null, now: number): { laidDown: LaidDown[]; next: StaleWalk | null };
-  expireWaiting(limit: number, now: number): LaidDown[];
+  reapExpiredLeases(
+    limit: number,
+    from: StaleWalk | null,
+    now: number,
+  ): { laidDown: ReapedJob[]; next: StaleWalk | null };
+  expireOverdue(limit: number, now: number): ReapedJob[];
   purge(request: PurgeRequest, now: number): number;
-  turn(name: string, everyMs: number, now: number): boolean;
+  tryAcquireDuty(name: string, everyMs: number, now: number): boolean;
   /** Inside a transaction. `wasWrong`: this process has seen its clock set back by more than a day. */
   tidy(wasWrong: boolean, now: number): void;
 }
@@ -95,7 +99,7 @@ export function upkeepOperations(
   );
 
   /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
-  function layDownStale(row: StaleRow, now: number): LaidDown {
+  function layDownStale(row: StaleRow, now: number): ReapedJob {
     const used = attemptsUsed(row);
     const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
     const finished = to === "pending" ? null : now;
@@ -126,8 +130,8 @@ export function upkeepOperations(
   }
 
   return {
-    expireStale(limit, from, now) {
-      const laidDown: LaidDown[] = [];
+    reapExpiredLeases(limit, from, now) {
+      const laidDown: ReapedJob[] = [];
       let room = STEP;
       for (const lane of lanesFrom(lanes.live(), from)) {
         const resumed = from !== null && from.queue === lane.queue && from.priority === lane.priority;
@@ -147,7 +151,7 @@ export function upkeepOperations(
       return { laidDown, next: null };
     },
 
-    expireWaiting: (limit, now) =>
+    expireOverdue: (limit, now) =>
       (expired.all(now, limit) as (JobRow & { attempt: number })[]).map((row) => {
         layDown.run("dead", null, null, now, now, row.attempt, 0, row.seq);
         setError.run(EXPIRED_ERROR.message, EXPIRED_ERROR.code, now, row.seq);
@@ -166,7 +170,7 @@ export function upkeepOperations(
       return rows.length;
     },
 
-    turn: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
+    tryAcquireDuty: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
 
     tidy(wasWrong, now) {
       followClock(wasWrong, now);

@@ -26,15 +26,19 @@ export interface Operations {
   note(now: number, notes: readonly S.Note[]): void;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
-  passOver(now: number, filter: S.JobFilter, page: S.PageRequest): S.Passed;
+  skip(now: number, filter: S.JobFilter, page: S.PageRequest): S.Skipped;
   cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelResult[];
   retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryResult[];
   remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveResult[];
-  expireStale(now: number, limit: number, from: StaleWalk | null): { laidDown: S.LaidDown[]; next: StaleWalk | null };
-  expireWaiting(now: number, limit: number): S.LaidDown[];
+  reapExpiredLeases(
+    now: number,
+    limit: number,
+    from: StaleWalk | null,
+  ): { laidDown: S.ReapedJob[]; next: StaleWalk | null };
+  expireOverdue(now: number, limit: number): S.ReapedJob[];
   purge(now: number, request: S.PurgeRequest): number;
   tidy(now: number, wasWrong: boolean): void;
-  turn(now: number, name: string, everyMs: number): boolean;
+  tryAcquireDuty(now: number, name: string, everyMs: number): boolean;
   stats(now: number): S.StoreStats;
   setPaused(now: number, queue: string, paused: boolean): void;
   queues(now: number): S.QueueRecord[];
@@ -44,15 +48,15 @@ export interface Operations {
   removeSchedule(now: number, name: string): boolean;
   dueSchedules(now: number, limit: number): S.DueSchedules;
   fire(now: number, firings: readonly S.Firing[]): S.FireResult[];
-  beat(now: number, worker: S.WorkerRecord): void;
-  leave(now: number, id: string): void;
-  workers(now: number): S.SeenWorker[];
+  heartbeat(now: number, worker: S.WorkerRecord): void;
+  deregister(now: number, id: string): void;
+  workers(now: number): S.StoredWorker[];
   audit(now: number, entries: readonly S.AuditEntry[]): void;
-  audited(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
+  listAudit(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
   purgeAudit(now: number, request: { before: number; limit: number }): number;
   putToken(now: number, token: S.TokenRecord): S.PutTokenResult;
-  token(now: number, id: string): S.TokenRecord | null;
-  tokens(now: number): S.TokenRecord[];
+  getToken(now: number, id: string): S.TokenRecord | null;
+  listTokens(now: number): S.TokenRecord[];
   removeToken(now: number, id: string): boolean;
   cursorKey(now: number): string;
 }
@@ -67,16 +71,16 @@ export type OperationName = keyof Operations;
 export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "get",
   "list",
-  "passOver",
+  "skip",
   "stats",
   "queues",
   "workers",
   "getSchedule",
   "listSchedules",
   "dueSchedules",
-  "audited",
-  "token",
-  "tokens",
+  "listAudit",
+  "getToken",
+  "listTokens",
   "cursorKey",
 ]);
 
@@ -172,15 +176,15 @@ export function operationsOn(db: Database): Room {
       note: (now, notes) => leases.note(notes, now),
       get: (_now, id, scope) => queries.get(id, scope),
       list: (now, filter, page) => queries.list(filter, page, now),
-      passOver: (now, filter, page) => queries.passOver(filter, page, now),
+      skip: (now, filter, page) => queries.skip(filter, page, now),
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
       remove: (_now, ids, scope) => changes.remove(ids, scope),
-      expireStale: (now, limit, from) => upkeep.expireStale(limit, from, now),
-      expireWaiting: (now, limit) => upkeep.expireWaiting(limit, now),
+      reapExpiredLeases: (now, limit, from) => upkeep.reapExpiredLeases(limit, from, now),
+      expireOverdue: (now, limit) => upkeep.expireOverdue(limit, now),
       purge: (now, request) => upkeep.purge(request, now),
       tidy: (now, wasWrong) => upkeep.tidy(wasWrong, now),
-      turn: (now, name, everyMs) => upkeep.turn(name, everyMs, now),
+      tryAcquireDuty: (now, name, everyMs) => upkeep.tryAcquireDuty(name, everyMs, now),
       stats: (now) => queries.stats(now),
       setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
       queues: () => lanes.list(),
@@ -190,15 +194,15 @@ export function operationsOn(db: Database): Room {
       removeSchedule: (_now, name) => schedules.remove(name),
       dueSchedules: (now, limit) => schedules.due(limit, now),
       fire: (now, firings) => schedules.fire(firings, now),
-      beat: (now, worker) => queries.beat(worker, now),
-      leave: (now, id) => queries.leave(id, now),
+      heartbeat: (now, worker) => queries.heartbeat(worker, now),
+      deregister: (now, id) => queries.deregister(id, now),
       workers: (now) => queries.workers(now),
       audit: (now, entries) => audit.append(entries, now),
-      audited: (_now, filter, page) => audit.list(filter, page),
+      listAudit: (_now, filter, page) => audit.list(filter, page),
       purgeAudit: (_now, request) => audit.purge(request),
       putToken: (_now, token) => tokens.put(token),
-      token: (_now, id) => tokens.get(id),
-      tokens: () => tokens.list(),
+      getToken: (_now, id) => tokens.get(id),
+      listTokens: () => tokens.list(),
       removeToken: (_now, id) => tokens.remove(id),
       cursorKey: () => cursorKey.get() as string,
     },

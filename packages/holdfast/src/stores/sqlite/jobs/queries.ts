@@ -4,9 +4,9 @@ import type {
   JobFilter,
   JobPage,
   PageRequest,
-  Passed,
+  Skipped,
   Scope,
-  SeenWorker,
+  StoredWorker,
   StoredJob,
   StoreStats,
   WorkerRecord,
@@ -63,11 +63,11 @@ const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' 
 export interface QueryOperations {
   get(id: string, scope: Scope): StoredJob | null;
   list(filter: JobFilter, page: PageRequest, now: number): JobPage;
-  passOver(filter: JobFilter, page: PageRequest, now: number): Passed;
+  skip(filter: JobFilter, page: PageRequest, now: number): Skipped;
   stats(now: number): StoreStats;
-  beat(worker: WorkerRecord, now: number): void;
-  leave(id: string, now: number): void;
-  workers(now: number): SeenWorker[];
+  heartbeat(worker: WorkerRecord, now: number): void;
+  deregister(id: string, now: number): void;
+  workers(now: number): StoredWorker[];
 }
 
 // Long enough to tell that a type was listed by someone in the last ten minutes.
@@ -87,11 +87,11 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const pace = db.prepare(
     "SELECT state, sum(n) AS n FROM holdfast_pace WHERE second > ? AND second <= ? GROUP BY state",
   );
-  const beat = db.prepare(
+  const heartbeat = db.prepare(
     `INSERT INTO holdfast_workers (id, record, seen_at, gone) VALUES (?, ?, ?, 0)
      ON CONFLICT DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = 0`,
   );
-  const leave = db.prepare("UPDATE holdfast_workers SET gone = 1, seen_at = ? WHERE id = ?");
+  const deregister = db.prepare("UPDATE holdfast_workers SET gone = 1, seen_at = ? WHERE id = ?");
   const forgetWorkers = db.prepare("DELETE FROM holdfast_workers WHERE seen_at < ?");
   const workers = db.prepare("SELECT record, seen_at, gone FROM holdfast_workers WHERE seen_at >= ? ORDER BY id");
 
@@ -109,7 +109,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
     return { jobs, cursor: next };
   });
-  const passOver = db.transaction((filter: JobFilter, { limit, cursor }: PageRequest, now: number): Passed =>
+  const skip = db.transaction((filter: JobFilter, { limit, cursor }: PageRequest, now: number): Skipped =>
     pageOf(findPage(filter, limit, cursor === null ? null : Number(cursor), now), limit),
   );
 
@@ -120,7 +120,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
       return readRecord(row, { attempts: history.attempts(row.seq), log: history.log(row.seq) });
     },
     list: (filter, page, now) => list(filter, page, now),
-    passOver: (filter, page, now) => passOver(filter, page, now),
+    skip: (filter, page, now) => skip(filter, page, now),
     stats(now) {
       const dues = lanes
         .open(null)
@@ -137,11 +137,11 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
         lastMinute,
       };
     },
-    beat(worker, now) {
-      beat.run(worker.id, JSON.stringify(worker), now);
+    heartbeat(worker, now) {
+      heartbeat.run(worker.id, JSON.stringify(worker), now);
       forgetWorkers.run(now - WORKERS_KEPT_MS);
     },
-    leave: (id, now) => void leave.run(now, id),
+    deregister: (id, now) => void deregister.run(now, id),
     workers: (now) =>
       (workers.all(now - WORKERS_KEPT_MS) as { record: string; seen_at: number; gone: number }[]).map((row) => {
         const record = JSON.parse(row.record) as WorkerRecord;

@@ -20,7 +20,7 @@ import { keepSparePages, SPARE_PAGES } from "./spare-pages.js";
 /** One call on its way to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "pending" | "upkeep" | "verify" | "close";
+  op: OperationName | "migrate" | "pending" | "maintain" | "verify" | "close";
   args: readonly unknown[];
   /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
   now: number | null;
@@ -156,7 +156,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     try {
       if (call.op === "migrate") return [call.n, migrated(call.now ?? Date.now())];
       if (call.op === "pending") return [call.n, pending()];
-      if (call.op === "upkeep") foldWal(open());
+      if (call.op === "maintain") foldWal(open());
       if (call.op === "verify") verify();
       if (call.op === "close") {
         const connection = db;
@@ -272,7 +272,7 @@ export function isReliedOn(op: Call["op"]): boolean {
 
 /** Whether it concerns the connection as a whole, and goes alone. */
 function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
-  return op === "migrate" || op === "pending" || op === "upkeep" || op === "verify" || op === "close";
+  return op === "migrate" || op === "pending" || op === "maintain" || op === "verify" || op === "close";
 }
 
 /** Changes whenever another connection has written. */

@@ -4,7 +4,7 @@ import type {
   Firing,
   Hint,
   InsertResult,
-  LaidDown,
+  ReapedJob,
   NewJob,
   RetryResult,
 } from "../../../store.js";
@@ -23,7 +23,7 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
   };
   const workOf = (job: NewJob, now: number | null): void =>
     work(job.delayMs + (job.runAt === null ? 0 : job.runAt - (now ?? Date.now())));
-  const laidDown = (jobs: readonly LaidDown[]): void => {
+  const laidDown = (jobs: readonly ReapedJob[]): void => {
     for (const { to } of jobs) {
       if (to === "pending") work(0);
       else finished = true;
@@ -57,11 +57,11 @@ export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hin
       case "retry":
         if ((value as RetryResult[]).includes("retried")) work(0);
         break;
-      case "expireStale":
-        laidDown((value as { laidDown: LaidDown[] }).laidDown);
+      case "reapExpiredLeases":
+        laidDown((value as { laidDown: ReapedJob[] }).laidDown);
         break;
-      case "expireWaiting":
-        laidDown(value as LaidDown[]);
+      case "expireOverdue":
+        laidDown(value as ReapedJob[]);
         break;
       case "cancel":
         for (const [at, answer] of (value as CancelResult[]).entries()) {

@@ -41,7 +41,7 @@ port.on("message", (first: ToThread) => {
   const calls: Call[] = [];
   // Everything that arrived while the last transaction was written goes into the next one.
   for (let message: ToThread | undefined = first; message !== undefined; message = next()) {
-    if ("watch" in message) lookout.turn(message.watch);
+    if ("watch" in message) lookout.watch(message.watch);
     else calls.push(...message.calls);
   }
   if (calls.length === 0) return;
@@ -51,7 +51,7 @@ port.on("message", (first: ToThread) => {
   watchFilesSoon();
   if (calls.some((call) => call.op === "close")) {
     if (filesTimer !== null) clearTimeout(filesTimer);
-    lookout.turn(false);
+    lookout.watch(false);
     port.close();
   }
 });

@@ -43,7 +43,7 @@ export class Lookout {
     return this.#watcher !== null;
   }
 
-  turn(on: boolean): void {
+  watch(on: boolean): void {
     this.#on = on;
     if (on) this.#watch();
     else this.#unwatch();
