@@ -3,6 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { bundlePackage } from "./bundle.mjs";
 
 const root = join(import.meta.dirname, "..");
 
@@ -34,4 +35,5 @@ const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-b", ...proc
   stdio: "inherit",
   shell: process.platform === "win32",
 });
+if (status === 0) await bundlePackage();
 process.exitCode = status ?? 1;

@@ -1,14 +1,16 @@
-// Checks the package as a user would get it: packs it, which builds it, looks for files that should not ship, for source
-// maps without their sources and for types of packages that a user may not have, and runs publint and attw on the tarball.
+// Checks the package as a user would get it: packs it, which builds it, checks its size, its README, for files that should
+// not ship and for types of packages that a user may not have, and runs publint and attw on the tarball.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { promisify } from "node:util";
 
 const root = join(import.meta.dirname, "..");
 const home = join(root, "packages/holdfast");
-const shipped = /^(package\.json|README\.md|LICENSE|dist\/(?!.*\.(tsbuildinfo|test\.js|d\.ts\.map)$).+)$/;
+const shipped =
+  /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/(guides|reference)\/[^/]+\.md|dist\/bundle\/[^/]+\.js|dist\/.+\.d\.ts)$/;
+const MAX_BYTES = 700_000;
 
 /** @param {string} file */
 const read = (file) => readFileSync(join(home, file), "utf8");
@@ -44,10 +46,16 @@ function* unusedPeers(files) {
   }
 }
 
-/** @param {string[]} files */
-function* mapsWithoutSources(files) {
-  for (const file of files.filter((name) => name.endsWith(".js.map"))) {
-    if (!Array.isArray(JSON.parse(read(file)).sourcesContent)) yield `${file} has not its sources, which do not ship`;
+/** The package's page shows the whole README, and every link of the shipped pages leads to a shipped page. @param {string[]} files */
+function* badPages(files) {
+  const headings = (/** @type {string} */ text) => text.match(/^#+ .+$/gm)?.join("\n");
+  if (headings(read("README.md")) !== headings(readFileSync(join(root, "README.md"), "utf8"))) {
+    yield "its README is not the whole README of the repository";
+  }
+  for (const page of files.filter((file) => file.endsWith(".md"))) {
+    for (const [, path = ""] of read(page).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+      if (!files.includes(posix.join(posix.dirname(page), path))) yield `${page} links to ${path}, which does not ship`;
+    }
   }
 }
 
@@ -71,7 +79,8 @@ try {
   const packed = JSON.parse(stdout)[0];
   const files = packed.files.map(({ path }) => path);
   const problems = files.filter((path) => !shipped.test(path)).map((path) => `${path} must not ship`);
-  problems.push(...foreignTypes(), ...unusedPeers(files), ...mapsWithoutSources(files));
+  problems.push(...foreignTypes(), ...unusedPeers(files), ...badPages(files));
+  if (packed.size > MAX_BYTES) problems.push(`${packed.size} bytes packed; at most ${MAX_BYTES}`);
   const tarball = join(directory, packed.filename);
 
   const results = await Promise.allSettled([

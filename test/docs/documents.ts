@@ -29,7 +29,7 @@ export interface Document {
   prose: readonly string[];
 }
 
-const AT_THE_ROOT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packages/holdfast/README.md"];
+const AT_THE_ROOT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /** Every document whose blocks are run. */
 export function findDocuments(): Document[] {

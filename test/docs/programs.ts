@@ -100,7 +100,7 @@ export async function runSql(block: Block): Promise<void> {
 
 /** Runs calls of `holdfast` one after the other in a folder of their own, with this holdfast.toml. Answers what they print. */
 export async function runCommands(block: Block, calls: readonly (readonly string[])[], toml: string): Promise<string> {
-  const main = join(ROOT, "packages/holdfast/dist/cli/main.js");
+  const main = join(ROOT, "packages/holdfast/dist/bundle/cli.js");
   return inEmptyFolder(async (cwd) => {
     if (toml !== "") writeFileSync(join(cwd, "holdfast.toml"), toml);
     let printed = "";

@@ -10,7 +10,7 @@ import { databases as makeDatabases } from "./databases.js";
 import { readDocument, ROOT, type Block } from "./documents.js";
 import { namedIn } from "./programs.js";
 
-const MAIN = join(ROOT, "packages/holdfast/dist/cli/main.js");
+const MAIN = join(ROOT, "packages/holdfast/dist/bundle/cli.js");
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
 // Runs TypeScript on Node 20 too, where the guide sends readers to tsx.
 const JITI = join(ROOT, "node_modules/jiti/lib/jiti-cli.mjs");

@@ -2,7 +2,8 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "#src/cli/errors.js";
 import { loadJobs } from "#src/cli/module/load-module.js";
-import { holdfast, InvalidOptionError, NotRetryable } from "holdfast";
+import type * as own from "holdfast";
+import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
 import { run } from "./scene.js";
@@ -59,6 +60,9 @@ const BESIDE = {
   "src/lib/shout.ts": "export const shout = (text: string): string => text.toUpperCase();\n",
   "tsconfig.json": '{ "compilerOptions": { "paths": { "@lib/*": ["./src/lib/*"] } } }',
 };
+
+// As modules that Node loads get it: the published files, and not the compiled modules that tests import.
+const { InvalidOptionError, NotRetryable } = (await import(import.meta.resolve("holdfast"))) as typeof own;
 
 describe("a module in TypeScript", () => {
   for (const installed of ["this", "another", "none"] as const) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
 /** The command, as it is installed. */
-export const MAIN: string = join(import.meta.dirname, "../../dist/cli/main.js");
+export const MAIN: string = join(import.meta.dirname, "../../dist/bundle/cli.js");
 /** A program of the same frame, with commands for its tests. */
 export const FRAME: string = join(import.meta.dirname, "frame.mjs");
 

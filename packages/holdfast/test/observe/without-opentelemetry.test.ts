@@ -12,8 +12,8 @@ describe("without @opentelemetry/api", () => {
     writeFileSync(
       join(folder, "main.js"),
       `import { Metrics, redactor } from "./dist/index.js";
-      import { openTelemetry } from "./dist/observe/opentelemetry/index.js";
-      import { sentry } from "./dist/observe/sentry.js";
+      import { openTelemetry } from "./dist/opentelemetry.js";
+      import { sentry } from "./dist/sentry.js";
       console.log(typeof Metrics, typeof redactor([]), typeof sentry({ withScope() {}, captureException() {} }).report);
       try {
         openTelemetry();

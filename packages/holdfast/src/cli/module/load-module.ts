@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import nodeModule, { createRequire, register } from "node:module";
 import { dirname, extname, join, posix, resolve } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFileError } from "../../config/index.js";
 import { messageOf } from "../../job/thrown.js";
 import { Failure } from "../errors.js";
@@ -91,7 +91,7 @@ function isBeyondNode(error: unknown): boolean {
 }
 
 /** This package, whose entry points a module shall get. */
-const HOME = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const HOME = dirname(createRequire(import.meta.url).resolve("holdfast/package.json"));
 
 /** Would Node give the module another copy of Holdfast than this? The command may be installed elsewhere. */
 function findsOtherCopy(path: string): boolean {

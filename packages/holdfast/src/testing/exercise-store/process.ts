@@ -9,7 +9,7 @@ import { fireSome } from "./schedulers.js";
 import { pollInterval, randomFrom } from "./until.js";
 
 export interface Settings {
-  opener: string;
+  opener: string | null;
   address: string;
   worker: string;
   /**
@@ -52,7 +52,10 @@ async function ordered(order: Order): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const { openStore } = (await import(settings.opener)) as { openStore: (address: string) => Promise<Store> };
+  const { opener } = settings;
+  const { openStore } = (opener === null ? await import("../../engine/open-store.js") : await import(opener)) as {
+    openStore: (address: string) => Promise<Store>;
+  };
   const store = await openStore(settings.address);
   await store.migrate();
   await report({ kind: "ready" });

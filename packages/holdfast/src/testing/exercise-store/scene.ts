@@ -10,7 +10,8 @@ export interface SceneOn<C extends Clock> {
   /** Another handle on the same database; closed at the end of the case. */
   again: () => Promise<Store>;
   address: string;
-  opener: string;
+  /** The module that opens the store in other processes; null: Holdfast itself does, by its address. */
+  opener: string | null;
   /** Jobs of cases with many workers. */
   many: number;
   begin: () => Promise<CallerTransaction>;
@@ -29,7 +30,6 @@ export interface DefineCase {
 }
 
 const MANY = 10_000;
-const OUR_OPENER = new URL("../../engine/open-store.js", import.meta.url).href;
 // Far above what a case takes: only a store that hangs should run into it, not a loaded machine.
 const CASE_TIMEOUT_MS = 120_000;
 
@@ -115,7 +115,7 @@ function sceneOf<C extends Clock>(
     store: under.store,
     clock,
     address: under.address ?? "",
-    opener: harness.opener ?? OUR_OPENER,
+    opener: harness.opener ?? null,
     many: harness.many ?? MANY,
     async again() {
       const handle = await under.again();
