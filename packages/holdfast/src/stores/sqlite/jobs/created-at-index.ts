@@ -1,5 +1,5 @@
 import type { Database } from "better-sqlite3";
-import { ANY_TYPE, BLOCK, MOST_TYPES } from "../../list-plan.js";
+import { ANY_TYPE, BLOCK, MAX_TYPES } from "../../list-plan.js";
 
 const AGE_MS = 10_000;
 const MOST_LATEST = 1_000;
@@ -57,7 +57,7 @@ export class Ages {
     for (const { type, first, since, until } of this.#created) {
       const block = first / BLOCK;
       if (this.#widen.run(since, until - 1, block, type).changes > 0) continue;
-      const isNamed = (this.#types.get(block) as number) < MOST_TYPES;
+      const isNamed = (this.#types.get(block) as number) < MAX_TYPES;
       this.#add.run(since, until - 1, block, isNamed ? type : ANY_TYPE);
     }
     this.#created.length = 0;
