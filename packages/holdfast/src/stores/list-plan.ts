@@ -67,7 +67,7 @@ export type PlanStep = {
 export interface ListLimits {
   /** Jobs that one call reads, roughly. */
   maxRead: number;
-  /** Live jobs that are read in any case, whatever the store's counters say. */
+  /** Live jobs that are read in any case, regardless of the store's counters. */
   alwaysRead: number;
   /** Live jobs that the store can sort without reading their rows. */
   maxSorted: number;

@@ -58,7 +58,7 @@ describe("a full disk", () => {
     for (const _ of ids) await worker.next("began");
 
     disk.fill();
-    worker.send({ do: "let go" });
+    worker.send({ do: "open gate" });
     const { code } = await worker.next("outage");
     expect(code).toBe("DISK_FULL");
     disk.free();

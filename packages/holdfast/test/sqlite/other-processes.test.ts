@@ -57,7 +57,7 @@ describe("writes of other processes are noticed within 100 ms, without polling",
         const from = Date.now();
         const { id } = await hf.enqueue(gated);
         max = Math.max(max, (await worker.next("began")).at - from);
-        worker.send({ do: "let go" });
+        worker.send({ do: "open gate" });
         await hf.result(id, { timeout: "15s" });
       }
       return max;
@@ -74,7 +74,7 @@ describe("writes of other processes are noticed within 100 ms, without polling",
       const { id } = await hf.enqueue(gated);
       const result = hf.result(id, { timeout: "15s" }).then((output) => ({ output, at: Date.now() }));
       await worker.next("began");
-      worker.send({ do: "let go" });
+      worker.send({ do: "open gate" });
       const { at } = await worker.next("completed");
       const received = await result;
       expect(received.output).toEqual({ pid: worker.pid });

@@ -9,7 +9,7 @@ import { readTagText } from "./insert.js";
 import type { Lane, Lanes, LiveLane } from "./lanes.js";
 import type { LeaseCache } from "./lease-cache.js";
 
-/** The values of a claimed row, in order. The SELECT list and the positions in a row are made from this list. */
+/** The values of a claimed row, in order. The SELECT list and the positions in a row derive from it. */
 const CLAIMED = [
   "id",
   "fence",
@@ -73,7 +73,7 @@ interface ClaimedValues {
 }
 
 /**
- * A due job as it is read. The claim changes the row in place, and it crosses to the caller's thread like this: an array
+ * A due job as an array of columns. The claim changes it in place, and sends it to the caller's thread in this form: an array
  * of values is created and copied at half the cost of an object.
  */
 export type ClaimedRow = RowOf<ClaimedValues, typeof CLAIMED>;

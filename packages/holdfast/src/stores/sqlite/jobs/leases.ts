@@ -161,7 +161,7 @@ export function packOutcomes(outcomes: readonly Outcome[]): Columns {
   return toColumns(outcomes, OUTCOME_FIELDS);
 }
 
-/** The fields of outcomes that wake-up hints need. Where all jobs completed, the usual batch, one row says so for all. */
+/** The fields of outcomes that wake-up hints need. In the usual batch all jobs completed, and one row is enough. */
 export function outcomesDue(packed: Columns): Pick<Outcome, "to" | "delayMs">[] {
   const to = packed.columns[AT.to];
   const allCompleted = to !== undefined && "all" in to && to.all === "completed";

@@ -77,7 +77,7 @@ export function pageFinder(
   function kinds({ types, states, queues }: JobFilter, max: number): Kind[] | null {
     const found: Kind[] = [];
     let steps = 0;
-    const walk = (first: Kind | undefined, next: (kind: Kind) => Kind | undefined): void => {
+    const collect = (first: Kind | undefined, next: (kind: Kind) => Kind | undefined): void => {
       for (let kind = first; kind !== undefined && steps++ <= max; kind = next(kind)) {
         if ((states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true)) found.push(kind);
       }
@@ -85,8 +85,8 @@ export function pageFinder(
     const sameType = ({ type, state, queue }: Kind): Kind | undefined =>
       (otherQueue.get(type, state, queue) ?? otherState.get(type, state)) as Kind | undefined;
     const anyType = (kind: Kind): Kind | undefined => sameType(kind) ?? (otherType.get(kind.type) as Kind | undefined);
-    if (types === undefined) walk(otherType.get("") as Kind | undefined, anyType);
-    else for (const type of types) walk(ofType.get(type) as Kind | undefined, sameType);
+    if (types === undefined) collect(otherType.get("") as Kind | undefined, anyType);
+    else for (const type of types) collect(ofType.get(type) as Kind | undefined, sameType);
     return steps > max ? null : found;
   }
 

@@ -89,7 +89,7 @@ function prepareFile(db: Database, busyMs: number): void {
   checkWritable(db, busyMs);
 }
 
-/** SQLite opens a read-only log without an error and fails at the first write. So this makes a write that changes nothing. */
+/** SQLite opens a read-only log without an error and fails at the first write. So this tries a write that changes nothing. */
 function checkWritable(db: Database, busyMs: number): void {
   const version = db.pragma("user_version", { simple: true }) as number;
   db.pragma("busy_timeout = 0");

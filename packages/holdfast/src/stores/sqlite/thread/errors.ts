@@ -63,7 +63,7 @@ export function unpackError(packed: PackedError, file: string): HoldfastError {
   }
 }
 
-/** Says what SQLite cannot write, and what to do about it. */
+/** The error for files that SQLite cannot write, with what to do about it. */
 export function readOnly(file: string, cause: unknown): StoreReadOnlyError {
   const isFolder = (cause as { code?: unknown }).code === "SQLITE_READONLY_DIRECTORY";
   const name = basename(file);

@@ -41,7 +41,7 @@ function isSame(a: FileIdentity | null, b: FileIdentity | null): boolean {
 export function movedFile(file: string): StoreMovedError {
   return new StoreMovedError(
     `${file} was renamed, deleted or replaced while this process had it open; new writes would be lost. ` +
-      "Move the original file back. Or, to use the file that is there now, stop every process that uses it, delete the " +
+      "Move the original file back. Or, to use the file that now has this name, stop every process that uses it, delete the " +
       "-wal and -shm files next to it, and start again",
   );
 }
