@@ -97,7 +97,7 @@ it("with --poll an outage of the store is told once, and outlived", SLOW, async 
   db.exec("BEGIN IMMEDIATE");
   const told = (): number => polling.stderr().split("it is asked again every interval").length - 1;
   await until("the outage to be told", () => told() === 1, 60_000);
-  expect(polling.stderr()).toMatch(/^warning: the database .+ did not answer: database is locked; it is asked again/);
+  expect(polling.stderr()).toMatch(/^warning: the database .+ did not respond: database is locked; it is asked again/);
   db.exec("COMMIT");
   await until("it to work again", async () => (await there.hf.get(id))?.state === "completed", 60_000);
   expect(told()).toBe(1);

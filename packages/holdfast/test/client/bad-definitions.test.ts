@@ -101,7 +101,7 @@ describe("holdfast() refuses by name", () => {
       /^store: is undefined; is the environment variable set\?/,
     ],
     ["a store that is null", { store: null }, "store", /null is neither the URL of a store nor a store/],
-    ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
+    ["a store without a file", { store: "sqlite:" }, "store", /has no file name/],
     [
       "an unknown state in retention",
       { retention: { running: "1d" } },

@@ -125,7 +125,7 @@ const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   ["store", "jobs.db", '"jobs.db" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "mysql://h/x", '"mysql://h/x" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "sqlite:", '"sqlite:" cannot be used: names no file; use "sqlite:jobs.db" or "sqlite::memory:"'],
+  ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
   [
     "store",
     "postgres://h/x?schema=My%zz",
