@@ -108,7 +108,7 @@ describe("the audit log", () => {
     [
       "a detail that is no JSON is left out",
       { detail: { n: 1n } },
-      { detail: { omitted: "a BigInt cannot be carried by JSON; send it as a string" } },
+      { detail: { omitted: "a BigInt cannot be represented as JSON; send it as a string" } },
     ],
   ])("what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
     const { hf } = await scene();
