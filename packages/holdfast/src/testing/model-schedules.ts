@@ -1,5 +1,5 @@
 import { LIMITS } from "../defaults.js";
-import { NEVER, slotAnswer } from "../schedule/slots.js";
+import { NEVER, slotResult } from "../schedule/slots.js";
 import type {
   FireResult,
   FiredSlot,
@@ -79,7 +79,7 @@ export class ScheduleModel {
 
   #fireSlot({ job, reason }: FiredSlot, now: number): Pick<StoredSlot, "job" | "reason"> & { heldBy: string | null } {
     if (job === null) return { job: null, heldBy: null, reason };
-    return slotAnswer(job.id, this.#insert(job, now), reason);
+    return slotResult(job.id, this.#insert(job, now), reason);
   }
 }
 
