@@ -118,8 +118,8 @@ describe("the audit log", () => {
 
   it.each<[string, unknown, string, RegExp]>([
     ["an unknown option", { who: "ada" }, "who", /known: actor, action/],
-    ["an empty actor", { actor: "" }, "actor", /not empty/],
-    ["an action that is none", { action: 5 }, "action", /must be a text/],
+    ["an empty actor", { actor: "" }, "actor", /non-empty string/],
+    ["an action that is none", { action: 5 }, "action", /non-empty string/],
     ["a time in words", { after: "yesterday" }, "after", /ISO 8601/],
     ["a time that is none", { before: Number.NaN }, "before", /ISO 8601/],
     ["a limit of 0", { limit: 0 }, "limit", /1 to 1000/],
