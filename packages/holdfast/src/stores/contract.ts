@@ -2,7 +2,7 @@
 export type * from "../store.js";
 export { attemptsUsed, countClaim, EXPIRED_ERROR, settledBefore, STALE_ERROR } from "../job/state.js";
 export type { ClaimCount, FinishedState, State } from "../job/state.js";
-export { NEVER, OVERLAP, slotAnswer } from "../schedule/slots.js";
+export { NEVER, OVERLAP, slotResult } from "../schedule/slots.js";
 export { auditCursor, auditWindow } from "../access/audit-order.js";
 export type { AuditPlace, AuditWindow } from "../access/audit-order.js";
 export { TOKEN_ROLES } from "../access/roles.js";

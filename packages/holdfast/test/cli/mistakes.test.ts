@@ -103,7 +103,7 @@ describe("a store that cannot be used", () => {
 });
 
 describe("a setting that cannot be used", () => {
-  const what = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
+  const what = "a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 
   it("is told with its key and who set it, before anything is opened", SLOW, async () => {
     const { cwd } = bare(onFile);

@@ -128,7 +128,7 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
     ["jobs list --limits 3", "hf jobs list has no flag --limits; did you mean --limit?"],
     ["jobs list --xyzzy", "hf jobs list has no flag --xyzzy"],
     ["jobs list -z", "hf jobs list has no flag -z"],
-    ["jobs move 3", "--reason is needed: a text that is not empty and has no control characters"],
+    ["jobs move 3", "--reason is needed: a non-empty string without control characters"],
     ["jobs move --reason x", "hf jobs move needs <by>: how far"],
     ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; "b" is one too many'],
     ["jobs lst", 'hf jobs has no command "lst"; did you mean list?'],

@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../defaults.js";
-import { NEVER, slotAnswer } from "../../schedule/slots.js";
+import { NEVER, slotResult } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireResult,
@@ -152,7 +152,7 @@ export function scheduleOperations(
     const { job, heldBy, reason } =
       slot.job === null || inserted === undefined
         ? { job: null, heldBy: null, reason: slot.reason }
-        : slotAnswer(slot.job.id, inserted, slot.reason);
+        : slotResult(slot.job.id, inserted, slot.reason);
     recordSlot(name, slot, job, reason, now);
     return { job, heldBy };
   }

@@ -19,7 +19,7 @@ import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
 import { transactionCases } from "./transactions.js";
-import { upkeepCases } from "./upkeep.js";
+import { maintenanceCases } from "./maintenance.js";
 
 export type { CallerTransaction, StoreHarness, StoreUnderTest, TestContext, TestRunner } from "./harness.js";
 
@@ -33,7 +33,7 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
   settle: settleCases,
   note: noteCases,
   "cancel, retry and remove": changeCases,
-  upkeep: upkeepCases,
+  maintenance: maintenanceCases,
   queries: queryCases,
   schedules: scheduleCases,
   "schedules: fire": firingCases,

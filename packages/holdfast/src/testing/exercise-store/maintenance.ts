@@ -18,20 +18,17 @@ import {
 } from "./builders.js";
 import type { DefineCase } from "./scene.js";
 
-export function upkeepCases(test: DefineCase): void {
-  test("A-03 A-13 A-32 E-04 stale leases go back to waiting, due at once, and are counted", async ({
-    store,
-    clock,
-  }) => {
+export function maintenanceCases(test: DefineCase): void {
+  test("A-03 A-13 A-32 E-04 expired leases become pending, due now", async ({ store, clock }) => {
     const ids = [await jobIn(store, "running"), await jobIn(store, "running")];
     await clock.advance(LEASE_MS);
-    const laidDown = await store.reapExpiredLeases(10);
-    assert.deepEqual(laidDown.map((job) => job.id).toSorted(), ids.toSorted());
-    for (const { id, to, type, queue } of laidDown) {
+    const reaped = await store.reapExpiredLeases(10);
+    assert.deepEqual(reaped.map((job) => job.id).toSorted(), ids.toSorted());
+    for (const { id, to, type, queue } of reaped) {
       const record = await recordOf(store, id);
       assert.ok(isWaiting(record.state), "it waits again");
       assert.deepEqual([to, type, queue], [record.state, record.type, record.queue]);
-      assert.ok(record.dueAt !== null && record.dueAt <= clock.now(), "it is due at once, without backoff");
+      assert.ok(record.dueAt !== null && record.dueAt <= clock.now(), "it is due now, without backoff");
       assert.deepEqual([record.attempt, record.losses], [1, 1]);
       assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now() });
       assert.deepEqual(
@@ -43,18 +40,18 @@ export function upkeepCases(test: DefineCase): void {
     assert.deepEqual(await store.reapExpiredLeases(10), []);
   });
 
-  test("A-32 a stale lease with no attempt left makes the job dead", async ({ store, clock }) => {
+  test("A-32 an expired lease without attempts left is dead", async ({ store, clock }) => {
     const id = await jobIn(store, "running", { maxAttempts: 1 });
     await clock.advance(LEASE_MS);
-    const [laidDown] = await store.reapExpiredLeases(10);
-    assert.deepEqual([laidDown?.id, laidDown?.to], [id, "dead"]);
+    const [reaped] = await store.reapExpiredLeases(10);
+    assert.deepEqual([reaped?.id, reaped?.to], [id, "dead"]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 1, null, clock.now()]);
     assert.equal(record.error?.message, "Job timed out (stale claim)");
     await assertNothingToClaim(store);
   });
 
-  test("expiry and re-claim follow one rule: a lease lost while claimed gives its attempt back, once", async (scene) => {
+  test("reaping counts attempts like a claim", async (scene) => {
     const { store, clock } = scene;
     const id = await add(store, { maxAttempts: 1 });
     await claimOne(store);
@@ -69,7 +66,7 @@ export function upkeepCases(test: DefineCase): void {
     );
   });
 
-  test("a stale lease with a cancellation requested is cancelled", async ({ store, clock }) => {
+  test("an expired lease with a requested cancellation is cancelled", async ({ store, clock }) => {
     const id = await jobIn(store, "running");
     await store.cancel([id]);
     await clock.advance(LEASE_MS);
@@ -81,7 +78,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.dueAt, record.finishedAt], ["cancelled", null, clock.now()]);
   });
 
-  test("leases that are held, and waiting jobs long overdue, are not stale", async ({ store, clock }) => {
+  test("does not reap held leases or overdue waiting jobs", async ({ store, clock }) => {
     await add(store, { queue: "waiting" });
     await clock.advance(10 * LEASE_MS);
     await jobIn(store, "claimed");
@@ -90,7 +87,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.deepEqual(await store.reapExpiredLeases(10), []);
   });
 
-  test("expires no more than the limit at a time", async ({ store, clock }) => {
+  test("reaps at most the limit per call", async ({ store, clock }) => {
     await addAll(store, newJobs(5));
     await claim(store);
     await clock.advance(LEASE_MS);
@@ -106,7 +103,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal(new Set(rounds.flat().map((job) => job.id)).size, 5);
   });
 
-  test("stale leases of a paused queue are laid down as well", async ({ store, clock }) => {
+  test("reaps expired leases of a paused queue", async ({ store, clock }) => {
     await jobIn(store, "running", { queue: "paused" });
     await store.pause("paused");
     await clock.advance(LEASE_MS);
@@ -114,7 +111,7 @@ export function upkeepCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("A-34 a waiting job past its expiry is laid down unrun", async ({ store, clock }) => {
+  test("A-34 an expired waiting job is dead-lettered without running", async ({ store, clock }) => {
     const id = await add(store, { expiresAt: clock.now() + MINUTE, delayMs: 10 * MINUTE });
     await clock.advance(MINUTE - 1);
     assert.deepEqual(await store.expireOverdue(10), []);
@@ -127,7 +124,7 @@ export function upkeepCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("A-34 a job that waits for its retry expires too, a leased one does not", async ({ store, clock }) => {
+  test("A-34 a failed job expires, a leased one does not", async ({ store, clock }) => {
     const expiresAt = clock.now() + SECOND;
     const failed = await jobIn(store, "failed", { expiresAt });
     const leased = [await jobIn(store, "claimed", { expiresAt }), await jobIn(store, "running", { expiresAt })];
@@ -142,14 +139,14 @@ export function upkeepCases(test: DefineCase): void {
     for (const id of leased) assert.ok(["claimed", "running"].includes(await stateOf(store, id)));
   });
 
-  test("expires no more waiting jobs than the limit at a time", async ({ store, clock }) => {
+  test("expires at most the limit per call", async ({ store, clock }) => {
     await addAll(store, newJobs(5, { expiresAt: clock.now() + SECOND }));
     await clock.advance(SECOND);
     const counts = [await store.expireOverdue(3), await store.expireOverdue(3)].map((round) => round.length);
     assert.deepEqual(counts, [3, 2]);
   });
 
-  test("B-16 purge by age deletes what finished before, and nothing else", async ({ store, clock }) => {
+  test("B-16 purge by age deletes only older finished jobs", async ({ store, clock }) => {
     const old = await jobIn(store, "completed");
     const oldDead = await jobIn(store, "dead");
     await clock.advance(MINUTE);
@@ -161,7 +158,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal(await purge(store, { before: clock.now() }), 0);
   });
 
-  test("B-16 purge never touches what waits or is leased", async ({ store, clock }) => {
+  test("B-16 purge never deletes waiting or leased jobs", async ({ store, clock }) => {
     const live = await Promise.all(
       (["pending", "failed", "claimed", "running"] as const).map((state) => jobIn(store, state)),
     );
@@ -173,7 +170,7 @@ export function upkeepCases(test: DefineCase): void {
     for (const id of live) assert.ok((await store.get(id)) !== null);
   });
 
-  test("purge by number keeps the newest", async ({ store, clock }) => {
+  test("purge by number keeps the newest jobs", async ({ store, clock }) => {
     const ids: string[] = [];
     for (let count = 0; count < 5; count++) {
       ids.push(await jobIn(store, "cancelled"));
@@ -184,7 +181,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal(await store.purge({ state: "cancelled", before: null, keep: 2, limit: 100 }), 0);
   });
 
-  test("purge goes oldest first and no further than its limit", async ({ store, clock }) => {
+  test("purge deletes oldest first, up to its limit", async ({ store, clock }) => {
     const ids: string[] = [];
     for (let count = 0; count < 5; count++) {
       ids.push(await jobIn(store, "completed", { input: `"${"x".repeat(2_000)}"`, tags: ["t"] }));
@@ -197,18 +194,18 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal((await store.list({ tag: "t" }, { limit: 10, cursor: null })).jobs.length, 2);
   });
 
-  test("a turn is given to one of many callers, and again when its time is over", async ({ store, clock }) => {
+  test("one caller per interval acquires a duty", async ({ store, clock }) => {
     const asked = await Promise.all(Array.from({ length: 10 }, () => store.tryAcquireDuty("purge", MINUTE)));
     assert.equal(asked.filter(Boolean).length, 1);
     await clock.advance(MINUTE - 1);
     assert.equal(await store.tryAcquireDuty("purge", MINUTE), false);
-    assert.equal(await store.tryAcquireDuty("expire", MINUTE), true, "turns of other names are their own");
+    assert.equal(await store.tryAcquireDuty("expire", MINUTE), true, "duties of different names are independent");
     await clock.advance(1);
     assert.equal(await store.tryAcquireDuty("purge", MINUTE), true);
     assert.equal(await store.tryAcquireDuty("purge", MINUTE), false);
   });
 
-  test.needing(["another handle"], "a turn is given once over all handles", async ({ store, again, clock }) => {
+  test.needing(["another handle"], "a duty is acquired once over all handles", async ({ store, again, clock }) => {
     const handles = [store, await again(), await again()];
     for (let round = 0; round < 3; round++) {
       const asked = await Promise.all(handles.map((handle) => handle.tryAcquireDuty("purge", MINUTE)));
@@ -217,7 +214,7 @@ export function upkeepCases(test: DefineCase): void {
     }
   });
 
-  test("upkeep is harmless at any time", async ({ store }) => {
+  test("maintenance is safe at any time", async ({ store }) => {
     await store.maintain();
     const id = await add(store, { queue: "q", priority: 3 });
     await store.maintain();
@@ -230,7 +227,7 @@ export function upkeepCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("upkeep hides no job that comes back, and no pause", async ({ store }) => {
+  test("maintenance keeps retryable jobs and pauses", async ({ store }) => {
     const dead = await jobIn(store, "dead", { queue: "q", priority: 3 });
     await store.pause("paused");
     await store.maintain();
