@@ -147,7 +147,7 @@ describe("a parameter that is not known", () => {
 
   it("is refused when it is given twice", async () => {
     const send = await sender();
-    expect((await send("GET", "/jobs?limit=1&limit=1", "")).error.message).toBe("limit: is given more than once");
+    expect((await send("GET", "/jobs?limit=1&limit=1", "")).error.message).toBe("limit: must not be repeated");
     expect((await send("GET", "/jobs?type=a&type=b&state=dead,completed&state=failed", "")).status).toBe(200);
   });
 });

@@ -99,9 +99,7 @@ describe("a request that is malformed", () => {
     );
     await once(socket, "close");
     expect(received()).toMatch(/^HTTP\/1\.1 400 /);
-    expect(received()).toContain(
-      '{"error":{"code":"INVALID_REQUEST","message":"the address of this request is malformed',
-    );
+    expect(received()).toContain('{"error":{"code":"INVALID_REQUEST","message":"the request URL is malformed');
     expect(faults).toEqual([]);
   });
 

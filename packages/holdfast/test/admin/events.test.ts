@@ -144,7 +144,7 @@ describe("a share of the streams", () => {
       const refused = await send("/api/admin/events", init);
       expect(refused.status).toBe(429);
       expect(refused.headers.get("retry-after")).toBe("5");
-      expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_VIEWERS" } });
+      expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_STREAMS" } });
     }
     await view(send, other);
     await streams[0]?.body?.cancel();

@@ -126,7 +126,7 @@ it("a feed without viewers rests, and one that begins again misses nothing", asy
 it("a stream ends after five minutes", async () => {
   const { feed } = scene(1);
   const { end } = reading(feed.open("ada"));
-  expect(() => feed.open("ada")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_VIEWERS" }));
+  expect(() => feed.open("ada")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_STREAMS" }));
   await vi.advanceTimersByTimeAsync(300_000);
   await end;
   feed.open("ada");
@@ -136,7 +136,7 @@ it("a stream ends after five minutes", async () => {
 it("200 viewers are all there may be", () => {
   const { feed } = scene(200);
   for (let nth = 0; nth < 200; nth++) feed.open(`caller ${nth}`);
-  expect(() => feed.open("one more")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_VIEWERS" }));
+  expect(() => feed.open("one more")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_STREAMS" }));
   feed.close();
   feed.open("one more");
   feed.close();

@@ -3,7 +3,7 @@ import { adminClient, AdminError, type AdminClient, type OperationResult } from 
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Holdfast } from "#src/engine/client/holdfast.js";
-import { SHAPES } from "#src/admin/contract/schemas.js";
+import { SCHEMAS } from "#src/admin/contract/schemas.js";
 import type { RouteName } from "#src/admin/contract/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred } from "../engine/scene.js";
@@ -21,7 +21,7 @@ async function refusal(call: Promise<unknown>): Promise<AdminError> {
 
 /** An answer that is as the OpenAPI document says. */
 function described<Answer>(name: RouteName, answer: Answer): Answer {
-  expect(SHAPES[name].answer.safeParse(answer).error).toBeUndefined();
+  expect(SCHEMAS[name].result.safeParse(answer).error).toBeUndefined();
   return answer;
 }
 
@@ -173,7 +173,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect((await client.jobs.get({ id })).state).toBe("pending");
     expect(await refusal(client.jobs.retry({ id }))).toMatchObject({
       status: 409,
-      code: "WRONG_STATE",
+      code: "INVALID_STATE",
       message: expect.stringContaining("is pending"),
     });
     expect(described("jobs.cancel", await client.jobs.cancel({ id }))).toEqual({ status: "cancelled" });
@@ -388,7 +388,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       for (const wrong of ["nope", "", `${ids[0]}0`]) {
         const error = await refusal(change({ ids: [...ids, wrong] }));
         expect(error).toMatchObject({ status: 400, code: "INVALID_REQUEST", issues: [{ path: "ids.150" }] });
-        expect(error.message).toContain(`${JSON.stringify(wrong)} is not the id of a job`);
+        expect(error.message).toContain(`${JSON.stringify(wrong)} is not a job id`);
       }
     }
     expect(await admin.operations.list()).toEqual({ operations: [] });
@@ -492,7 +492,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     await Promise.all([cancelling.promise, counting.promise]);
     const closing = api.close();
     const late = [() => client.jobs.cancelMany({ ids }), () => client.jobs.cancel({ id: ids[3] ?? "" })];
-    for (const call of late) expect(await refusal(call())).toMatchObject({ status: 503, code: "CLOSING" });
+    for (const call of late) expect(await refusal(call())).toMatchObject({ status: 503, code: "SHUTTING_DOWN" });
     expect(await client.operations.get({ id: operation.id })).toMatchObject({ state: "running" });
     gate.resolve();
     await closing;
@@ -540,21 +540,21 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
 
 it("an answer that is none of Holdfast's is an error that says so, whatever its status", async () => {
   for (const [status, body, type, message] of [
-    [200, "<p>Please log in", "text/html", "answered 200, and not as Holdfast does"],
-    [401, "<p>Please log in", "text/html", "answered 401, and not as Holdfast does"],
-    [502, "<p>Bad gateway", "text/html", "answered 502, and not as Holdfast does"],
-    [200, "{", "application/json", "answered 200, and not as Holdfast does"],
-    [200, '{"ok":true}', "application/json", "answered 200, and not as Holdfast does"],
-    [404, '{"error":"Not Found"}', "application/json", "answered 404, and not as Holdfast does"],
-    [400, '{"error":null}', "application/json", "answered 400, and not as Holdfast does"],
-    [302, "", "text/html", "sends on to https://elsewhere.example.com/; use that one"],
+    [200, "<p>Please log in", "text/html", "responded with status 200, but not as a Holdfast server"],
+    [401, "<p>Please log in", "text/html", "responded with status 401, but not as a Holdfast server"],
+    [502, "<p>Bad gateway", "text/html", "responded with status 502, but not as a Holdfast server"],
+    [200, "{", "application/json", "responded with status 200, but not as a Holdfast server"],
+    [200, '{"ok":true}', "application/json", "responded with status 200, but not as a Holdfast server"],
+    [404, '{"error":"Not Found"}', "application/json", "responded with status 404, but not as a Holdfast server"],
+    [400, '{"error":null}', "application/json", "responded with status 400, but not as a Holdfast server"],
+    [302, "", "text/html", "redirects to https://elsewhere.example.com/; use that URL"],
   ] as const) {
     const headers = { "content-type": type, ...(status === 302 && { location: "https://elsewhere.example.com/" }) };
     const fetch = (): Promise<Response> => Promise.resolve(new Response(body, { status, headers }));
     const client = adminClient({ url: "https://jobs.example.com", fetch });
     expect(await refusal(client.jobs.stats())).toMatchObject({
       status,
-      code: "NOT_HOLDFAST",
+      code: "UNEXPECTED_RESPONSE",
       message: `https://jobs.example.com ${message}`,
     });
   }

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Attempts, networkOf } from "#src/admin/auth/login-throttle.js";
-import { remembered } from "#src/admin/calls/cached.js";
+import { LoginThrottle, networkOf } from "#src/admin/auth/login-throttle.js";
+import { cached } from "#src/admin/calls/cached.js";
 import { serve } from "#src/admin/http/serve.js";
 import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -183,29 +183,30 @@ describe("whose guesses they are", () => {
   });
 
   it("are counted for a minute, and not when they turn out right", () => {
-    const attempts = new Attempts(2);
-    attempts.failed("192.0.2.1", 0);
-    attempts.failed("192.0.2.1", 10);
-    expect(attempts.waitMs("192.0.2.1", 20)).toBe(59_980);
-    expect(attempts.waitMs("192.0.2.2", 20)).toBe(0);
-    expect(attempts.waitMs("192.0.2.1", 60_000)).toBe(0);
-    attempts.failed("192.0.2.2", 0)();
-    attempts.failed("192.0.2.2", 0);
-    expect(attempts.waitMs("192.0.2.2", 0)).toBe(0);
+    const throttle = new LoginThrottle(2);
+    throttle.recordFailure("192.0.2.1", 0);
+    throttle.recordFailure("192.0.2.1", 10);
+    expect(throttle.waitMs("192.0.2.1", 20)).toBe(59_980);
+    expect(throttle.waitMs("192.0.2.2", 20)).toBe(0);
+    expect(throttle.waitMs("192.0.2.1", 60_000)).toBe(0);
+    throttle.recordFailure("192.0.2.2", 0)();
+    throttle.recordFailure("192.0.2.2", 0);
+    expect(throttle.waitMs("192.0.2.2", 0)).toBe(0);
   });
 
   it("from very many addresses fill no memory, and make nobody's be forgotten", () => {
-    const attempts = new Attempts(2);
-    attempts.failed("192.0.2.1", 0);
-    attempts.failed("192.0.2.1", 0);
-    for (let nth = 0; nth < 30_000; nth++) attempts.failed(`10.${nth >> 16}.${(nth >> 8) & 255}.${nth & 255}`, 1);
-    expect(attempts.waitMs("192.0.2.1", 2)).toBe(59_998);
+    const throttle = new LoginThrottle(2);
+    throttle.recordFailure("192.0.2.1", 0);
+    throttle.recordFailure("192.0.2.1", 0);
+    for (let nth = 0; nth < 30_000; nth++)
+      throttle.recordFailure(`10.${nth >> 16}.${(nth >> 8) & 255}.${nth & 255}`, 1);
+    expect(throttle.waitMs("192.0.2.1", 2)).toBe(59_998);
     // Those for whom there was no room are counted together.
-    expect(attempts.waitMs("10.0.117.1", 2)).toBeGreaterThan(0);
-    expect(attempts.waitMs("198.51.100.7", 2)).toBeGreaterThan(0);
-    expect(attempts.waitMs("198.51.100.7", 60_002)).toBe(0);
-    attempts.failed("198.51.100.7", 60_002);
-    expect(attempts.waitMs("198.51.100.7", 60_002)).toBe(0);
+    expect(throttle.waitMs("10.0.117.1", 2)).toBeGreaterThan(0);
+    expect(throttle.waitMs("198.51.100.7", 2)).toBeGreaterThan(0);
+    expect(throttle.waitMs("198.51.100.7", 60_002)).toBe(0);
+    throttle.recordFailure("198.51.100.7", 60_002);
+    expect(throttle.waitMs("198.51.100.7", 60_002)).toBe(0);
   });
 
   it.each([
@@ -220,9 +221,9 @@ describe("whose guesses they are", () => {
     ["x".repeat(500), "x".repeat(100)],
   ])("%s counts as %s", (address, network) => expect(networkOf(address)).toBe(network));
 
-  it("what is remembered is read once for a while, also by many at once; a failure is not remembered", async () => {
+  it("what is cached is read once for a while, also by many at once; a failure is not cached", async () => {
     let [now, read] = [0, 0];
-    const recent = remembered(
+    const recent = cached(
       async () => {
         if (++read === 2) throw new Error("out");
         return read;
