@@ -3,7 +3,7 @@ import { admin, adminClient, AdminError } from "holdfast/admin";
 import { expect, it, onTestFinished } from "vitest";
 import { STATE_NAMES } from "#src/job/state.js";
 
-it("a request that is not as described is refused by its field, what that must be, and what it is", async () => {
+it("names the invalid field, what it must be, and its value", async () => {
   const hf = await holdfast({ store: "sqlite::memory:", logger: false });
   const api = admin(hf, { auth: () => ({ name: "me", role: "admin", user: null }) });
   onTestFinished(async () => {
