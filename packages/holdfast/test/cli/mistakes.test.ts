@@ -166,7 +166,7 @@ describe("a server", () => {
         code: 1,
         stdout: "",
         stderr:
-          `error: ${url} answered ${status}, and not as Holdfast does\n` +
+          `error: ${url} responded with status ${status}, but not as a Holdfast server\n` +
           "hint: is it the address of holdfast serve, or of your own server, and is there a proxy between?\n",
       });
     }
@@ -181,7 +181,10 @@ describe("a server", () => {
     const { code, stdout, stderr } = await holdfastCommand(["enqueue", "mail", "{}", "--url", url, "--json"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(JSON.parse(stderr)).toMatchObject({
-      error: { code: "NOT_HOLDFAST", message: expect.stringContaining("sends on to /ops/api/admin/jobs") as string },
+      error: {
+        code: "UNEXPECTED_RESPONSE",
+        message: expect.stringContaining("redirects to /ops/api/admin/jobs") as string,
+      },
     });
     expect(asked).toEqual(["POST /api/admin/jobs"]);
   });
@@ -204,7 +207,7 @@ describe("a server", () => {
         expect({ status, code, stderr }).toMatchObject({
           code: 1,
           stderr: expect.stringMatching(
-            `^error: ${url} answered ${status}, and not as Holdfast does\nhint: `,
+            `^error: ${url} responded with status ${status}, but not as a Holdfast server\nhint: `,
           ) as string,
         });
       }
@@ -246,12 +249,7 @@ describe("what was typed", () => {
   it("and is wrong is told with how it is used, in the words of the command", SLOW, async () => {
     const { run } = await place(onFile);
     for (const [args, code, error, hint] of [
-      [
-        ["jobs", "cancel", ID, "x"],
-        2,
-        /"x" is not the id of a job/,
-        "holdfast jobs cancel --help shows how it is used",
-      ],
+      [["jobs", "cancel", ID, "x"], 2, /"x" is not a job id/, "holdfast jobs cancel --help shows how it is used"],
       [["jobs", "show", "x"], 2, /"x" is not a UUID/, "holdfast jobs show --help shows how it is used"],
       [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "holdfast jobs list --help shows how it is used"],
       [["schedules", "create", "a", "b"], 2, /either/, "holdfast schedules create --help shows how it is used"],

@@ -360,7 +360,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect((await remote("stats")).stdout).toContain("default");
     expect(await remote("jobs", "purge", "--before", "1d", "--yes")).toMatchObject({
       code: 1,
-      stderr: "error: the role operator may not do this; it takes admin\n",
+      stderr: "error: permission denied for role operator; this needs admin\n",
     });
     const nobody = await holdfastCommand(["stats", "--url", url], { cwd });
     expect(nobody).toMatchObject({ code: 1, stdout: "" });

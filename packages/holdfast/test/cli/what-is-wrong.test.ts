@@ -178,7 +178,7 @@ describe("dev", () => {
     const busy = await there.run("dev", "jobs.ts", "--port", port);
     expect(busy.code).toBe(1);
     expect(busy.stderr).toContain(
-      `error: cannot listen on 127.0.0.1:${port}: something else listens there; choose another port\nhint: --port names another`,
+      `error: cannot listen on 127.0.0.1:${port}: the address is in use; choose another port\nhint: --port names another`,
     );
     expect(busy.stderr).not.toContain("waiting for a change");
   });

@@ -46,7 +46,7 @@ export async function reach<Answer>(
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
-      if (error.code === "NOT_HOLDFAST") throw failureOf(error);
+      if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error);
       if (error.status === 401) throw strangerTo(String(url), given !== "", error);
       // What was typed is wrong, though only the API could tell.
       if (error.status === 400) throw new BadUsage(inCommands(error.message));
@@ -65,7 +65,7 @@ export async function reach<Answer>(
         maxLanes: 1_000_000_000,
         onError: (error) => void faults.push(error),
       };
-      const api = adminOf(hf, options, { tellsOutages: false });
+      const api = adminOf(hf, options, { emitOutages: false });
       let failure: Error | null = null;
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));
@@ -92,7 +92,7 @@ export async function reach<Answer>(
 function withFault(error: unknown, faults: readonly unknown[]): Error {
   const [fault] = faults;
   if (!(error instanceof Failure)) return error as Error;
-  if (error.code !== "INTERNAL" || fault === undefined) return error;
+  if (error.code !== "INTERNAL_ERROR" || fault === undefined) return error;
   return new Failure(messageOf(fault), { code: error.code, cause: fault });
 }
 
@@ -136,7 +136,7 @@ function strangerTo(url: string, hadToken: boolean, cause: Error): Failure {
 
 function hintFor(code: string): { hint?: string } {
   if (code === "SERVER_UNREACHABLE") return { hint: "is holdfast serve running there?" };
-  if (code !== "NOT_HOLDFAST") return {};
+  if (code !== "UNEXPECTED_RESPONSE") return {};
   return { hint: "is it the address of holdfast serve, or of your own server, and is there a proxy between?" };
 }
 

@@ -13,8 +13,8 @@ const json = (body: unknown): RequestInit => ({
   headers: { "content-type": "application/json" },
 });
 
-describe.each(STORES)("a server that was started open on %s", (_name, store) => {
-  it("asks for a token from when there is one, and goes on asking when that is revoked", async () => {
+describe.each(STORES)("open mode on %s", (_name, store) => {
+  it("requires tokens once the first one exists", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open" });
     const status = async (init = {}): Promise<number> => (await send("/api/admin/jobs", init)).status;
     expect(await status()).toBe(200);
@@ -31,19 +31,19 @@ describe.each(STORES)("a server that was started open on %s", (_name, store) => 
     expect(await status({ token })).toBe(401);
   });
 
-  it("costs the store one reading of the tokens a second, however many ask", async () => {
+  it("reads the tokens at most once per second", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open" });
     const { store: asked } = Holdfast.engineOf(hf);
     const listTokens = asked.listTokens.bind(asked);
     let calls = 0;
     Object.assign(asked, { listTokens: () => (calls++, listTokens()) });
     const begun = performance.now();
-    await Promise.all(Array.from({ length: 40 }, () => send("/api/admin/queues").then((answer) => answer.text())));
+    await Promise.all(Array.from({ length: 40 }, () => send("/api/admin/queues").then((response) => response.text())));
     expect(calls).toBeGreaterThan(0);
     expect(calls).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
   });
 
-  it("lets nobody in while it cannot be known whether there is a token", async () => {
+  it("rejects requests while the tokens cannot be read", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open", onError: () => {} });
     const { store: asked } = Holdfast.engineOf(hf);
     Object.assign(asked, { listTokens: () => Promise.reject(new Error("out")) });
@@ -51,8 +51,8 @@ describe.each(STORES)("a server that was started open on %s", (_name, store) => 
   });
 });
 
-describe("a server of one's own that is open and listens to all the world", () => {
-  /** The status, to whoever connects to this address of the machine and names it so. */
+describe("open mode on all interfaces", () => {
+  /** The status of a request to this address with this Host header. */
   async function asked(host: string, listen: string, name = "localhost"): Promise<number | undefined> {
     const { api } = await adminScene("sqlite::memory:", { auth: "open" });
     const server = createServer(nodeListener(api));
@@ -60,9 +60,9 @@ describe("a server of one's own that is open and listens to all the world", () =
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
     return new Promise((resolve, reject) => {
-      request({ host, port, path: "/api/admin/queues", headers: { host: name }, agent: false }, (answer) => {
-        answer.resume();
-        resolve(answer.statusCode);
+      request({ host, port, path: "/api/admin/queues", headers: { host: name }, agent: false }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
       })
         .on("error", reject)
         .end();
@@ -73,23 +73,23 @@ describe("a server of one's own that is open and listens to all the world", () =
   // With both kinds of addresses, those of IPv4 look different.
   const LISTEN = addresses.some(({ address }) => address === "::1") ? ["0.0.0.0", "::"] : ["0.0.0.0"];
 
-  it.skipIf(elsewhere === undefined)("lets in nobody who comes over the network and says localhost", async () => {
+  it.skipIf(elsewhere === undefined)("rejects network clients that claim to be localhost", async () => {
     for (const listen of LISTEN) expect(await asked(elsewhere ?? "", listen)).toBe(403);
   });
 
-  it("lets in whoever is on this machine", async () => {
+  it("accepts clients on this machine", async () => {
     for (const listen of LISTEN) expect(await asked("127.0.0.1", listen)).toBe(200);
     if (LISTEN.includes("::")) expect(await asked("::1", "::")).toBe(200);
     expect(await asked("127.0.0.1", "0.0.0.0", "jobs.example.com")).toBe(403);
   });
 
-  it("goes by the connection where that is known, on every route, and by the name where nobody knows it", async () => {
+  it("checks the remote address on every route", async () => {
     const { api } = await adminScene("sqlite::memory:", { auth: "open", clientAddress: () => "127.0.0.1" });
     const from = async (path: string, remoteAddress: string | undefined): Promise<number> => {
       const env = { incoming: { socket: { remoteAddress } } };
-      const answer = await api.fetch(new Request(`http://localhost${path}`), env);
-      await answer.body?.cancel();
-      return answer.status;
+      const response = await api.fetch(new Request(`http://localhost${path}`), env);
+      await response.body?.cancel();
+      return response.status;
     };
     for (const path of ["/api/admin/tokens", "/api/v1/admin/jobs", "/metrics", "/api/admin/events"]) {
       for (const peer of ["192.0.2.7", "::ffff:192.0.2.7", "fe80::1%eth0", "127.0.0.1.example.com"]) {

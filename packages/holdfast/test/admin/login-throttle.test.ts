@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Attempts, networkOf } from "#src/admin/auth/login-throttle.js";
-import { remembered } from "#src/admin/calls/cached.js";
+import { LoginThrottle, networkOf } from "#src/admin/auth/login-throttle.js";
+import { cached } from "#src/admin/calls/cached.js";
 import { serve } from "#src/admin/http/serve.js";
 import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -15,15 +15,15 @@ const json = (body: unknown, headers: Record<string, string> = {}): RequestInit 
   headers: { "content-type": "application/json", ...headers },
 });
 
-/** How a login with this token is answered. */
+/** The status of a login with this token. */
 async function login({ send }: Pick<AdminScene, "send">, token: string, headers = {}): Promise<number> {
   const response = await send("/api/admin/session", json({ token }, headers));
   await response.text();
   return response.status;
 }
 
-/** How often the store is asked for tokens, one or all. */
-function counted(hf: Holdfast): { one: number; all: number } {
+/** Counts reads of one token and of all tokens. */
+function countReads(hf: Holdfast): { one: number; all: number } {
   const { store } = Holdfast.engineOf(hf);
   const calls = { one: 0, all: 0 };
   const [token, tokens] = [store.getToken.bind(store), store.listTokens.bind(store)];
@@ -34,8 +34,8 @@ function counted(hf: Holdfast): { one: number; all: number } {
   return calls;
 }
 
-describe.each(STORES)("logins on %s", (_name, store) => {
-  it("whoever guesses is refused after so many tries, and whoever has a token still gets in from there", async () => {
+describe.each(STORES)("the login throttle on %s", (_name, store) => {
+  it("limits invalid tokens, but not valid ones", async () => {
     const scene = await adminScene(store(), { loginAttempts: 3 });
     const good = await scene.token("viewer");
     for (let nth = 0; nth < 3; nth++) expect(await login(scene, WRONG)).toBe(401);
@@ -44,85 +44,85 @@ describe.each(STORES)("logins on %s", (_name, store) => {
     expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_ATTEMPTS" } });
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await login(scene, good)).toBe(200);
-    // That did not make room for more guesses.
+    // That did not reset the count.
     expect(await login(scene, WRONG)).toBe(429);
-    // The right id does not make a guess any better.
+    // A valid id with a wrong secret is rejected too.
     expect(await login(scene, `${good.slice(0, 20)}${"0".repeat(43)}`)).toBe(429);
   });
 
-  it("guesses past that cost the store one reading a second, however many they are", async () => {
+  it("reads the store once per second over the limit", async () => {
     const scene = await adminScene(store(), { loginAttempts: 3 });
     const good = await scene.token("viewer");
     for (let nth = 0; nth < 3; nth++) await login(scene, WRONG);
-    const calls = counted(scene.hf);
+    const calls = countReads(scene.hf);
     const begun = performance.now();
-    const answers = await Promise.all(Array.from({ length: 60 }, () => login(scene, WRONG)));
-    expect(new Set(answers)).toEqual(new Set([429]));
+    const statuses = await Promise.all(Array.from({ length: 60 }, () => login(scene, WRONG)));
+    expect(new Set(statuses)).toEqual(new Set([429]));
     expect(calls.one).toBe(0);
     expect(calls.all).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
     expect(await login(scene, good)).toBe(200);
     expect(calls.one).toBe(1);
   });
 
-  it("calls with tokens that are not valid count as guesses, and past that cost the store as little", async () => {
+  it("counts invalid tokens of calls and logins together", async () => {
     const scene = await adminScene(store(), { loginAttempts: 3 });
     const good = await scene.token("viewer");
     const call = async (token: string): Promise<number> => {
-      const answer = await scene.send("/api/admin/queues", { token });
-      await answer.text();
-      return answer.status;
+      const response = await scene.send("/api/admin/queues", { token });
+      await response.text();
+      return response.status;
     };
-    const calls = counted(scene.hf);
+    const calls = countReads(scene.hf);
     const begun = performance.now();
-    const answers = await Promise.all(Array.from({ length: 60 }, () => call(WRONG)));
-    expect(new Set(answers)).toEqual(new Set([401]));
+    const statuses = await Promise.all(Array.from({ length: 60 }, () => call(WRONG)));
+    expect(new Set(statuses)).toEqual(new Set([401]));
     expect(calls.one).toBe(3);
     expect(calls.all).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
-    // The right id does not make a guess any better, and a guess is a guess wherever it is made.
+    // A valid id with a wrong secret is rejected too. Calls and logins share one count.
     expect(await call(`${good.slice(0, 20)}${"0".repeat(43)}`)).toBe(401);
     expect(await login(scene, WRONG)).toBe(429);
     expect(calls.one).toBe(3);
     expect([await call(good), await login(scene, good)]).toEqual([200, 200]);
   });
 
-  it("calls with a token that is right cost one look at that token each, however many come at once", async () => {
+  it("adds no reads to concurrent valid calls", async () => {
     const scene = await adminScene(store(), { loginAttempts: 1 });
     const { id, token } = await scene.hf.tokens.create({ name: "a", role: "viewer" });
     const call = async (): Promise<number> => (await scene.send("/api/admin/queues", { token })).status;
     expect(await call()).toBe(200);
     await login(scene, WRONG);
-    const calls = counted(scene.hf);
+    const calls = countReads(scene.hf);
     expect(new Set(await Promise.all(Array.from({ length: 20 }, call)))).toEqual(new Set([200]));
     expect(calls).toEqual({ one: 20, all: 0 });
     await scene.hf.tokens.revoke(id);
     expect(await call()).toBe(401);
-    // From then on it is like any other that is not valid.
+    // From then on it is like any other invalid token.
     expect(await call()).toBe(401);
     expect(calls.all).toBe(1);
   });
 
-  it("whoever asks whether it is ready costs the store one question a second, also while it does not answer", async () => {
+  it("reads the store once per second for /readyz", async () => {
     const { hf, send } = await adminScene(store());
     const { store: asked } = Holdfast.engineOf(hf);
     const dueSchedules = asked.dueSchedules.bind(asked);
-    let [questions, isOut] = [0, false];
+    let [reads, isOut] = [0, false];
     Object.assign(asked, {
-      dueSchedules: (now: number) => (questions++, isOut ? Promise.reject(new Error("out")) : dueSchedules(now)),
+      dueSchedules: (now: number) => (reads++, isOut ? Promise.reject(new Error("out")) : dueSchedules(now)),
     });
     const begun = performance.now();
     const many = async (): Promise<Set<number>> =>
       new Set(await Promise.all(Array.from({ length: 40 }, async () => (await send("/readyz")).status)));
     expect(await many()).toEqual(new Set([200]));
     isOut = true;
-    await until("it to be told", async () => (await send("/readyz")).status === 503);
+    await until("the outage to show", async () => (await send("/readyz")).status === 503);
     expect(await many()).toContain(503);
     isOut = false;
     await until("it to be ready again", async () => (await send("/readyz")).status === 200);
-    expect(questions).toBeGreaterThan(2);
-    expect(questions).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
+    expect(reads).toBeGreaterThan(2);
+    expect(reads).toBeLessThanOrEqual(1 + (performance.now() - begun) / 1_000);
   });
 
-  it("where nobody knows who calls, nobody can keep the others out", async () => {
+  it("does not lock out clients with unknown addresses", async () => {
     const scene = await adminScene(store(), { loginAttempts: 1 });
     const good = await scene.token("viewer");
     const ask = async (token: string): Promise<number> =>
@@ -130,7 +130,7 @@ describe.each(STORES)("logins on %s", (_name, store) => {
     expect([await ask(WRONG), await ask(WRONG), await ask(good)]).toEqual([401, 429, 200]);
   });
 
-  it("a token that was revoked a moment ago does not get in past the limit either", async () => {
+  it("rejects a token that was just revoked", async () => {
     const scene = await adminScene(store(), { loginAttempts: 1 });
     const { id, token } = await scene.hf.tokens.create({ name: "a", role: "viewer" });
     await login(scene, WRONG);
@@ -140,16 +140,16 @@ describe.each(STORES)("logins on %s", (_name, store) => {
   });
 });
 
-describe("whose guesses they are", () => {
-  it("guesses at the same time are counted too, and long ones cost little", async () => {
+describe("the count of invalid tokens", () => {
+  it("includes concurrent logins", async () => {
     const scene = await adminScene("sqlite::memory:", { loginAttempts: 3 });
-    const answers = await Promise.all(Array.from({ length: 10 }, () => login(scene, WRONG)));
-    expect(answers.filter((status) => status === 401)).toHaveLength(3);
-    expect(answers.filter((status) => status === 429)).toHaveLength(7);
+    const statuses = await Promise.all(Array.from({ length: 10 }, () => login(scene, WRONG)));
+    expect(statuses.filter((status) => status === 401)).toHaveLength(3);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(7);
     expect(await login(scene, "x".repeat(5_000))).toBe(413);
   });
 
-  it("an application says where requests come from, as behind a proxy only it knows", async () => {
+  it("uses the clientAddress function", async () => {
     const scene = await adminScene("sqlite::memory:", {
       loginAttempts: 1,
       clientAddress: (request) => request.headers.get("x-real-ip"),
@@ -158,11 +158,11 @@ describe("whose guesses they are", () => {
     expect(await from("192.0.2.1")).toBe(401);
     expect(await from("192.0.2.1")).toBe(429);
     expect(await from("192.0.2.2")).toBe(401);
-    // All that come from nowhere are one.
+    // All unknown addresses share one count.
     expect([await login(scene, WRONG), await login(scene, WRONG)]).toEqual([401, 429]);
   });
 
-  it("an application of Hono's that mounts the API passes on what its server knows", async () => {
+  it("uses the remote address through a Hono mount", async () => {
     const seen: (string | undefined)[] = [];
     const { api } = await adminScene("sqlite::memory:", {
       clientAddress(_request, env) {
@@ -182,30 +182,31 @@ describe("whose guesses they are", () => {
     expect(seen).toEqual(["127.0.0.1"]);
   });
 
-  it("are counted for a minute, and not when they turn out right", () => {
-    const attempts = new Attempts(2);
-    attempts.failed("192.0.2.1", 0);
-    attempts.failed("192.0.2.1", 10);
-    expect(attempts.waitMs("192.0.2.1", 20)).toBe(59_980);
-    expect(attempts.waitMs("192.0.2.2", 20)).toBe(0);
-    expect(attempts.waitMs("192.0.2.1", 60_000)).toBe(0);
-    attempts.failed("192.0.2.2", 0)();
-    attempts.failed("192.0.2.2", 0);
-    expect(attempts.waitMs("192.0.2.2", 0)).toBe(0);
+  it("lasts a minute and can be undone", () => {
+    const throttle = new LoginThrottle(2);
+    throttle.recordFailure("192.0.2.1", 0);
+    throttle.recordFailure("192.0.2.1", 10);
+    expect(throttle.waitMs("192.0.2.1", 20)).toBe(59_980);
+    expect(throttle.waitMs("192.0.2.2", 20)).toBe(0);
+    expect(throttle.waitMs("192.0.2.1", 60_000)).toBe(0);
+    throttle.recordFailure("192.0.2.2", 0)();
+    throttle.recordFailure("192.0.2.2", 0);
+    expect(throttle.waitMs("192.0.2.2", 0)).toBe(0);
   });
 
-  it("from very many addresses fill no memory, and make nobody's be forgotten", () => {
-    const attempts = new Attempts(2);
-    attempts.failed("192.0.2.1", 0);
-    attempts.failed("192.0.2.1", 0);
-    for (let nth = 0; nth < 30_000; nth++) attempts.failed(`10.${nth >> 16}.${(nth >> 8) & 255}.${nth & 255}`, 1);
-    expect(attempts.waitMs("192.0.2.1", 2)).toBe(59_998);
-    // Those for whom there was no room are counted together.
-    expect(attempts.waitMs("10.0.117.1", 2)).toBeGreaterThan(0);
-    expect(attempts.waitMs("198.51.100.7", 2)).toBeGreaterThan(0);
-    expect(attempts.waitMs("198.51.100.7", 60_002)).toBe(0);
-    attempts.failed("198.51.100.7", 60_002);
-    expect(attempts.waitMs("198.51.100.7", 60_002)).toBe(0);
+  it("is bounded for very many addresses", () => {
+    const throttle = new LoginThrottle(2);
+    throttle.recordFailure("192.0.2.1", 0);
+    throttle.recordFailure("192.0.2.1", 0);
+    for (let nth = 0; nth < 30_000; nth++)
+      throttle.recordFailure(`10.${nth >> 16}.${(nth >> 8) & 255}.${nth & 255}`, 1);
+    expect(throttle.waitMs("192.0.2.1", 2)).toBe(59_998);
+    // Addresses beyond the limit share one count.
+    expect(throttle.waitMs("10.0.117.1", 2)).toBeGreaterThan(0);
+    expect(throttle.waitMs("198.51.100.7", 2)).toBeGreaterThan(0);
+    expect(throttle.waitMs("198.51.100.7", 60_002)).toBe(0);
+    throttle.recordFailure("198.51.100.7", 60_002);
+    expect(throttle.waitMs("198.51.100.7", 60_002)).toBe(0);
   });
 
   it.each([
@@ -218,11 +219,11 @@ describe("whose guesses they are", () => {
     ["fe80::1%eth0", "fe80:0:0:0"],
     ["somewhere", "somewhere"],
     ["x".repeat(500), "x".repeat(100)],
-  ])("%s counts as %s", (address, network) => expect(networkOf(address)).toBe(network));
+  ])("treats %s as %s", (address, network) => expect(networkOf(address)).toBe(network));
 
-  it("what is remembered is read once for a while, also by many at once; a failure is not remembered", async () => {
+  it("caches reads, but not failed ones", async () => {
     let [now, read] = [0, 0];
-    const recent = remembered(
+    const recent = cached(
       async () => {
         if (++read === 2) throw new Error("out");
         return read;

@@ -4,14 +4,14 @@ import { Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, never, STORES } from "./scene.js";
 
-describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
-  it("are bounded by queue and priority", async () => {
+describe.each(STORES)("the lane limit on %s", (_name, store) => {
+  it("applies to pairs of queue and priority", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 4 });
     const client = await as("operator");
     const full = { status: 409, code: "TOO_MANY_LANES" };
     for (const queue of ["a", "b", "c"]) await client.jobs.enqueue({ type: "never", queue });
     await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
-    // One by one and many at once, through every route that makes some.
+    // Concurrently, on every route that can create lanes.
     const calls = [
       () => client.jobs.enqueue({ type: "never", queue: "d" }),
       () => client.jobs.enqueue({ type: "other", queue: "d", priority: -3 }),
@@ -20,11 +20,11 @@ describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
       () => client.queues.pause({ queue: "f" }),
       ...Array.from({ length: 20 }, (_, nth) => () => client.jobs.enqueue({ type: "never", queue: `random ${nth}` })),
     ];
-    for (const answer of await Promise.allSettled(calls.map((call) => call()))) {
-      expect(answer).toMatchObject({ status: "rejected", reason: full });
+    for (const result of await Promise.allSettled(calls.map((call) => call()))) {
+      expect(result).toMatchObject({ status: "rejected", reason: full });
     }
     expect((await hf.queues()).map(({ queue }) => queue).toSorted()).toEqual(["a", "b", "c"]);
-    // What is there is always taken, and so is what code makes.
+    // Existing lanes are always accepted, and so are lanes that code creates.
     await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
     await client.jobs.enqueue({ type: "never", queue: "c" });
     await client.jobs.enqueue({ type: "never" });
@@ -33,16 +33,16 @@ describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
     await expect(client.schedules.update({ name: "s", queue: "g" })).rejects.toMatchObject(full);
     await expect(client.schedules.update({ name: "s", priority: 7 })).rejects.toMatchObject(full);
     await client.schedules.update({ name: "s", priority: 5, every: "2h" });
-    await hf.enqueue(never, {}, { queue: "made by code" });
-    await until("it to be known", () =>
-      client.jobs.enqueue({ type: "never", queue: "made by code" }).then(
+    await hf.enqueue(never, {}, { queue: "from code" });
+    await until("the new lane to be accepted", () =>
+      client.jobs.enqueue({ type: "never", queue: "from code" }).then(
         () => true,
         () => false,
       ),
     );
   });
 
-  it("count those that schedules name, before they fire", async () => {
+  it("counts lanes of schedules before they fire", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 3 });
     const client = await as("operator");
     const full = { status: 409, code: "TOO_MANY_LANES" };
@@ -57,23 +57,23 @@ describe.each(STORES)("lanes that callers make on %s", (_name, store) => {
     expect((await hf.queues()).map(({ queue }) => queue)).toEqual(["a"]);
   });
 
-  it("many at once are bounded too, for one look", async () => {
+  it("applies to concurrent calls with one read", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 10 });
     const client = await as("operator");
     const { store: asked } = Holdfast.engineOf(hf);
     const before = asked.queues.bind(asked);
-    let looks = 0;
+    let reads = 0;
     asked.queues = () => {
-      looks++;
+      reads++;
       return before();
     };
     const started = performance.now();
-    const answers = await Promise.allSettled(
+    const results = await Promise.allSettled(
       Array.from({ length: 60 }, (_, nth) => client.jobs.enqueue({ type: "never", queue: `q${nth}` })),
     );
     const seconds = Math.ceil((performance.now() - started) / 1_000);
-    expect(answers.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
-    expect(looks).toBeLessThanOrEqual(seconds + 1);
+    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+    expect(reads).toBeLessThanOrEqual(seconds + 1);
     expect(await before()).toHaveLength(10);
   });
 });
