@@ -76,7 +76,7 @@ export async function run(program: Program, world: World): Promise<number> {
       gone: gone.signal,
       now: () => performance.now(),
     });
-    const ending = await perform(call, { program, root, world, output, signal: stopping.signal });
+    const ending = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
     // A stream tells of what it could not write in a later turn.
     await new Promise((resolve) => setImmediate(resolve));
     if (unwritten !== null) throw cannotWrite(unwritten);
@@ -111,10 +111,12 @@ interface Surroundings {
   root: Command;
   world: World;
   output: Output;
+  stderr: Sink;
   signal: AbortSignal;
 }
 
-async function perform(call: Call, { program, root, world, output, signal }: Surroundings): Promise<Ending> {
+async function perform(call: Call, surroundings: Surroundings): Promise<Ending> {
+  const { program, root, world, output, stderr, signal } = surroundings;
   const { version } = program;
   if (call.flags["help"] === true) return showHelp(output, root, call.path, call.command);
   if (call.flags["version"] === true) {
@@ -130,7 +132,7 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     get config() {
       if (config === null) {
         config = readConfig({ cwd, env: world.env, file, flags: call.keyFlags });
-        if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, world));
+        if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, stderr));
         for (const warning of config.warnings) output.warn(warning);
       }
       return config;
@@ -139,10 +141,12 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     signal,
     env: world.env,
     cwd,
+    argv: world.argv,
     configFile: file,
     version,
     root,
     confirm: (question, yes) => confirm(question, yes, { stdin: world.stdin, stderr: world.stderr, signal }),
+    writeStderr: (text) => stderr.write(text),
     readInput: (mostBytes) => readAll(world.stdin, mostBytes),
   };
   // A flag that sets a key must be right, whether the command comes to look at that key or not.
@@ -157,10 +161,9 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
 }
 
 /** The log for what a command itself has to say. Why it ended is told, however silent it is to be. */
-function logOf({ values }: Config, { stderr }: World): Logger {
+function logOf({ values }: Config, stderr: Sink): Logger {
   const level = values["log.level"] === "silent" ? "error" : values["log.level"];
-  const write = (line: string): void => void stderr.write(line);
-  return createLogger({ level, format: "json", write, now: () => new Date() });
+  return createLogger({ level, format: "json", write: (line) => stderr.write(line), now: () => new Date() });
 }
 
 /** The store cannot be used at all: whoever reads that wants to know who named it. */

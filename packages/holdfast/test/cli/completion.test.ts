@@ -8,7 +8,7 @@ import { KEY_NAMES } from "#src/config/index.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { folder } from "../config/scene.js";
-import { holdfastCommand, MAIN, plainEnv } from "./scene.js";
+import { MAIN, plainEnv, spawnHoldfast } from "./scene.js";
 
 const root: Command = group({
   name: "hf",
@@ -96,7 +96,7 @@ const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includ
 describe("the scripts", () => {
   it("are printed by the command", async () => {
     for (const shell of ["bash", "zsh", "fish"] as const) {
-      const { code, stdout } = await holdfastCommand(["completion", shell]);
+      const { code, stdout } = await spawnHoldfast(["completion", shell]);
       expect({ code, stdout }).toEqual({ code: 0, stdout: `${completionScript(shell)}\n` });
     }
   });

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { readConfig, type KeyName } from "#src/config/index.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { folder } from "../config/scene.js";
-import { SLOW } from "./place.js";
-import { holdfastCommand, plainEnv, run } from "./scene.js";
+import { SLOW } from "./workspace.js";
+import { plainEnv, runNode, spawnHoldfast } from "./scene.js";
 
 const SET_OFTEN = join(import.meta.dirname, "../config/set-often.mjs");
 const HOLD_LOCK = join(import.meta.dirname, "../config/hold-lock.mjs");
@@ -23,7 +23,7 @@ const CHANGES: readonly (readonly [KeyName, number])[] = [
 /** All of the changes, each by a process of its own, at once. */
 async function changeAtOnce(cwd: string): Promise<void> {
   const ended = await Promise.all(
-    CHANGES.map(([key, value]) => holdfastCommand(["config", "set", key, String(value)], { cwd })),
+    CHANGES.map(([key, value]) => spawnHoldfast(["config", "set", key, String(value)], { cwd })),
   );
   // On a busy machine it may be told on stderr that the audit log could not be asked in time.
   expect(ended.map(({ code }) => code)).toEqual(CHANGES.map(() => 0));
@@ -43,7 +43,7 @@ describe("the file, changed by several processes at once", () => {
     symlinkSync("../holdfast.toml", join(cwd, "below/holdfast.toml"));
     const ended = await Promise.all(
       (["jobs.concurrency", "jobs.grace_s", "jobs.max_retries", "auth.login_attempts"] as const).map((key, index) =>
-        run(SET_OFTEN, [index % 2 === 0 ? cwd : join(cwd, "below"), key, "10"]),
+        runNode(SET_OFTEN, [index % 2 === 0 ? cwd : join(cwd, "below"), key, "10"]),
       ),
     );
     for (const each of ended) expect(each).toEqual({ code: 0, stdout: "[]", stderr: "" });
@@ -56,7 +56,7 @@ describe("the file, changed by several processes at once", () => {
     const holder = spawn(process.execPath, [HOLD_LOCK, lock], { env: plainEnv() });
     onTestFinished(() => void holder.kill("SIGKILL"));
     await once(holder.stdout, "data");
-    expect(await holdfastCommand(["config", "set", "jobs.grace_s", "9"], { cwd })).toEqual({
+    expect(await spawnHoldfast(["config", "set", "jobs.grace_s", "9"], { cwd })).toEqual({
       code: 1,
       stdout: "",
       stderr: `error: another process is changing the configuration; try again, or if there is none, delete ${lock}\n`,

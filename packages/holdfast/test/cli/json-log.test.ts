@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { bare, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW } from "./workspace.js";
 
 interface Line {
   time: string;
@@ -18,7 +18,7 @@ function linesOf(stderr: string): Line[] {
 
 it("with log.format json, all that a worker says is lines of its log", SLOW, async () => {
   const env = { HOLDFAST_LOG_FORMAT: "json", HOLDFAST_URL: "http://127.0.0.1:1" };
-  const { start } = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`, env);
+  const { start } = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`, env);
   const worker = start("worker", "jobs.ts");
   await until("the worker to run", () => worker.stderr().includes(" runs"), 60_000);
   worker.child.kill("SIGTERM");
@@ -38,8 +38,8 @@ it("with log.format json, all that a worker says is lines of its log", SLOW, asy
 it("with log.format json, why a worker ended is a line of its log too, however silent that is", SLOW, async () => {
   for (const level of ["info", "silent"]) {
     const env = { HOLDFAST_LOG_FORMAT: "json", HOLDFAST_LOG_LEVEL: level };
-    const { run } = bare(() => "postgres://127.0.0.1:1/nowhere", env);
-    const { code, stderr } = await run("worker", "jobs.ts");
+    const { spawn } = emptyWorkspace(() => "postgres://127.0.0.1:1/nowhere", env);
+    const { code, stderr } = await spawn("worker", "jobs.ts");
     expect(code).toBe(1);
     expect(linesOf(stderr)).toEqual([
       {
@@ -54,6 +54,6 @@ it("with log.format json, why a worker ended is a line of its log too, however s
 });
 
 it("of a command that only looks, notes and errors are for people, whatever the log's format is", SLOW, async () => {
-  const { run } = bare(() => "postgres://127.0.0.1:1/nowhere", { HOLDFAST_LOG_FORMAT: "json" });
-  expect((await run("stats")).stderr).toMatch(/^error: PostgreSQL at .+\nhint: .+\n$/);
+  const { spawn } = emptyWorkspace(() => "postgres://127.0.0.1:1/nowhere", { HOLDFAST_LOG_FORMAT: "json" });
+  expect((await spawn("stats")).stderr).toMatch(/^error: PostgreSQL at .+\nhint: .+\n$/);
 });

@@ -1,12 +1,14 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "#src/cli/errors.js";
-import { loadJobs } from "#src/cli/module/load-module.js";
+import { loadJobs as loadModule, type JobsModule } from "#src/cli/module/load-module.js";
 import type * as own from "holdfast";
 import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
-import { run } from "./scene.js";
+import { runNode } from "./scene.js";
+
+const loadJobs = (given: string, cwd: string): Promise<JobsModule> => loadModule(given, { cwd, env: {} });
 
 const PACKAGE = join(import.meta.dirname, "../..");
 const REPOSITORY = join(PACKAGE, "../..");
@@ -237,9 +239,13 @@ describe("a plain process, without the loaders of a test runner", () => {
   it("loads TypeScript too", async () => {
     const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE });
     const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/module/load-module.js"))};
-const { jobs } = await loadJobs("src/jobs.ts");
+const { jobs } = await loadJobs("src/jobs.ts", { cwd: process.cwd(), env: process.env });
 console.log(jobs.map(({ type }) => type).join());\n`;
     writeFileSync(join(cwd, "load.mjs"), script);
-    expect(await run(join(cwd, "load.mjs"), [], { cwd })).toEqual({ code: 0, stdout: "greet,refuse\n", stderr: "" });
+    expect(await runNode(join(cwd, "load.mjs"), [], { cwd })).toEqual({
+      code: 0,
+      stdout: "greet,refuse\n",
+      stderr: "",
+    });
   });
 });

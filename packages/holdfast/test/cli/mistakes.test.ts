@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { bare, place, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW, workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
@@ -29,7 +29,7 @@ const LOOKS: readonly (readonly string[])[] = [
 
 describe("a store that is not there", () => {
   it("is not made by commands that only look: in the wrong folder they would find nothing", SLOW, async () => {
-    const { cwd } = bare(onFile);
+    const { cwd } = emptyWorkspace(onFile);
     for (const args of LOOKS) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd });
       expect({ args, code, stdout, stderr }).toEqual({
@@ -50,7 +50,7 @@ describe("a store that is not there", () => {
       ["schedules", "create", "a", "mail", "--every", "1h"],
       ["tokens", "create", "a", "--role", "admin"],
     ]) {
-      const { cwd, run } = bare(onFile);
+      const { cwd, run } = emptyWorkspace(onFile);
       expect({ args, ...(await run(...args)) }).toMatchObject({ args, code: 0 });
       expect(existsSync(join(cwd, "jobs.db"))).toBe(true);
     }
@@ -58,7 +58,7 @@ describe("a store that is not there", () => {
 
   it("a database of an older version is not migrated by a look", SLOW, async () => {
     const schema = ownSchema(server);
-    const { run } = await place(() => `${server.url()}?schema=${schema}`);
+    const { run } = await workspace(() => `${server.url()}?schema=${schema}`);
     const latest = async (): Promise<number> => {
       const { rows } = await server.query(`SELECT max(version) AS version FROM ${schema}.migrations`);
       return (rows[0] as { version: number }).version;
@@ -79,7 +79,7 @@ describe("a store that is not there", () => {
 
 describe("a store that cannot be used", () => {
   it("is told in a sentence, with who named it and without its password", SLOW, async () => {
-    const { cwd } = bare(onFile);
+    const { cwd } = emptyWorkspace(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), 'store = "postgres://ada:secret@127.0.0.1:1/jobs"\n');
     for (const [args, env, error, hint] of [
       [["stats"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "its address comes from holdfast.toml:1"],
@@ -106,7 +106,7 @@ describe("a setting that cannot be used", () => {
   const what = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 
   it("is told with its key and who set it, before anything is opened", SLOW, async () => {
-    const { cwd } = bare(onFile);
+    const { cwd } = emptyWorkspace(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), '[redact]\npaths = ["input.a", "input..x"]\n');
     const redaction =
       'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; write names with a dot between them (holdfast.toml:2)';
@@ -134,7 +134,7 @@ describe("a setting that cannot be used", () => {
   });
 
   it("and may hold a password is shown without it", SLOW, async () => {
-    const { cwd } = bare(onFile);
+    const { cwd } = emptyWorkspace(onFile);
     expect(await holdfastCommand(["stats", "--store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
       code: 2,
       stdout: "",
@@ -224,7 +224,7 @@ describe("a server", () => {
   });
 
   it("is reached by the address that serve tells, and says what is wrong with a token", SLOW, async () => {
-    const { start, hf, cwd } = await place(onFile);
+    const { start, hf, cwd } = await workspace(onFile);
     const { token } = await hf.tokens.create({ name: "a", role: "viewer" });
     const serving = start("serve", "--port", "0");
     await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
@@ -244,7 +244,7 @@ describe("a server", () => {
 
 describe("what was typed", () => {
   it("and is wrong is told with how it is used, in the words of the command", SLOW, async () => {
-    const { run } = await place(onFile);
+    const { run } = await workspace(onFile);
     for (const [args, code, error, hint] of [
       [
         ["jobs", "cancel", ID, "x"],
@@ -282,7 +282,7 @@ describe("what was typed", () => {
   });
 
   it("is told once, and not again in other words", SLOW, async () => {
-    const { run, cwd } = await place(onFile);
+    const { run, cwd } = await workspace(onFile);
     const help = "hint: holdfast config set --help shows how it is used\n";
     const paths = "hint: redact.paths is a list of at most 100 paths such as input.user.email\n";
     const keys = "hint: holdfast config list shows all keys\n";
@@ -310,7 +310,7 @@ describe("what was typed", () => {
   });
 
   it("a module that is not there, needs what is not there, or fails in setup is named", SLOW, async () => {
-    const { cwd, run } = await place(onFile);
+    const { cwd, run } = await workspace(onFile);
     writeFileSync(join(cwd, "needs.ts"), 'import "nowhere-to-be-found";\n');
     const job = 'import { job } from "holdfast";\nexport const a = job({ type: "a", run() {} });\n';
     writeFileSync(join(cwd, "setup.ts"), `${job}export function setup() { throw new Error("no such table"); }\n`);
@@ -334,7 +334,7 @@ describe("what was typed", () => {
 
 describe("with --json", () => {
   it("a failure is one JSON line on stderr, with a code, and stdout stays empty", SLOW, async () => {
-    const { run, cwd } = await place(onFile);
+    const { run, cwd } = await workspace(onFile);
     const id = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
     for (const [args, code, error] of [
       [["jobs", "show", id], 1, { code: "JOB_NOT_FOUND", message: expect.stringContaining(id) as string }],

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { sentryServer } from "../observe/sentry-server.js";
 import { postgresServer } from "../postgres/server.js";
-import { place, SLOW, storesOf, type Place, type Running } from "./place.js";
+import { type Running, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 const sentry = sentryServer();
@@ -33,8 +33,8 @@ export const logger = { info: line("info"), warn: line("warn"), error: line("err
 type Told = [name: string, ...what: unknown[]];
 
 /** A place whose module has this too, and what that tells. */
-async function module(body: string, address = onSqlite): Promise<Place & { told: (name?: string) => Told[] }> {
-  const there = await place(address);
+async function module(body: string, address = onSqlite): Promise<Workspace & { told: (name?: string) => Told[] }> {
+  const there = await workspace(address);
   writeFileSync(join(there.cwd, "jobs.ts"), HEAD + body);
   const file = join(there.cwd, "told.jsonl");
   return {
@@ -95,7 +95,7 @@ describe.each(storesOf(server))("a worker on %s", (_name, address) => {
 });
 
 it("Sentry hears of a failure before the command ends", SLOW, async () => {
-  const { hf, cwd, json } = await module(`
+  const { hf, cwd, spawn } = await module(`
     import * as Sentry from "@sentry/node";
     import { sentry } from "holdfast/sentry";
     Sentry.init({ dsn: ${JSON.stringify(sentry.dsn())} });
@@ -103,7 +103,7 @@ it("Sentry hears of a failure before the command ends", SLOW, async () => {
   `);
   writeFileSync(join(cwd, "holdfast.toml"), REDACT);
   const { id } = await hf.enqueueNamed("charge", CHARGED, { maxAttempts: 1 });
-  await json("process", "jobs.ts");
+  expect((await spawn("process", "jobs.ts")).code).toBe(0);
   expect(sentry.arrived).toMatchObject([
     {
       level: "error",
@@ -115,7 +115,7 @@ it("Sentry hears of a failure before the command ends", SLOW, async () => {
 });
 
 it("OpenTelemetry in a module has a trace from the enqueue into the handler, sent by teardown", SLOW, async () => {
-  const { json, told } = await module(`
+  const { spawn, told } = await module(`
     import { context, trace } from "@opentelemetry/api";
     import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
     import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
@@ -141,7 +141,7 @@ it("OpenTelemetry in a module has a trace from the enqueue into the handler, sen
     export const setup = (hf) => hf.enqueue(render);
     export const teardown = () => provider.shutdown();
   `);
-  await json("process", "jobs.ts");
+  expect((await spawn("process", "jobs.ts")).code).toBe(0);
   const spans = told("span") as [string, string, string, string | null][];
   const of = (name: string): { id: string | undefined; parent: string | null | undefined } => {
     const [, , id, parent] = spans.find(([, other]) => other === name) ?? [];
@@ -223,7 +223,7 @@ describe("a logger of the module's", () => {
   });
 
   it("is told of what nobody caught, with the jobs under way, and teardown still comes", SLOW, async () => {
-    const { hf, run, told } = await module(`${ALL.replace(/^export const setup.*$/m, "")}${LOGGER}
+    const { hf, spawn, told } = await module(`${ALL.replace(/^export const setup.*$/m, "")}${LOGGER}
       export const floating = job({
         type: "floating",
         async run() {
@@ -233,7 +233,7 @@ describe("a logger of the module's", () => {
       });
     `);
     const { id } = await hf.enqueueNamed("floating");
-    const { code, stderr } = await run("process", "jobs.ts");
+    const { code, stderr } = await spawn("process", "jobs.ts");
     expect(code).toBe(1);
     expect(told("log")).toContainEqual([
       "log",

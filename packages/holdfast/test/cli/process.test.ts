@@ -4,7 +4,11 @@ import { join } from "node:path";
 import { KEY_NAMES } from "#src/config/index.js";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
-import { FRAME, holdfastCommand, plainEnv, run } from "./scene.js";
+import { holdfastCommand, plainEnv, runInProcess, TEST_PROGRAM, type Ended, type RunOptions } from "./scene.js";
+import { testProgram } from "./test-program.mjs";
+
+const runTest = (args: readonly string[], options?: RunOptions): Promise<Ended> =>
+  runInProcess(testProgram, args, options);
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8")) as {
   version: string;
@@ -266,21 +270,21 @@ level = "warn"
 describe.concurrent("the frame of commands", () => {
   it("C-16 a command that runs jobs starts nothing where jobs.enabled is off, and is done", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nenabled = false\n" });
-    expect(await run(FRAME, ["work"], { cwd })).toEqual({
+    expect(await runTest(["work"], { cwd })).toEqual({
       code: 0,
       stdout: "nothing is started: jobs.enabled is false (holdfast.toml:2)\n",
       stderr: "",
     });
-    expect(JSON.parse((await run(FRAME, ["work", "--json"], { cwd })).stdout)).toMatchObject({ started: false });
+    expect(JSON.parse((await runTest(["work", "--json"], { cwd })).stdout)).toMatchObject({ started: false });
   });
 
   it("C-20 a flag counts for more than variable and file, and is refused with the key's name", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nconcurrency = 2\n" });
     const env = { HOLDFAST_JOBS_CONCURRENCY: "3" };
-    expect((await run(FRAME, ["work", "--concurrency", "5"], { cwd, env })).stdout).toBe("works on 5\n");
-    expect((await run(FRAME, ["work"], { cwd, env })).stdout).toBe("works on 3\n");
-    expect((await run(FRAME, ["work"], { cwd })).stdout).toBe("works on 2\n");
-    expect(await run(FRAME, ["work", "--concurrency", "65"], { cwd })).toEqual({
+    expect((await runTest(["work", "--concurrency", "5"], { cwd, env })).stdout).toBe("works on 5\n");
+    expect((await runTest(["work"], { cwd, env })).stdout).toBe("works on 3\n");
+    expect((await runTest(["work"], { cwd })).stdout).toBe("works on 2\n");
+    expect(await runTest(["work", "--concurrency", "65"], { cwd })).toEqual({
       code: 2,
       stdout: "",
       stderr: "error: jobs.concurrency: 65 is not a whole number from 1 to 64 (--concurrency)\n",
@@ -289,27 +293,27 @@ describe.concurrent("the frame of commands", () => {
 
   it("gives flags and arguments their types", async () => {
     const args = ["work", "a.ts", "--state", "dead", "-p", "-5", "--input", '{"a":[1]}', "--json"];
-    const { stdout } = await run(FRAME, args, { cwd: folder() });
+    const { stdout } = await runTest(args, { cwd: folder() });
     expect(JSON.parse(stdout)).toMatchObject({ state: ["dead"], priority: -5, input: { a: [1] }, module: "a.ts" });
   });
 
   it("an error that nobody expected is one sentence, with its stack under --verbose only", async () => {
-    expect(await run(FRAME, ["boom"])).toEqual({
+    expect(await runTest(["boom"])).toEqual({
       code: 1,
       stdout: "",
       stderr: "error: it went wrong\nhint: --verbose shows where it comes from\n",
     });
-    const { stderr } = await run(FRAME, ["boom", "--verbose"]);
-    expect(stderr).toMatch(/^error: it went wrong\nError: it went wrong\n {4}at .*frame\.mjs/);
+    const { stderr } = await runTest(["boom", "--verbose"]);
+    expect(stderr).toMatch(/^error: it went wrong\nError: it went wrong\n {4}at .*test-program\.mjs/);
     expect(stderr).toContain("caused by: TypeError: deep down");
   });
 
   it("text of jobs does nothing to the terminal, neither as a table nor as JSON", async () => {
-    const { stdout } = await run(FRAME, ["show"]);
+    const { stdout } = await runTest(["show"]);
     // oxlint-disable-next-line no-control-regex -- just what must not be there
     expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     expect(stdout).toContain("\\x1b]0;owned\\x07\\x1b[31mred");
-    const { stdout: json } = await run(FRAME, ["show", "--json"]);
+    const { stdout: json } = await runTest(["show", "--json"]);
     expect(json).toMatch(/^\{\n {2}"jobs": \[/);
     // oxlint-disable-next-line no-control-regex -- just what must not be there
     expect(json).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
@@ -317,24 +321,24 @@ describe.concurrent("the frame of commands", () => {
   });
 
   it("colours only where they are asked for, when it is no terminal", async () => {
-    expect((await run(FRAME, ["show"])).stdout).not.toContain("\u001b");
-    expect((await run(FRAME, ["show"], { env: { FORCE_COLOR: "1" } })).stdout).toContain("\u001b[31m\\x1b]0;owned");
-    expect((await run(FRAME, ["show", "--no-color"], { env: { FORCE_COLOR: "1" } })).stdout).not.toContain("\u001b");
-    expect((await run(FRAME, ["boom", "--color"])).stderr).toContain("\u001b[31merror:\u001b[39m it went wrong");
+    expect((await runTest(["show"])).stdout).not.toContain("\u001b");
+    expect((await runTest(["show"], { env: { FORCE_COLOR: "1" } })).stdout).toContain("\u001b[31m\\x1b]0;owned");
+    expect((await runTest(["show", "--no-color"], { env: { FORCE_COLOR: "1" } })).stdout).not.toContain("\u001b");
+    expect((await runTest(["boom", "--color"])).stderr).toContain("\u001b[31merror:\u001b[39m it went wrong");
   });
 
   it("what destroys needs --yes where nobody can be asked", async () => {
-    expect(await run(FRAME, ["destroy"], { input: "y\n" })).toEqual({
+    expect(await runTest(["destroy"], { input: "y\n" })).toEqual({
       code: 2,
       stdout: "",
       stderr: "error: Destroy it all? Nobody can be asked here, so nothing was done\nhint: add --yes to do it\n",
     });
-    expect(await run(FRAME, ["destroy", "--yes"])).toEqual({ code: 0, stdout: "destroyed\n", stderr: "" });
-    expect((await run(FRAME, ["destroy", "-y", "--json"])).stdout).toBe('{\n  "destroyed": true\n}\n');
+    expect(await runTest(["destroy", "--yes"])).toEqual({ code: 0, stdout: "destroyed\n", stderr: "" });
+    expect((await runTest(["destroy", "-y", "--json"])).stdout).toBe('{\n  "destroyed": true\n}\n');
   });
 
   it("progress is a line on stderr where there is no terminal", async () => {
-    expect(await run(FRAME, ["count", "--json"])).toEqual({
+    expect(await runTest(["count", "--json"])).toEqual({
       code: 0,
       stdout: '{\n  "counted": 4000\n}\n',
       stderr: "counting 4,000 of 4,000 (100 %)\n",
@@ -342,7 +346,7 @@ describe.concurrent("the frame of commands", () => {
   });
 
   it.skipIf(!existsSync("/dev/full"))("an answer that cannot be written is a failure, told in a sentence", () => {
-    const line = `"${process.execPath}" "${FRAME}" show > /dev/full`;
+    const line = `"${process.execPath}" "${TEST_PROGRAM}" show > /dev/full`;
     const { status, stderr } = spawnSync("sh", ["-c", line], { env: plainEnv(), encoding: "utf8" });
     expect({ status, stderr }).toEqual({
       status: 1,
@@ -351,8 +355,8 @@ describe.concurrent("the frame of commands", () => {
   });
 
   it("stdin is read up to a limit", async () => {
-    expect((await run(FRAME, ["echo"], { input: "grüße" })).stdout).toBe("grüße\n");
-    expect(await run(FRAME, ["echo"], { input: "x".repeat(101) })).toMatchObject({
+    expect((await runTest(["echo"], { input: "grüße" })).stdout).toBe("grüße\n");
+    expect(await runTest(["echo"], { input: "x".repeat(101) })).toMatchObject({
       code: 1,
       stderr: "error: stdin is longer than 100 bytes\n",
     });

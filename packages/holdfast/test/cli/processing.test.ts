@@ -4,24 +4,24 @@ import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { postgresServer } from "../postgres/server.js";
-import { place, SLOW, storesOf, type Place } from "./place.js";
+import { SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 
 /** So many jobs, of which each takes so long. */
-async function enqueue({ hf }: Place, count: number, ms: number): Promise<string[]> {
+async function enqueue({ hf }: Workspace, count: number, ms: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) ids.push((await hf.enqueueNamed("mail", { to: `${n}`, ms })).id);
   return ids;
 }
 const isRunning =
-  ({ hf }: Place) =>
+  ({ hf }: Workspace) =>
   async (): Promise<boolean> =>
     (await hf.stats()).states.running > 0;
 
 describe.each(storesOf(server))("process on %s", (_name, address) => {
   it("B-14 a SIGTERM while it drains lets the jobs at hand end, and leaves the rest to others", SLOW, async () => {
-    const there = await place(address);
+    const there = await workspace(address);
     await enqueue(there, 20, 1_500);
     const processing = there.start("process", "jobs.ts", "--concurrency", "2", "--json");
     await until("two to run", async () => (await there.hf.stats()).states.running === 2, 60_000);
@@ -40,7 +40,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
   });
 
   it("a second signal ends it at once, and the job's lease tells what became of it", SLOW, async () => {
-    const there = await place(address);
+    const there = await workspace(address);
     const [id = ""] = await enqueue(there, 1, 80_000);
     const processing = there.start("process", "jobs.ts", "--once");
     await until("it to run", isRunning(there), 60_000);
@@ -53,7 +53,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
   });
 
   it("with --poll it looks after retention and schedules between the looks", SLOW, async () => {
-    const there = await place(address);
+    const there = await workspace(address);
     const [old = ""] = await enqueue(there, 1, 0);
     await there.hf.cancel(old);
     writeFileSync(join(there.cwd, "holdfast.toml"), '[retention]\ncancelled = "0s"\n');
@@ -69,7 +69,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
   });
 
   it("schedules are fired while jobs go on and on, and not where they are turned off", SLOW, async () => {
-    const there = await place(address);
+    const there = await workspace(address);
     await enqueue(there, 1, 60_000);
     await there.hf.schedules.create("often", { job: "mail", input: { to: "often" }, every: "1s" });
     const made = async (): Promise<number> => (await there.hf.list({ schedule: "often" })).jobs.length;
@@ -87,7 +87,7 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
 });
 
 it("with --poll an outage of the store is told once, and outlived", SLOW, async () => {
-  const there = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  const there = await workspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
   const polling = there.start("process", "jobs.ts", "--poll", "--interval", "100ms");
   const [first = ""] = await enqueue(there, 1, 0);
   await until("it to work", async () => (await there.hf.get(first))?.state === "completed", 60_000);

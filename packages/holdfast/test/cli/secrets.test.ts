@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { bare, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const ADDRESS =
@@ -12,7 +12,7 @@ const LOOKS = [
 ];
 
 it("no command shows a secret of the store's address", SLOW, async () => {
-  const { cwd } = bare((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  const { cwd } = emptyWorkspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   const shown = async (store: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> => {
     writeFileSync(join(cwd, "holdfast.toml"), `store = ${JSON.stringify(store)}\n`);
     const { stdout, stderr } = await holdfastCommand(args, { cwd, env });

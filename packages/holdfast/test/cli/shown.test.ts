@@ -3,7 +3,9 @@ import { join } from "node:path";
 import type { JobSummary } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { errorOf, timeOf } from "#src/cli/ui/format.js";
-import { MAIN, plainEnv } from "./scene.js";
+import { plainEnv } from "./scene.js";
+
+const FORMAT = join(import.meta.dirname, "../../dist/cli/ui/format.js");
 
 describe("a list of jobs", () => {
   const at = Date.parse("2026-01-01T00:00:00Z");
@@ -29,7 +31,7 @@ describe("a list of jobs", () => {
 
 it("a time has its zone: it is read by others than whoever looked", () => {
   const times = ["UTC", "Asia/Kolkata", "America/St_Johns"].map((TZ) => {
-    const code = `const { clockOf } = await import(${JSON.stringify(join(MAIN, "../shown.js"))}); process.stdout.write(clockOf("2026-01-01T00:00:00Z"))`;
+    const code = `const { clockOf } = await import(${JSON.stringify(FORMAT)}); process.stdout.write(clockOf("2026-01-01T00:00:00Z"))`;
     return spawnSync(process.execPath, ["--input-type=module", "-e", code], {
       env: plainEnv({ TZ }),
     }).stdout.toString();

@@ -6,12 +6,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { OperationResult } from "#src/admin/contract/api-types.js";
-import { FRAME, MAIN, plainEnv } from "./scene.js";
+import { MAIN, plainEnv, TEST_PROGRAM } from "./scene.js";
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function start(...args: string[]): Child {
-  return spawn(process.execPath, [FRAME, ...args], { env: plainEnv(), stdio: ["ignore", "pipe", "pipe"] });
+  return spawn(process.execPath, [TEST_PROGRAM, ...args], { env: plainEnv(), stdio: ["ignore", "pipe", "pipe"] });
 }
 async function ready(child: Child): Promise<void> {
   const [first] = (await once(child.stdout, "data")) as [Buffer];

@@ -2,17 +2,17 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { widthOf } from "#src/cli/ui/text-width.js";
-import { FRAME, plainEnv } from "./scene.js";
+import { plainEnv, TEST_PROGRAM } from "./scene.js";
 
 // `script` of util-linux runs a command on a terminal of its own.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
-/** Runs the frame on a terminal. `answer` is typed once `asked` is shown. */
+/** Runs the test program on a terminal. `answer` is typed once `asked` is shown. */
 async function onTerminal(
   args: string,
   { env = {}, asked, answer }: { env?: Record<string, string>; asked?: string; answer?: string } = {},
 ): Promise<{ code: number | null; shown: string }> {
-  const line = `stty cols 60 -echo; exec ${process.execPath} ${FRAME} ${args}`;
+  const line = `stty cols 60 -echo; exec ${process.execPath} ${TEST_PROGRAM} ${args}`;
   const child = spawn("script", ["-qefc", line, "/dev/null"], { env: plainEnv({ TERM: "xterm", ...env }) });
   let shown = "";
   let typed = false;

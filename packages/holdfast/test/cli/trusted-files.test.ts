@@ -19,7 +19,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { SLOW } from "./place.js";
+import { SLOW } from "./workspace.js";
 import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
 
 const VICTIM = 12_345;

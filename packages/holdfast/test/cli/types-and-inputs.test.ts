@@ -4,7 +4,7 @@ import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { postgresServer } from "../postgres/server.js";
-import { place, SLOW, storesOf, type Place } from "./place.js";
+import { SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const server = postgresServer();
@@ -21,8 +21,8 @@ export const count = job({
 });
 `;
 
-async function withModule(address: (cwd: string) => string): Promise<Place> {
-  const there = await place(address);
+async function withModule(address: (cwd: string) => string): Promise<Workspace> {
+  const there = await workspace(address);
   writeFileSync(join(there.cwd, "strict.mjs"), STRICT);
   writeFileSync(join(there.cwd, "holdfast.toml"), 'jobs.module = "strict.mjs"\n');
   return there;
@@ -71,7 +71,7 @@ const [onSqlite] = storesOf(server).map(([, address]) => address);
 
 describe("an input", () => {
   it("may have lines, and be as long as any payload", SLOW, async () => {
-    const { run, hf } = await place(onSqlite as (cwd: string) => string);
+    const { run, hf } = await workspace(onSqlite as (cwd: string) => string);
     const long = { text: "x".repeat(100_000) };
     for (const input of [{ to: "ada" }, long]) {
       const { stdout } = await run("enqueue", "mail", JSON.stringify(input, null, 2));
@@ -80,7 +80,7 @@ describe("an input", () => {
   });
 
   it("comes from stdin by - wherever there is one", SLOW, async () => {
-    const { cwd, store, hf } = await place(onSqlite as (cwd: string) => string);
+    const { cwd, store, hf } = await workspace(onSqlite as (cwd: string) => string);
     const env = { HOLDFAST_STORE: store };
     const run = (words: string[], stdin: string) => holdfastCommand(words, { cwd, env, input: stdin });
     const first = (await run(["enqueue", "mail", "-"], '{"to":"ada"}')).stdout.trim();
@@ -94,7 +94,7 @@ describe("an input", () => {
 });
 
 it("a schedule of code that is deleted comes again, and that is told", SLOW, async () => {
-  const { run, hf } = await place(onSqlite as (cwd: string) => string);
+  const { run, hf } = await workspace(onSqlite as (cwd: string) => string);
   const report = job({ type: "report", run: () => {} });
   await hf.schedule("digest", { job: report, every: "1h" });
   const { stdout, stderr } = await run("schedules", "delete", "digest", "--yes");
@@ -105,7 +105,7 @@ it("a schedule of code that is deleted comes again, and that is told", SLOW, asy
 });
 
 it("a queue in which all jobs have finished is listed, and no misspelt one", SLOW, async () => {
-  const { run, json, hf } = await place(onSqlite as (cwd: string) => string);
+  const { run, json, hf } = await workspace(onSqlite as (cwd: string) => string);
   await hf.enqueue(job({ type: "done", queue: "crm", run: () => {} }));
   const jobs = (await json<{ jobs: { id: string }[] }>("jobs", "list")).jobs;
   await hf.cancel(jobs[0]?.id ?? "");

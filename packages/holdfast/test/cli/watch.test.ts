@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { widthOf } from "#src/cli/ui/text-width.js";
-import { place, SLOW, type Place } from "./place.js";
+import { SLOW, workspace, type Workspace } from "./workspace.js";
 import { MAIN, plainEnv } from "./scene.js";
 
 // `script` of util-linux runs a command on a terminal of its own.
@@ -32,7 +32,7 @@ const CODES = /\u001b\[\d*[mKJ]/g;
 
 /** `stats --watch` on a terminal, of 60 columns and 10 rows by default. */
 async function watch(
-  { cwd, store }: Place,
+  { cwd, store }: Workspace,
   { args = "--interval 100", env = {}, size = "cols 60 rows 10" } = {},
 ): Promise<Watched> {
   const command = `${process.execPath} ${MAIN} stats --watch ${args}`;
@@ -63,7 +63,7 @@ async function watch(
 
 describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   it("redraws in place, and leaves the terminal as it was with the last frame", SLOW, async () => {
-    const there = await place(onFile);
+    const there = await workspace(onFile);
     await there.hf.enqueueNamed("mail");
     const { shown, frames, type, ended } = await watch(there);
     await until("a frame", () => frames().some((lines) => lines.join(" ").includes("all")), 60_000);
@@ -87,7 +87,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("fits into the terminal, with the busiest queues", SLOW, async () => {
-    const there = await place(onFile);
+    const there = await workspace(onFile);
     for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     await there.hf.enqueueNamed("mail", null, { queue: "queue-17" });
     const { frames, type, ended, shown } = await watch(there);
@@ -107,7 +107,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("takes a terminal of no size for one of 80 columns and 24 rows", SLOW, async () => {
-    const there = await place(onFile);
+    const there = await workspace(onFile);
     for (let n = 0; n < 30; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     const { frames, type, ended } = await watch(there, { size: "cols 0 rows 0" });
     await until("a frame", () => frames().length >= 2, 60_000);
@@ -120,7 +120,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("is redrawn when the size changes", SLOW, async () => {
-    const there = await place(onFile);
+    const there = await workspace(onFile);
     for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     // A frame an hour: whatever comes after the first comes from the new size.
     const { frames, tty, type, ended } = await watch(there, { args: "--interval 1h" });
@@ -132,7 +132,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("leaves the terminal as it was after SIGTERM and after an error", SLOW, async () => {
-    const there = await place(onFile);
+    const there = await workspace(onFile);
     const stopped = await watch(there);
     await until("a frame", () => stopped.frames().length > 0, 60_000);
     process.kill(stopped.pid, "SIGTERM");
@@ -149,7 +149,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("is one page after the other with TERM=dumb", SLOW, async () => {
-    const { shown, type, ended } = await watch(await place(onFile), { env: { TERM: "dumb" } });
+    const { shown, type, ended } = await watch(await workspace(onFile), { env: { TERM: "dumb" } });
     await until("two pages", () => shown().split("last minute:").length > 2, 60_000);
     type("\u0003");
     expect(await ended).toBe(130);
@@ -159,7 +159,7 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
 
 describe("stats --watch into a pipe", () => {
   it("is one page after the other, or one line of JSON each", SLOW, async () => {
-    const { start } = await place(onFile);
+    const { start } = await workspace(onFile);
     const people = start("stats", "--watch", "--interval", "100ms");
     await until("two pages", () => people.stdout().split("last minute:").length > 2, 60_000);
     people.child.kill("SIGINT");

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { holdfast, job, type Holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { bare, place, SLOW, type Place } from "./place.js";
+import { emptyWorkspace, SLOW, workspace, type Workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const onSqlite = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
@@ -18,7 +18,7 @@ interface Finding {
   advice: string | null;
 }
 /** What `doctor` found, by the name of the check. */
-async function findings({ run }: Pick<Place, "run">, check: string): Promise<Finding[]> {
+async function findings({ run }: Pick<Workspace, "run">, check: string): Promise<Finding[]> {
   const { stdout } = await run("doctor", "--json");
   return (JSON.parse(stdout) as { findings: Finding[] }).findings.filter((found) => found.check === check);
 }
@@ -33,7 +33,7 @@ async function workerOn(store: string, ...types: string[]): Promise<Holdfast> {
 }
 
 /** The workers of a SQLite file say nothing for so long. */
-function silence({ cwd }: Pick<Place, "cwd">, ms: number): void {
+function silence({ cwd }: Pick<Workspace, "cwd">, ms: number): void {
   const db = new Database(join(cwd, "jobs.db"));
   db.prepare("UPDATE holdfast_workers SET seen_at = seen_at - ?").run(ms);
   db.close();
@@ -41,7 +41,7 @@ function silence({ cwd }: Pick<Place, "cwd">, ms: number): void {
 
 describe("workers that were killed", () => {
   it("are not live to doctor, and workers marks them", SLOW, async () => {
-    const there = await place(onSqlite);
+    const there = await workspace(onSqlite);
     await workerOn(there.store, "mail");
     await there.json("enqueue", "mail", '{"to":"ada"}', "--delay", "1h");
     expect(await findings(there, "workers")).toMatchObject([{ level: "ok", found: "1 live." }]);
@@ -56,7 +56,7 @@ describe("workers that were killed", () => {
 
 describe("a type", () => {
   it("that is misspelt is told by enqueue and by doctor, where live workers know another", SLOW, async () => {
-    const there = await place(onSqlite);
+    const there = await workspace(onSqlite);
     const named = ["--queue", "q", "--priority", "1", "--attempts", "2"];
     expect((await there.run("enqueue", "email.welcom", ...named)).stderr).toBe("");
     expect(await findings(there, "unknown types")).toEqual([]);
@@ -82,7 +82,7 @@ describe("a type", () => {
     "that the command does not know has the defaults, and that is told; --module names where it is",
     SLOW,
     async () => {
-      const there = await place(onSqlite);
+      const there = await workspace(onSqlite);
       const made = await there.run("enqueue", "mail", '{"to":"ada"}');
       expect(made.stderr).toBe(
         "warning: the type mail is not known here: the job has the default queue, priority, attempts. " +
@@ -104,7 +104,7 @@ describe("a type", () => {
 });
 
 it("commands that know no server say so where HOLDFAST_URL is set, and doctor names the store", SLOW, async () => {
-  const there = await place(onSqlite);
+  const there = await workspace(onSqlite);
   const env = { HOLDFAST_STORE: there.store, HOLDFAST_URL: "http://127.0.0.1:1" };
   const said = `warning: HOLDFAST_URL is set; this command works on the store ${there.store}\n`;
   for (const words of [["doctor"], ["migrate"], ["migrate", "--check"], ["process", "jobs.ts"]]) {
@@ -117,7 +117,7 @@ it("commands that know no server say so where HOLDFAST_URL is set, and doctor na
 });
 
 it("a SQLite file without Holdfast's tables is told from one of another version", SLOW, async () => {
-  const there = bare(onSqlite);
+  const there = emptyWorkspace(onSqlite);
   const db = new Database(join(there.cwd, "jobs.db"));
   db.exec("CREATE TABLE theirs (a)");
   db.close();
@@ -145,7 +145,7 @@ describe("a rejection that nobody catches", () => {
     "ends %s with one line and exit code 1, and what was not begun is given back",
     SLOW,
     async (name) => {
-      const there = await place(onSqlite);
+      const there = await workspace(onSqlite);
       writeFileSync(join(there.cwd, "floating.ts"), FLOATING);
       const { id } = await there.json<{ id: string }>("enqueue", "floating");
       for (let nth = 0; nth < 5; nth++) await there.hf.enqueueNamed("floating");
@@ -167,7 +167,7 @@ describe("a rejection that nobody catches", () => {
 
 describe("dev", () => {
   it("ends where no change of a file would help: no such module, or an address that is taken", SLOW, async () => {
-    const there = bare(onSqlite);
+    const there = emptyWorkspace(onSqlite);
     const missing = await there.run("dev", "job.ts");
     expect(missing).toMatchObject({ code: 1, stdout: "" });
     expect(missing.stderr).toMatch(/^error: there is no file job\.ts\n/);
@@ -175,7 +175,7 @@ describe("dev", () => {
     onTestFinished(() => void taken.close());
     await once(taken, "listening");
     const port = String((taken.address() as AddressInfo).port);
-    const busy = await there.run("dev", "jobs.ts", "--port", port);
+    const busy = await there.spawn("dev", "jobs.ts", "--port", port);
     expect(busy.code).toBe(1);
     expect(busy.stderr).toContain(
       `error: cannot listen on 127.0.0.1:${port}: something else listens there; choose another port\nhint: --port names another`,
@@ -185,7 +185,7 @@ describe("dev", () => {
 });
 
 it("a worker reports that its SQLite file was deleted", SLOW, async () => {
-  const there = bare(onSqlite);
+  const there = emptyWorkspace(onSqlite);
   const worker = there.start("worker", "jobs.ts");
   await until("it to run", () => worker.stdout().includes("runs"), 60_000);
   rmSync(join(there.cwd, "jobs.db"));

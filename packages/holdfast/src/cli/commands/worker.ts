@@ -4,7 +4,7 @@ import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { WorkOptions } from "../../engine/worker/worker.js";
 import { tellStoreOnly } from "../store/bare-store.js";
 import { command, keyFlag, type Command, type Context } from "../parse/command.js";
-import { UNMENDABLE, watchAndRun } from "../dev.js";
+import { FATAL, watchAndRun } from "../dev.js";
 import { workOptions } from "../work-options.js";
 import { moduleNamedBy, noModule, refuseUntrustedModule } from "../module/jobs-module.js";
 import { Failure } from "../errors.js";
@@ -85,14 +85,15 @@ export const devCommand: Command = command({
     const namedBy = args.module === undefined ? moduleNamedBy(context) : null;
     refuseFile(path, args.module ?? showPath(path, context.cwd), namedBy);
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
-    return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
+    const { argv, env, cwd, output, signal } = context;
+    return watchAndRun({ path, argv, env, cwd, file: context.config.file, output, signal, graceMs });
   },
 });
 
 /** An address that is taken is no fault of the files: no change of them would mend it. */
 async function tellWatcher(error: unknown): Promise<never> {
   if (error instanceof Failure && error.code === "NOT_LISTENING") {
-    await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(UNMENDABLE, resolve)));
+    await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(FATAL, resolve)));
   }
   throw error;
 }

@@ -5,11 +5,11 @@ import { loadJobs, type JobsModule } from "./load-module.js";
 
 /** The module that a command was given, or that the configuration names. */
 export async function jobsModule(context: Context, given: string | undefined): Promise<JobsModule> {
-  if (given !== undefined) return loadJobs(given, context.cwd);
+  if (given !== undefined) return loadJobs(given, context);
   const path = modulePath(context.config);
   if (path === null) throw noModule();
   refuseUntrustedModule(context, path);
-  return loadJobs(showPath(path, context.cwd), context.cwd, moduleNamedBy(context));
+  return loadJobs(showPath(path, context.cwd), context, moduleNamedBy(context));
 }
 
 /** A module that only a file names which was found must be one that nobody else can write, like that file. */

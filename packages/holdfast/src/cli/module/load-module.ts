@@ -7,6 +7,8 @@ import { messageOf } from "../../job/thrown.js";
 import { Failure } from "../errors.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
+type Env = Readonly<Record<string, string | undefined>>;
+
 const TYPESCRIPT = [".ts", ".mts"];
 
 /** A module of jobs that was loaded. */
@@ -21,12 +23,12 @@ export interface JobsModule extends ModuleExports {
  */
 export async function loadJobs(
   given: string,
-  cwd: string = process.cwd(),
+  { cwd, env }: { cwd: string; env: Env },
   namedBy: string | null = null,
 ): Promise<JobsModule> {
   const path = resolve(cwd, given);
   refuseFile(path, given, namedBy);
-  return { path, ...readExports(await load(path, given), given) };
+  return { path, ...readExports(await load(path, given, env), given) };
 }
 
 /**
@@ -52,7 +54,7 @@ export function refuseFile(path: string, given: string, namedBy: string | null =
 }
 
 /** Node loads what it can, with whatever loader is active; TypeScript that is beyond it goes to jiti. */
-async function load(path: string, given: string): Promise<Exports> {
+async function load(path: string, given: string, env: Env): Promise<Exports> {
   if (findsOtherCopy(path)) shareThisCopy();
   try {
     try {
@@ -60,7 +62,7 @@ async function load(path: string, given: string): Promise<Exports> {
     } catch (error) {
       if (!isTypeScript(path) || !isBeyondNode(error)) throw error;
     }
-    return await loadByJiti(path);
+    return await loadByJiti(path, env);
   } catch (error) {
     if (error instanceof UntrustedFileError) throw error;
     // Node goes on with every module on the way there.
@@ -132,8 +134,8 @@ export const resolve = (specifier, context, next) =>
   Object.hasOwn(points, specifier) ? { url: points[specifier], shortCircuit: true } : next(specifier, context);
 `)}`;
 
-async function loadByJiti(path: string): Promise<Exports> {
-  refuseForeignPaths(path);
+async function loadByJiti(path: string, env: Env): Promise<Exports> {
+  refuseForeignPaths(path, env);
   const { createJiti } = await import("jiti");
   const jiti = createJiti(pathToFileURL(path).href, {
     alias: entryPoints(),
@@ -150,11 +152,11 @@ async function loadByJiti(path: string): Promise<Exports> {
  * The nearest tsconfig.json, which jiti looks for, may say which file an import means: one in a folder above that neither this user nor
  * the module's owner has written would choose the code that runs.
  */
-function refuseForeignPaths(path: string): void {
+function refuseForeignPaths(path: string, env: Env): void {
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const file = join(folder, "tsconfig.json");
     if (existsSync(file)) {
-      if (isOwnedByTrusted(file, process.env, statSync(path).uid)) return;
+      if (isOwnedByTrusted(file, env, statSync(path).uid)) return;
       const problem = `${file} belongs to another user (uid ${statSync(file).uid}), so it is not used`;
       throw new UntrustedFileError(file, problem, "put a tsconfig.json of your own beside the module; {} will do");
     }

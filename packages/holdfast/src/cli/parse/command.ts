@@ -61,6 +61,8 @@ export interface Context {
   readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** The whole command line, with Node and the script: `dev` starts the same command again. */
+  readonly argv: readonly string[];
   /** What `--config` says. */
   readonly configFile: string | undefined;
   readonly version: string;
@@ -74,6 +76,8 @@ export interface Context {
    * ```
    */
   readonly confirm: (question: string, yes: boolean) => Promise<void>;
+  /** Writes to stderr as given. Logs use it; commands use `output`. */
+  readonly writeStderr: (text: string) => void;
   /** All of stdin as text, up to so many bytes. */
   readonly readInput: (mostBytes: number) => Promise<string>;
 }

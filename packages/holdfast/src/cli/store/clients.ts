@@ -73,11 +73,11 @@ async function openClient(context: Context, { logs, ...more }: ClientOptions): P
 }
 
 /** A log on stderr as the configuration says; of commands that do not run on, only what is odd. */
-export function loggerOf({ config: { values } }: Context, logs: boolean): Logger {
+export function loggerOf({ config: { values }, writeStderr }: Context, logs: boolean): Logger {
   return createLogger({
     level: logs ? values["log.level"] : "warn",
     format: values["log.format"],
-    write: (line) => void process.stderr.write(line),
+    write: writeStderr,
     now: () => new Date(),
   });
 }

@@ -1,6 +1,7 @@
-// A program on the frame of the command, with commands that do what tests need.
+// A program with commands for tests. Tests import it or run it as a process.
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { command, group, keyFlag, YES } from "../../dist/cli/parse/command.js";
 import { workOptions } from "../../dist/cli/work-options.js";
 import { run } from "../../dist/cli/run.js";
@@ -113,4 +114,6 @@ const commands = [
   group({ name: "deep", summary: "A group.", commands: [command({ name: "er", summary: "Deeper.", run() {} })] }),
 ];
 
-process.exitCode = await run({ name: "frame", summary: "For tests.", version: "1.2.3", commands }, process);
+export const testProgram = { name: "test", summary: "For tests.", version: "1.2.3", commands };
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = await run(testProgram, process);
