@@ -37,7 +37,7 @@ export interface Store {
    * What `migrate` would do, in its order, a few words for each thing; nothing where the schema is this version's. Makes and
    * changes nothing, not even the database. Throws what `migrate` would refuse by, such as `SchemaTooNewError`.
    */
-  pendingMigrations?(): Promise<string[]>;
+  pendingMigrations?(): Promise<PendingMigration[]>;
   close(): Promise<void>;
 
   /**
@@ -593,3 +593,11 @@ export type Hint =
   | { kind: "finished" }
   /** Schedules changed so that one may be due earlier than was known. */
   | { kind: "schedules" };
+
+/** A step that `migrate` would take. */
+export interface PendingMigration {
+  /** For people, such as `migration 2: functions for SQL`. */
+  readonly title: string;
+  /** Whether the store has no tables yet, and this step is part of creating them. */
+  readonly createsTables: boolean;
+}

@@ -16,13 +16,13 @@ export const SLOW: { timeout: number } = { timeout: 90_000 };
 export const MODULE = `
 import { appendFileSync } from "node:fs";
 import { job, type Holdfast } from "holdfast";
-enum Address { Nobody = "nobody" }
+enum Address { Unknown = "unknown" }
 export const mail = job({
   type: "mail",
   retry: { maxAttempts: 1 },
   input: { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) } } as const,
   async run({ input, signal }: { input: { to: string; ms?: number }; signal: AbortSignal }) {
-    if (input.to === Address.Nobody) throw new Error("no such address");
+    if (input.to === Address.Unknown) throw new Error("no such address");
     await new Promise((resolve) => setTimeout(resolve, input.ms ?? 0));
     appendFileSync(new URL("ran.txt", import.meta.url), input.to + (signal.aborted ? " aborted" : "") + "\\n");
     return { sent: true };

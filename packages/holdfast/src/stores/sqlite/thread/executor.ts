@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import type { Database, Statement } from "better-sqlite3";
-import type { Hint } from "../../../store.js";
+import type { Hint, PendingMigration } from "../../../store.js";
 import { briefly } from "./exclusive-pragma.js";
 import { connect, lookInto, type ConnectionOptions } from "./connection.js";
 import { packError, type PackedError } from "./errors.js";
@@ -137,7 +137,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   }
 
   /** Over a connection of its own: ours would make the file. What is in memory is nobody else's. */
-  function pending(): string[] {
+  function pending(): PendingMigration[] {
     if (db !== undefined || options.file === ":memory:") return pendingMigrations(db ?? null);
     return lookInto(options, pendingMigrations);
   }
