@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SchemaTooNewError, StoreUnavailableError, StoreUnreadableError } from "../../errors.js";
+import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type ConfigKeeper } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
@@ -90,19 +91,23 @@ export async function migrate(
 }
 
 /** What `migrate` would do. */
-export async function pendingMigrations(table: Table, { clearsAway }: { clearsAway: boolean }): Promise<string[]> {
+export async function pendingMigrations(
+  table: Table,
+  { clearsAway }: { clearsAway: boolean },
+): Promise<PendingMigration[]> {
   const found = await describe(table);
-  if (found === null) return [table.where];
+  if (found === null) return [{ title: table.where, createsTables: true }];
   refuseForeign(found, table);
   const config = await table.get(CONFIG);
   refuseVersion(config, table);
-  return [
+  const titles = [
     // One that is being changed can be used meanwhile.
     ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to be ready`]),
     ...(config === null ? ["the item that all processes share"] : []),
     ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
     ...(clearsAway && !(await isClearedAway(table)) ? ["the time to live"] : []),
   ];
+  return titles.map((title) => ({ title, createsTables: false }));
 }
 
 async function create(table: Table): Promise<void> {

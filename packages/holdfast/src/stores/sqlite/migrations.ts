@@ -2,6 +2,7 @@ import type { Database } from "better-sqlite3";
 import { SchemaTooNewError } from "../../errors.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { STATE_NAMES } from "../../job/state.js";
+import type { PendingMigration } from "../../store.js";
 import { BLOCK } from "../list-plan.js";
 
 // With OR on purpose: for `state IN (…)` SQLite builds a temporary index at every write (1.7 of 4.5 µs).
@@ -223,10 +224,13 @@ export function migrate(db: Database, now: number): void {
 }
 
 /** The migrations that `migrate` would apply. Null: the file does not exist yet. */
-export function pendingMigrations(db: Database | null): string[] {
+export function pendingMigrations(db: Database | null): PendingMigration[] {
   const from = db === null ? 0 : versionOf(db);
   refuseNewer(from);
-  return MIGRATIONS.slice(from).map((_, index) => `schema version ${from + index + 1}`);
+  return MIGRATIONS.slice(from).map((_, index) => ({
+    title: `schema version ${from + index + 1}`,
+    createsTables: from === 0,
+  }));
 }
 
 function refuseNewer(version: number): void {

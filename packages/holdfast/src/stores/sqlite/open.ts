@@ -8,7 +8,7 @@ import { durationMs, type Duration } from "../../duration.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { refuseUnknown, show } from "../../options.js";
-import type { Hint, ReapedJob, Store } from "../../store.js";
+import type { Hint, PendingMigration, ReapedJob, Store } from "../../store.js";
 import { unpackClaimed } from "./jobs/claim.js";
 import type { ConnectionOptions } from "./thread/connection.js";
 import type { Durability } from "./durability.js";
@@ -124,7 +124,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     async migrate() {
       connection.known = (await send("migrate", [])) as OpenFile | null;
     },
-    pendingMigrations: async () => (await send("pending", [])) as string[],
+    pendingMigrations: async () => (await send("pending", [])) as PendingMigration[],
     async close() {
       if (closed) return;
       const done = send("close", []);

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import type { Database, Statement } from "better-sqlite3";
-import type { Hint } from "../../../store.js";
+import type { Hint, PendingMigration } from "../../../store.js";
 import { exclusivePragma } from "./exclusive-pragma.js";
 import { connect, inspectFile, type ConnectionOptions } from "./connection.js";
 import { packError, type PackedError } from "./errors.js";
@@ -140,7 +140,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   }
 
   /** On a separate connection: opening ours would create the file. A `:memory:` database has only one connection. */
-  function pending(): string[] {
+  function pending(): PendingMigration[] {
     if (db !== undefined || options.file === ":memory:") return pendingMigrations(db ?? null);
     return inspectFile(options, pendingMigrations);
   }

@@ -1,6 +1,7 @@
-// A program on the frame of the command, with commands that do what tests need.
+// A program with commands for tests. Tests import it or run it as a process.
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { command, group, keyFlag, YES } from "../../dist/cli/parse/command.js";
 import { workOptions } from "../../dist/cli/work-options.js";
 import { run } from "../../dist/cli/run.js";
@@ -15,9 +16,9 @@ const job = {
 const commands = [
   command({
     name: "show",
-    summary: "Shows a job that somebody else has written.",
+    summary: "Show a job with hostile text.",
     run({ output }) {
-      output.answer({ jobs: [job] }, (page) => {
+      output.result({ jobs: [job] }, (page) => {
         page.table([{ title: "Id", whole: true }, { title: "Error" }], [[job.id, paint(job.error, "red")]]);
         page.fields([["error", job.error]]);
         page.block(job.error);
@@ -26,20 +27,20 @@ const commands = [
   }),
   command({
     name: "destroy",
-    summary: "Destroys.",
+    summary: "Delete everything.",
     flags: { yes: YES },
     async run({ output, confirm }, { flags }) {
       await confirm("Destroy it all?", flags.yes);
-      output.answer({ destroyed: true }, (page) => page.line("destroyed"));
+      output.result({ destroyed: true }, (page) => page.line("destroyed"));
     },
   }),
   command({
     name: "wait",
-    summary: "Waits to be stopped.",
+    summary: "Wait until stopped.",
     flags: {
-      ignore: { kind: "switch", says: "Takes no notice." },
-      drain: { kind: "switch", says: "Ends well when it is asked to." },
-      fail: { kind: "switch", says: "Fails when it is asked to end." },
+      ignore: { kind: "switch", description: "Ignore signals." },
+      drain: { kind: "switch", description: "Exit with 0 when stopped." },
+      fail: { kind: "switch", description: "Fail when stopped." },
     },
     async run({ output, signal }, { flags }) {
       output.event({ ready: true }, (page) => page.line("ready"));
@@ -56,61 +57,63 @@ const commands = [
   }),
   command({
     name: "lines",
-    summary: "Prints many lines, then works on.",
+    summary: "Print many lines, then continue.",
     async run({ output }) {
-      output.answer(null, (page) => {
+      output.result(null, (page) => {
         for (let n = 0; n < 200_000; n++) page.line(`line ${n}`);
       });
-      // More than any pipe holds: it cannot have been written before the reader went.
-      if (!output.gone.aborted) await once(output.gone, "abort");
-      output.note("gone, and done");
+      // More than fits into a pipe, so the reader closes it before all is written.
+      if (!output.stdoutClosed.aborted) await once(output.stdoutClosed, "abort");
+      output.note("done");
     },
   }),
   command({
     name: "boom",
-    summary: "Fails in a way that nobody expected.",
+    summary: "Fail unexpectedly.",
     run() {
       throw new Error("it went wrong", { cause: new TypeError("deep down") });
     },
   }),
   command({
     name: "work",
-    summary: "Has flags of all kinds.",
-    arguments: { module: { kind: "text", optional: true, complete: "files", says: "The module." } },
+    summary: "Take flags of all kinds.",
+    arguments: { module: { kind: "text", optional: true, complete: "files", description: "The module." } },
     flags: {
       concurrency: keyFlag("jobs.concurrency"),
-      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, says: "Only these." },
-      priority: { kind: "count", least: -100, most: 100, default: 0, short: "p", says: "How soon." },
-      input: { kind: "json", says: "The input." },
+      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "Only these." },
+      priority: { kind: "count", least: -100, most: 100, default: 0, short: "p", description: "How soon." },
+      input: { kind: "json", description: "The input." },
     },
     run(context, { flags, args }) {
       const work = workOptions(context);
       if (work === null) return;
       const { state, priority, input } = flags;
-      context.output.answer({ work, state, priority, input: input ?? null, module: args.module ?? null }, (page) =>
+      context.output.result({ work, state, priority, input: input ?? null, module: args.module ?? null }, (page) =>
         page.line(`works on ${work.concurrency}`),
       );
     },
   }),
   command({
     name: "count",
-    summary: "Takes its time.",
+    summary: "Show progress.",
     run({ output }) {
       const progress = output.progress("counting", 4_000);
       progress.update(4_000);
       progress.end();
-      output.answer({ counted: 4_000 }, (page) => page.line("counted"));
+      output.result({ counted: 4_000 }, (page) => page.line("counted"));
     },
   }),
   command({
     name: "echo",
-    summary: "Says what it reads.",
+    summary: "Print stdin.",
     async run({ output, readInput }) {
       const input = await readInput(100);
-      output.answer({ input }, (page) => page.line(input));
+      output.result({ input }, (page) => page.line(input));
     },
   }),
   group({ name: "deep", summary: "A group.", commands: [command({ name: "er", summary: "Deeper.", run() {} })] }),
 ];
 
-process.exitCode = await run({ name: "frame", summary: "For tests.", version: "1.2.3", commands }, process);
+export const testProgram = { name: "test", summary: "For tests.", version: "1.2.3", commands };
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = await run(testProgram, process);

@@ -8,45 +8,47 @@ import { program } from "#src/cli/program.js";
 import { dynamoServer, NO_SERVER } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { bare, SLOW, type Place } from "./place.js";
+import { emptyWorkspace, SLOW, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 const dynamo = dynamoServer({ forSome: true });
+
+type Runs = Pick<Workspace, "run">;
 
 interface Check {
   code: number | null;
   current: boolean;
   pending: string[];
 }
-async function check({ run }: Pick<Place, "run">): Promise<Check> {
+async function check({ run }: Runs): Promise<Check> {
   const { code, stdout, stderr } = await run("migrate", "--check", "--json");
   expect(stderr).toBe("");
   return { code, ...(JSON.parse(stdout) as Omit<Check, "code">) };
 }
-/** Exit code 1, and a problem with the schema among what it says. */
-async function doctorSees({ run }: Pick<Place, "run">, found: RegExp): Promise<void> {
+/** Expects exit code 1 and a schema problem. */
+async function expectDoctorToFind({ run }: Runs, found: RegExp): Promise<void> {
   const { code, stdout } = await run("doctor");
   expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(found) as string });
 }
 
-describe("a look changes nothing: on SQLite", () => {
-  it("neither migrate --check nor doctor makes the file, or a folder for it", SLOW, async () => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "deep/er/jobs.db")}`);
+describe("commands that read change nothing on SQLite", () => {
+  it("migrate --check and doctor create no file", SLOW, async () => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "deep/er/jobs.db")}`);
     const made = await check(there);
     expect(made).toMatchObject({ code: 1, current: false });
     expect(made.pending[0]).toBe("schema version 1");
-    await doctorSees(there, /^problem +schema: There is no database deep\/er\/jobs\.db\./m);
+    await expectDoctorToFind(there, /^problem +schema: The database deep\/er\/jobs\.db does not exist\./m);
     expect(existsSync(join(there.cwd, "deep"))).toBe(false);
     expect((await there.run("migrate", "--check")).stdout).toMatch(
-      /^The schema is not this version's\. Pending:\n {2}schema version 1\n/,
+      /^Schema is out of date\. Pending migrations:\n {2}schema version 1\n/,
     );
     expect((await there.json<{ applied: string[] }>("migrate")).applied).toEqual(made.pending);
     expect(await check(there)).toEqual({ code: 0, current: true, pending: [] });
     expect(readdirSync(join(there.cwd, "deep/er"))).toEqual(["jobs.db"]);
   });
 
-  it("a file of somebody else's, or of an older version, stays as it is", SLOW, async () => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  it("a foreign or older file stays unchanged", SLOW, async () => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     const db = new Database(join(there.cwd, "jobs.db"));
     onTestFinished(() => void db.close());
     db.exec("CREATE TABLE theirs (a)");
@@ -60,8 +62,8 @@ describe("a look changes nothing: on SQLite", () => {
     expect(await check(there)).toEqual({ code: 1, current: false, pending: [`schema version ${String(last)}`] });
   });
 
-  it("a database of a newer version is refused with what to do", SLOW, async () => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  it("a newer database is rejected with advice", SLOW, async () => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     await there.json("migrate");
     const db = new Database(join(there.cwd, "jobs.db"));
     onTestFinished(() => void db.close());
@@ -71,20 +73,20 @@ describe("a look changes nothing: on SQLite", () => {
     expect(stderr).toMatch(/^error: the database is at schema version 999.+upgrade the holdfast package\n$/);
   });
 
-  it("what is no database is told, and a folder too", SLOW, async () => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  it("a file that is no database is reported", SLOW, async () => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     writeFileSync(join(there.cwd, "jobs.db"), "no database at all".repeat(100));
     expect((await there.run("migrate", "--check")).stderr).toMatch(/^error: .+jobs\.db is not a SQLite database/);
-    const folder = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+    const folder = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     mkdirSync(join(folder.cwd, "jobs.db"));
     expect((await folder.run("migrate", "--check")).stderr).toMatch(/^error: .+jobs\.db is a folder/);
   });
 });
 
-/** Commands that may be the first on a store. */
-const MAKERS = ["dev", "worker", "serve", "process", "enqueue", "schedules create", "tokens create", "migrate"];
-/** What some of the others need to come as far as the store. */
-const WORDS: Readonly<Record<string, readonly string[]>> = {
+/** Commands that create a missing store. */
+const CREATORS = ["dev", "worker", "serve", "process", "enqueue", "schedules create", "tokens create", "migrate"];
+/** Arguments that some commands need to reach the store. */
+const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   "jobs purge": ["--state", "dead", "--before", "1h", "--yes"],
   "jobs purge-completed": ["--before", "1h", "--yes"],
   "jobs retry": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
@@ -97,39 +99,39 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   import: ["--yes"],
 };
 
-/** Every command that takes a store, with the words that lead to it. */
+/** Every command with a store, by its name. */
 function commandsOnStores(of: Command, path: readonly string[] = []): [name: string, command: Command][] {
   const own: [string, Command][] = of.run !== null && "store" in of.flags ? [[path.join(" "), of]] : [];
   return [...own, ...of.commands.flatMap((each) => commandsOnStores(each, [...path, each.name]))];
 }
 
-describe("a mistyped path of a SQLite file", () => {
-  const others = commandsOnStores(rootOf(program())).filter(([name]) => !MAKERS.includes(name));
+describe("a mistyped SQLite path", () => {
+  const others = commandsOnStores(rootOf(program())).filter(([name]) => !CREATORS.includes(name));
 
-  it.each(others)("is not made by holdfast %s", SLOW, async (name, { arguments: taken }) => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  it.each(others)("is not created by holdfast %s", SLOW, async (name, { arguments: taken }) => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     const before = readdirSync(there.cwd);
     const needed = Object.values(taken).filter((argument) => argument.optional !== true);
-    const words = [...name.split(" "), ...needed.map(() => "jobs.ts"), ...(WORDS[name] ?? [])];
+    const words = [...name.split(" "), ...needed.map(() => "jobs.ts"), ...(ARGUMENTS[name] ?? [])];
     const { code, stderr } = await there.run(...words, "--store", "sqlite:typo/jobs.db");
     expect({ stderr, isUsage: code === 2 }).toEqual({ stderr, isUsage: false });
     expect(readdirSync(there.cwd)).toEqual(before);
   });
 
-  it("is named, with where it comes from and what makes a file", SLOW, async () => {
-    const there = bare((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  it("is reported with its source", SLOW, async () => {
+    const there = emptyWorkspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
     const { code, stderr } = await there.run("jobs", "list", "--store", "sqlite:typo.db");
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^error: there is no database typo\.db\nhint: its address comes from --store; holdfast migrate makes it/,
+      /^error: the database typo\.db does not exist\nhint: the store is set by --store; to create it, run: holdfast migrate/,
     );
   });
 });
 
-describe("a look changes nothing: on PostgreSQL", () => {
-  it("migrate --check, doctor and a dry run of import make no schema", SLOW, async () => {
+describe("commands that read change nothing on PostgreSQL", () => {
+  it("migrate --check, doctor and import create no schema", SLOW, async () => {
     const schema = ownSchema(server);
-    const there = bare(() => addressOf(server.url(), schema));
+    const there = emptyWorkspace(() => addressOf(server.url(), schema));
     const isThere = async (): Promise<unknown> =>
       (await server.query(`SELECT count(*)::int AS n FROM pg_namespace WHERE nspname = '${schema}'`)).rows;
     const made = await check(there);
@@ -143,16 +145,16 @@ describe("a look changes nothing: on PostgreSQL", () => {
       "migration 5: a key for cursors",
       "migration 6: functions that check what they are given",
     ]);
-    await doctorSees(there, /problem +schema version: the tables of Holdfast are missing/);
+    await expectDoctorToFind(there, /problem +schema version: the tables of Holdfast are missing/);
     expect((await there.run("jobs", "list")).stderr).toMatch(
-      /^error: there are no tables of Holdfast in postgres.+\nhint: its address comes from .+; holdfast migrate makes new tables\n$/,
+      /^error: no Holdfast tables in postgres.+\nhint: the store is set by .+; to create the tables, run: holdfast migrate\n$/,
     );
     writeFileSync(join(there.cwd, "import.json"), JSON.stringify({ table: "t", type: "mail", map: { id: "id" } }));
     const dry = await there.run("import", "import.json");
     expect(dry).toMatchObject({ code: 1, stdout: "" });
     expect(dry.stderr).toBe(
-      "error: the schema is not this version's, and a dry run does not change it\n" +
-        "hint: holdfast migrate does; or add --yes, which migrates and imports\n",
+      "error: the schema is out of date, and a dry run does not migrate it\n" +
+        "hint: run: holdfast migrate, or add --yes to migrate and import\n",
     );
     expect(await isThere()).toEqual([{ n: 0 }]);
     expect((await there.json<{ applied: string[] }>("migrate")).applied).toEqual(made.pending);
@@ -163,8 +165,8 @@ describe("a look changes nothing: on PostgreSQL", () => {
     expect(await check(there)).toEqual({ code: 1, current: false, pending: made.pending.slice(-1) });
   });
 
-  it("a server that cannot be reached is an error, not a schema that is missing", SLOW, async () => {
-    const there = bare(() => "postgres://nobody@127.0.0.1:1/nowhere");
+  it("an unreachable server is an error", SLOW, async () => {
+    const there = emptyWorkspace(() => "postgres://ada@127.0.0.1:1/nowhere");
     const { code, stdout, stderr } = await there.run("migrate", "--check");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toMatch(/^error: PostgreSQL at .+ cannot be reached: /);
@@ -172,21 +174,23 @@ describe("a look changes nothing: on PostgreSQL", () => {
 });
 
 describe.skipIf(NO_SERVER !== null)(
-  `a look changes nothing: on DynamoDB${NO_SERVER === null ? "" : ` (${NO_SERVER})`}`,
+  `commands that read change nothing on DynamoDB${NO_SERVER === null ? "" : ` (${NO_SERVER})`}`,
   () => {
-    it("migrate --check and doctor make no table", SLOW, async () => {
+    it("migrate --check and doctor create no table", SLOW, async () => {
       const table = dynamo.newTable();
       onTestFinished(() => dynamo.drop(table));
-      // The AWS SDK has something to say of old versions of Node.
+      // The AWS SDK warns about old versions of Node.
       const env = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test", NODE_NO_WARNINGS: "1" };
-      const there = bare(() => dynamo.address(table), env);
+      const { spawn } = emptyWorkspace(() => dynamo.address(table), env);
+      // The AWS SDK reads its credentials from the environment of the process.
+      const there: Runs = { run: spawn };
       const made = await check(there);
       expect(made).toMatchObject({ code: 1, current: false });
       expect(made.pending).toEqual([expect.stringContaining(`table ${table}`)]);
-      await doctorSees(there, /^problem +schema: The schema of the store is not this version's; pending: table/m);
+      await expectDoctorToFind(there, /^problem +schema: No Holdfast tables in dynamodb/m);
       const { TableNames = [] } = await dynamo.client().send(new ListTablesCommand({}));
       expect(TableNames).not.toContain(table);
-      await there.json("migrate");
+      expect((await there.run("migrate")).code).toBe(0);
       expect(await check(there)).toEqual({ code: 0, current: true, pending: [] });
     });
   },

@@ -16,8 +16,8 @@ function acts(text: string): boolean {
   return ACTS.test(text.replaceAll(new RegExp(String.raw`\p{RGI_Emoji}`, "gv"), ""));
 }
 
-describe("text of jobs", () => {
-  it("is shown without what a terminal acts on", () => {
+describe("job text", () => {
+  it("has control characters escaped", () => {
     expect(clean("\u001b[31mred\u001b[0m")).toBe("\\x1b[31mred\\x1b[0m");
     expect(clean("a\tb\r\nc\nd")).toBe("a b c d");
     expect(clean("\u009b2J\u007f")).toBe("\\x9b2J\\x7f");
@@ -26,7 +26,7 @@ describe("text of jobs", () => {
     expect(cleanBlock("a\n\tb\u0007")).toBe("a\n  b\\x07");
   });
 
-  it("is shown with what would be invisible in it", () => {
+  it("has invisible characters escaped", () => {
     for (const [given, shown] of [
       ["pass\u200bword", "pass\\u200bword"],
       ["a\u200c\u200d\u2060\ufeffb", "a\\u200c\\u200d\\u2060\\ufeffb"],
@@ -44,7 +44,7 @@ describe("text of jobs", () => {
     expect(jsonText({ "a\u200b": "\u{e0041}" }, 0)).toBe('{"a\\u200b":"\\udb40\\udc41"}');
   });
 
-  it("keeps emoji that Unicode lists, and nothing hidden among them", () => {
+  it("keeps emoji, without hidden characters", () => {
     const england = "\u{1f3f4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}";
     for (const emoji of ["👩‍👩‍👧‍👦", "👩🏽‍🚀", "✔️", "1️⃣", "🇩🇪", "❤️‍🔥❤️", england, "日本語 é e\u0301 한글 🎉"]) {
       expect(clean(emoji)).toBe(emoji);
@@ -56,14 +56,14 @@ describe("text of jobs", () => {
     expect(clean("1\u200d2")).toBe("1\\u200d2");
   });
 
-  it("is cleaned in linear time, however it is made", () => {
+  it("is cleaned in linear time", () => {
     // A matcher that goes back for every second reading would never end.
     for (const part of ["👍🏽\ufe0f", "❤\u200d", "\u{e0041}", "1\ufe0f\u20e3", "漢\u200b"]) {
       expect(clean(part.repeat(20_000))).not.toBe("");
     }
   });
 
-  it("never acts, whatever it is, as text or as JSON", () => {
+  it("never has control characters, also as JSON", () => {
     fc.assert(
       fc.property(anything, (text) => {
         expect(acts(clean(text))).toBe(false);
@@ -87,7 +87,7 @@ describe("text of jobs", () => {
     expect(widthOf("\u200b")).toBe(0);
   });
 
-  it("is cut between characters, with a sign", () => {
+  it("is cut between characters with an ellipsis", () => {
     expect(cut("abcdef", 6)).toBe("abcdef");
     expect(cut("abcdef", 5)).toBe("abcd…");
     expect(cut("漢字漢字", 5)).toBe("漢字…");
@@ -108,10 +108,10 @@ describe("text of jobs", () => {
   });
 });
 
-describe("lines of a log", () => {
+describe("log lines", () => {
   const message = "done\u009b2J\u202e\u200b\u{e0041}";
 
-  it("are as clean, as text and as JSON", () => {
+  it("are clean as text and as JSON", () => {
     for (const format of ["text", "json"] as const) {
       let line = "";
       const log = createLogger({ level: "info", format, write: (text) => (line = text), now: () => new Date(0) });
@@ -122,7 +122,7 @@ describe("lines of a log", () => {
     }
   });
 
-  it("are as clean from a client without a logger of its own", () => {
+  it("are clean with the default logger", () => {
     const written = vi.spyOn(process.stderr, "write").mockReturnValue(true);
     stderrLogger.error({ error: new Error(message), job: message }, message);
     const [[line]] = written.mock.calls as [[string]];
@@ -136,39 +136,39 @@ describe("tables", () => {
   const columns = [{ title: "Id", whole: true as const }, { title: "What" }, { title: "N", align: "right" as const }];
   const rows = [
     ["id-1", "short", "1"],
-    ["id-2", "a text that is rather long", "1000"],
+    ["id-2", "one line with a long title", "1000"],
   ];
 
-  it("are as wide as what is in them", () => {
+  it("are as wide as their content", () => {
     expect(tableLines(columns, rows, { cells: null, colours: false })).toEqual([
       "Id    What                           N",
       "id-1  short                          1",
-      "id-2  a text that is rather long  1000",
+      "id-2  one line with a long title  1000",
     ]);
   });
 
-  it("are cut to the terminal where they may be", () => {
+  it("are cut to the width of the terminal", () => {
     const lines = tableLines(columns, rows, { cells: 24, colours: false });
-    expect(lines).toEqual(["Id    What             N", "id-1  short            1", "id-2  a text that…  1000"]);
+    expect(lines).toEqual(["Id    What             N", "id-1  short            1", "id-2  one line wi…  1000"]);
   });
 
-  it("are a block for each row where a terminal is too narrow for them, and leave out what is empty", () => {
+  it("become blocks on a narrow terminal", () => {
     const narrow = [...rows, ["id-3", "", ""]];
     const lines = tableLines(columns, narrow, { cells: 12, colours: false });
     expect(lines.join("\n")).toBe(
-      "Id:   id-1\nWhat: short\nN:    1\n\nId:   id-2\nWhat: a text that is rather long\nN:    1000\n\nId:   id-3",
+      "Id:   id-1\nWhat: short\nN:    1\n\nId:   id-2\nWhat: one line with a long title\nN:    1000\n\nId:   id-3",
     );
   });
 
-  it("have what is too wide below each row, where the rest would be cut to nothing", () => {
-    const wide = [{ title: "Id", whole: true, below: true }, { title: "What", least: 8 }, { title: "N" }] as const;
+  it("put a wide column below each row", () => {
+    const wide = [{ title: "Id", whole: true, below: true }, { title: "What", minWidth: 8 }, { title: "N" }] as const;
     const at = (cells: number): string => tableLines(wide, rows, { cells, colours: false }).join("\n");
-    expect(at(20)).toBe("Id    What      N\nid-1  short     1\nid-2  a text …  1000");
-    expect(at(19)).toBe("What           N\nshort          1\n  id-1\na text that …  1000\n  id-2");
+    expect(at(20)).toBe("Id    What      N\nid-1  short     1\nid-2  one lin…  1000");
+    expect(at(19)).toBe("What           N\nshort          1\n  id-1\none line wit…  1000\n  id-2");
     expect(at(5)).toContain("Id:   id-1\nWhat: short");
   });
 
-  it("are never wider than the terminal while there is something to cut, whatever is in them", () => {
+  it("are never wider than the terminal", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(anything, anything, anything), { maxLength: 6 }),
@@ -184,7 +184,7 @@ describe("tables", () => {
     );
   });
 
-  it("have colours around the text only, so that columns stand", () => {
+  it("keep columns aligned with colours", () => {
     const [, line = ""] = tableLines([{ title: "State" }, { title: "X" }], [[paint("dead", "red"), "y"]], {
       cells: null,
       colours: true,
@@ -196,7 +196,7 @@ describe("tables", () => {
 describe("colours", () => {
   const choose = (env: Record<string, string>, terminal: boolean, flag?: boolean): boolean =>
     showsColours({ env, terminal, flag });
-  it("are shown on a terminal only, unless a variable or flag says otherwise", () => {
+  it("depend on terminal, variables and flags", () => {
     expect(choose({}, true)).toBe(true);
     expect(choose({}, false)).toBe(false);
     expect(choose({ NO_COLOR: "1" }, true)).toBe(false);

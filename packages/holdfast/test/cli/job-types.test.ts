@@ -4,7 +4,7 @@ import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { postgresServer } from "../postgres/server.js";
-import { place, SLOW, storesOf, type Place } from "./place.js";
+import { SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const server = postgresServer();
@@ -21,30 +21,28 @@ export const count = job({
 });
 `;
 
-async function withModule(address: (cwd: string) => string): Promise<Place> {
-  const there = await place(address);
+async function withModule(address: (cwd: string) => string): Promise<Workspace> {
+  const there = await workspace(address);
   writeFileSync(join(there.cwd, "strict.mjs"), STRICT);
   writeFileSync(join(there.cwd, "holdfast.toml"), 'jobs.module = "strict.mjs"\n');
   return there;
 }
 
-describe.each(storesOf(server))("where the module of the jobs is known, on %s", (_name, address) => {
-  it(
-    "a schedule has the queue and attempts of its type, and inputs are checked when it is made or changed",
-    SLOW,
-    async () => {
-      const { run, hf } = await withModule(address);
-      const bad = await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":"one"}');
-      expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("n: must be a number") as string });
-      expect((await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":1}')).stderr).toBe("");
-      expect(await hf.schedules.get("s")).toMatchObject({ queue: "numbers", maxAttempts: 2, input: { n: 1 } });
-      expect((await run("schedules", "update", "s", "--input", '{"n":"two"}')).code).toBe(2);
-      const misspelt = await run("schedules", "create", "t", "cuont", "--every", "1h");
-      expect(misspelt.stderr).toContain("strict.mjs has no type cuont; did you mean count?");
-    },
-  );
+describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => {
+  it("a schedule uses its type and validates inputs", SLOW, async () => {
+    const { run, hf } = await withModule(address);
+    const bad = await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":"one"}');
+    expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("n: must be a number") as string });
+    expect((await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":1}')).stderr).toBe("");
+    expect(await hf.schedules.get("s")).toMatchObject({ queue: "numbers", maxAttempts: 2, input: { n: 1 } });
+    expect((await run("schedules", "update", "s", "--input", '{"n":"two"}')).code).toBe(2);
+    const misspelt = await run("schedules", "create", "t", "cuont", "--every", "1h");
+    expect(misspelt.stderr).toContain(
+      "strict.mjs does not define cuont, so the schedule uses the default queue, priority, attempts; did you mean count?",
+    );
+  });
 
-  it("jobs rerun checks the input", SLOW, async () => {
+  it("jobs rerun validates the input", SLOW, async () => {
     const { run, hf } = await withModule(address);
     const { stdout } = await run("enqueue", "count", '{"n":1}');
     expect((await run("jobs", "rerun", stdout.trim(), '{"n":"one"}')).stderr).toContain("n: must be a number");
@@ -52,7 +50,7 @@ describe.each(storesOf(server))("where the module of the jobs is known, on %s", 
     expect(await hf.get(again.stdout.trim())).toMatchObject({ input: { n: 2 }, queue: "numbers" });
   });
 
-  it("serve checks what is enqueued by its API, and gives it the queue and attempts of its type", SLOW, async () => {
+  it("serve validates inputs and uses the job type", SLOW, async () => {
     const { start, cwd, hf } = await withModule(address);
     const serving = start("serve", "--port", "0");
     await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
@@ -70,8 +68,8 @@ describe.each(storesOf(server))("where the module of the jobs is known, on %s", 
 const [onSqlite] = storesOf(server).map(([, address]) => address);
 
 describe("an input", () => {
-  it("may have lines, and be as long as any payload", SLOW, async () => {
-    const { run, hf } = await place(onSqlite as (cwd: string) => string);
+  it("may have line breaks and be long", SLOW, async () => {
+    const { run, hf } = await workspace(onSqlite as (cwd: string) => string);
     const long = { text: "x".repeat(100_000) };
     for (const input of [{ to: "ada" }, long]) {
       const { stdout } = await run("enqueue", "mail", JSON.stringify(input, null, 2));
@@ -79,8 +77,8 @@ describe("an input", () => {
     }
   });
 
-  it("comes from stdin by - wherever there is one", SLOW, async () => {
-    const { cwd, store, hf } = await place(onSqlite as (cwd: string) => string);
+  it("is read from stdin with -", SLOW, async () => {
+    const { cwd, store, hf } = await workspace(onSqlite as (cwd: string) => string);
     const env = { HOLDFAST_STORE: store };
     const run = (words: string[], stdin: string) => holdfastCommand(words, { cwd, env, input: stdin });
     const first = (await run(["enqueue", "mail", "-"], '{"to":"ada"}')).stdout.trim();
@@ -89,23 +87,25 @@ describe("an input", () => {
     expect(await hf.get(second)).toMatchObject({ input: { to: "bob" } });
     await run(["schedules", "create", "s", "mail", "--every", "1h", "--input", "-"], '{"to":"eve"}');
     expect(await hf.schedules.get("s")).toMatchObject({ input: { to: "eve" } });
-    expect((await run(["enqueue", "mail", "-"], "{bad")).stderr).toContain("the input is not JSON");
+    expect((await run(["enqueue", "mail", "-"], "{bad")).stderr).toContain("the input on stdin is not JSON");
   });
 });
 
-it("a schedule of code that is deleted comes again, and that is told", SLOW, async () => {
-  const { run, hf } = await place(onSqlite as (cwd: string) => string);
+it("warns when a code schedule is deleted", SLOW, async () => {
+  const { run, hf } = await workspace(onSqlite as (cwd: string) => string);
   const report = job({ type: "report", run: () => {} });
   await hf.schedule("digest", { job: report, every: "1h" });
   const { stdout, stderr } = await run("schedules", "delete", "digest", "--yes");
-  expect(stdout).toBe("digest is deleted\n");
-  expect(stderr).toMatch(/^warning: its code makes it again at the next start; schedules disable /);
+  expect(stdout).toBe("Deleted digest\n");
+  expect(stderr).toMatch(
+    /^warning: the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable/,
+  );
   await run("schedules", "create", "own", "report", "--every", "1h");
   expect((await run("schedules", "delete", "own", "--yes")).stderr).toBe("");
 });
 
-it("a queue in which all jobs have finished is listed, and no misspelt one", SLOW, async () => {
-  const { run, json, hf } = await place(onSqlite as (cwd: string) => string);
+it("lists a queue whose jobs have all finished", SLOW, async () => {
+  const { run, json, hf } = await workspace(onSqlite as (cwd: string) => string);
   await hf.enqueue(job({ type: "done", queue: "crm", run: () => {} }));
   const jobs = (await json<{ jobs: { id: string }[] }>("jobs", "list")).jobs;
   await hf.cancel(jobs[0]?.id ?? "");

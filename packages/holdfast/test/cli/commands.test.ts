@@ -1,5 +1,3 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { job, type JobType } from "holdfast";
@@ -8,8 +6,8 @@ import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { MODULE, place, SLOW, storesOf } from "./place.js";
-import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
+import { SLOW, storesOf, workspace } from "./workspace.js";
+import { holdfastCommand, type Ended } from "./scene.js";
 
 const server = postgresServer();
 
@@ -17,11 +15,11 @@ function mailOf(): JobType {
   return job({ type: "mail", run: () => {} });
 }
 
-describe.each(storesOf(server))("the command on %s", (_name, address) => {
-  it("E-10 stats, process --once and --poll --interval, retry-dead, purge-completed --before", SLOW, async () => {
-    const { json, run, start, hf } = await place(address);
+describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
+  it("E-10 stats, process --once and --poll --interval, retry-dead, purge-completed", SLOW, async () => {
+    const { json, run, start, hf } = await workspace(address);
     const states = async (): Promise<object> => (await hf.stats()).states;
-    for (const to of ["ada", "nobody", "bob"]) await hf.enqueueNamed("mail", { to }, { maxAttempts: 1 });
+    for (const to of ["ada", "unknown", "bob"]) await hf.enqueueNamed("mail", { to }, { maxAttempts: 1 });
     expect(await json("stats")).toMatchObject({ states: { pending: 3, completed: 0, dead: 0 } });
     expect((await run("stats")).stdout).toMatch(/^default +3 +0 +0 +0 +0 +0 +0\n/m);
 
@@ -36,7 +34,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       const atFirst = await mail();
       const polling = start("process", "jobs.ts", "--poll", "--interval", interval);
       await atFirst();
-      // By a later look than the first, for which no test waits five seconds.
+      // By a later poll than the first. No test waits five seconds for that.
       if (interval === "200") await (await mail())();
       polling.child.kill("SIGINT");
       expect({ interval, code: await polling.ended }).toEqual({ interval, code: 0 });
@@ -57,9 +55,9 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await states()).toMatchObject({ pending: 1, completed: 0 });
   });
 
-  it("C-18 lists, shows, retries, cancels and deletes jobs, and tells how many there are", SLOW, async () => {
-    const { run, json, hf } = await place(address);
-    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"nobody"}', "--attempts", "1");
+  it("C-18 lists, shows, retries, cancels and deletes jobs", SLOW, async () => {
+    const { run, json, hf } = await workspace(address);
+    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"unknown"}', "--attempts", "1");
     await json("enqueue", "mail", '{"to":"ada"}');
     expect(await json("process", "jobs.ts")).toEqual({ ran: 2 });
     const { jobs } = await json<{ jobs: JobSummary[] }>("jobs", "list", "--state", "dead");
@@ -68,14 +66,14 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     const past = ["--before", "2020-01-01T00:00:00Z", "--yes"];
     expect(await json<OperationResult>("jobs", "purge", ...past)).toMatchObject({ changed: 0 });
     const list = await run("jobs", "list");
-    expect(list.stdout).toMatch(/^Id +Type +State +When +Attempt +Error\n/);
+    expect(list.stdout).toMatch(/^Id +Type +State +Time +Attempt +Error\n/);
     expect(list.stdout).toContain("no such address");
     const show = await run("jobs", "show", id);
     expect(show.stdout).toMatch(/state: +dead/);
-    expect(show.stdout).toContain('"to": "nobody"');
+    expect(show.stdout).toContain('"to": "unknown"');
     expect(show.stdout).toContain("Attempt 1 failed");
     expect(await json<{ states: object }>("stats")).toMatchObject({ states: { dead: 1, completed: 1 } });
-    expect((await run("stats")).stdout).toMatch(/oldest due job: +none waits/);
+    expect((await run("stats")).stdout).toMatch(/oldest due job: +none/);
 
     expect(await json("jobs", "retry", id)).toEqual({ id, status: "retried" });
     const again = await run("jobs", "retry", id);
@@ -100,8 +98,8 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     for (const { actor } of entries) expect(actor).toMatch(/^cli:.+@.+/);
   });
 
-  it("C-18 lists, makes, changes, previews, runs and deletes schedules", SLOW, async () => {
-    const { run, json } = await place(address);
+  it("C-18 lists, creates, changes, previews, runs and deletes schedules", SLOW, async () => {
+    const { run, json } = await workspace(address);
     const made = await json<ScheduleResult>(
       "schedules",
       "create",
@@ -128,8 +126,8 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(gone.stderr).toMatch(/^error: schedule "nightly" not found/);
   });
 
-  it("every field of a schedule can be said, changed, taken away and seen", SLOW, async () => {
-    const { run, json } = await place(address);
+  it("sets, changes, unsets and shows every schedule setting", SLOW, async () => {
+    const { run, json } = await workspace(address);
     const words = [
       ["schedules", "create", "nightly", "mail", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin"],
       ["--start", "2030-01-01T00:00:00Z", "--end", "2031-01-01T00:00:00Z", "--jitter", "5m", "--catch-up", "all:7"],
@@ -137,7 +135,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       ["--user", "ada", "--tag", "a", "--tag", "b", "--input", '{"to":"ada"}'],
     ].flat();
     const made = await json<ScheduleResult>(...words);
-    const said = {
+    const settings = {
       cron: "0 3 * * *",
       timezone: "Europe/Berlin",
       startAt: "2030-01-01T00:00:00.000Z",
@@ -153,7 +151,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       tags: ["a", "b"],
       input: { to: "ada" },
     };
-    expect(made).toMatchObject(said);
+    expect(made).toMatchObject(settings);
     const shown = (await run("schedules", "show", "nightly")).stdout;
     for (const line of [/jitter: +up to 5m/, /user: +ada/, /tags: +a, b/, /end: +203\d-/, /catch-up: +all, up to 7/]) {
       expect(shown).toMatch(line);
@@ -174,17 +172,17 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await json("schedules", "preview", ...from)).toEqual({ runs: ["2030-01-01T00:30:00.000Z"] });
     const tokyo = ["--cron", "0 8 * * *", "--timezone", "Asia/Tokyo", "--start", "2030-01-01T00:00:00Z"];
     expect((await run("schedules", "preview", ...tokyo, "--count", "1")).stdout).toMatch(
-      /^Asia\/Tokyo +UTC +Here\nWed 2030-01-02 08:00:00 {2}2030-01-01T23:00:00\.000Z/,
+      /^Asia\/Tokyo +UTC +Local\nWed 2030-01-02 08:00:00 {2}2030-01-01T23:00:00\.000Z/,
     );
     expect((await run("schedules", "preview", "nightly")).stdout).toMatch(
-      /^Europe\/Berlin +UTC +Here\n\w+ \S+ 03:00:00 /,
+      /^Europe\/Berlin +UTC +Local\n\w+ \S+ 03:00:00 /,
     );
     const { schedules } = await json<{ schedules: object[] }>("schedules", "list");
     for (const each of schedules) expect(each).not.toHaveProperty("slots");
   });
 
-  it("every option of an enqueue can be said", SLOW, async () => {
-    const { run, json, hf } = await place(address);
+  it("sets every option of an enqueue", SLOW, async () => {
+    const { run, json, hf } = await workspace(address);
     const words = [
       ["enqueue", "mail", '{"to":"ada"}', "--queue", "slow", "--priority", "5", "--at", "2030-01-01T00:00:00Z"],
       ["--expires", "2031-01-01T00:00:00Z", "--user", "ada", "--tag", "a", "--attempts", "2"],
@@ -228,9 +226,9 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await hf.get(first.id)).toMatchObject({ key: "y" });
   });
 
-  it("C-18 refuses a bad payload or flag before anything is asked of the store", SLOW, async () => {
-    const { cwd } = await place(address);
-    const env = { HOLDFAST_STORE: "postgres://nobody@127.0.0.1:1/nowhere" };
+  it("C-18 rejects bad arguments before opening the store", SLOW, async () => {
+    const { cwd } = await workspace(address);
+    const env = { HOLDFAST_STORE: "postgres://ada@127.0.0.1:1/nowhere" };
     for (const [args, message] of [
       [["enqueue", "mail", "{bad"], /<input>: "\{bad" is not JSON/],
       [["schedules", "create", "a", "mail", "--cron", "* * * * *", "--input", "{"], /not JSON/],
@@ -238,26 +236,23 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["schedules", "create", "a", "mail"], /either --cron or --every/],
       [["jobs", "list", "--state", "gone"], /--state/],
       [["jobs", "list", "--state", "dead,gone"], /--state: "gone" is not one of/],
-      [["jobs", "purge", "--before", "2999-01-01T00:00:00Z", "--yes"], /--before is not in the past/],
-      [["process", "jobs.ts", "--interval", "5s"], /--interval goes with --poll/],
-      [["tokens", "create"], /needs <name>/],
-      [["jobs", "rerun", "x", "{bad"], /not JSON.*\nhint: quote it: '\{"to":"ada"\}'\n/],
+      [["jobs", "purge", "--before", "2999-01-01T00:00:00Z", "--yes"], /--before must be in the past/],
+      [["process", "jobs.ts", "--interval", "5s"], /--interval requires --poll/],
+      [["tokens", "create"], /missing argument <name>/],
+      [["jobs", "rerun", "x", "{bad"], /not JSON.*\nhint: quote it for the shell: '\{"to":"ada"\}'\n/],
       [["jobs", "list", "--limit", "1000"], /--limit/],
-      [["jobs", "retry"], /no job is named/],
+      [["jobs", "retry"], /no jobs selected/],
       [["jobs", "purge", "--before", "2026-1-1", "--yes"], /--before: "2026-1-1" is not an ISO time, or how long ago/],
-      [["jobs", "purge-completed"], /--before is needed: an ISO time, or how long ago, such as 7d\n/],
+      [["jobs", "purge-completed"], /--before is required: an ISO time, or how long ago, such as 7d\n/],
       [["jobs", "purge-completed", "--before"], /--before needs a value: an ISO time, or how long ago, such as 7d\n/],
       [["jobs", "purge-completed", "--before", "7"], /--before: "7" is not an ISO time, or how long ago, such as 7d\n/],
       [
         ["schedules", "create", "a", "mail", "--every", "1h", "--end", "7"],
         /--end: "7" is not an ISO time, or how long/,
       ],
-      [["tokens", "create", "bob", "--role", "user"], /: --role user needs --user <user>\n/],
-      [
-        ["tokens", "create", "bob", "--role", "admin", "--user", "a"],
-        /--user goes with --role user, and not with admin/,
-      ],
-      [["jobs", "remove", "x", "--yes"], /: holdfast jobs has no command "remove"; did you mean delete\?\n/],
+      [["tokens", "create", "bob", "--role", "user"], /: --role user requires --user <user>\n/],
+      [["tokens", "create", "bob", "--role", "admin", "--user", "a"], /--user requires --role user, not admin/],
+      [["jobs", "remove", "x", "--yes"], /: holdfast jobs: unknown command "remove"; did you mean delete\?\n/],
       [
         ["jobs", "list", "--after", "yesterday"],
         /--after: "yesterday" is not an ISO time, or how long ago, such as 7d/,
@@ -274,21 +269,21 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       [["enqueue", "mail", "{}", "--expires", "2027-01-01"], /--expires: "2027-01-01" has no time zone; write it like/],
       [["jobs", "list", "--before", "2026-01-01"], /--before: "2026-01-01" has no time zone/],
       [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" is a day/],
-      [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at do not go together/],
-      [["enqueue", "mail", "--unique-for", "1h"], /--unique-for goes with --unique/],
+      [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at cannot be combined/],
+      [["enqueue", "mail", "--unique-for", "1h"], /--unique-for requires --unique/],
       [
         ["enqueue", "mail", "--unique", "k", "--unique-for", "long"],
-        /--unique-for: "long" is neither waiting, live, ever, nor a duration, nor a calendar period\nhint: such as 10m/,
+        /--unique-for: "long" is not waiting, live, forever, a duration or a calendar period\nhint: examples: 10m/,
       ],
       [
         ["enqueue", "mail", "--unique", "k", "--unique-for", "day@Nowhere"],
         /--unique-for: "Nowhere" is not an IANA time zone/,
       ],
-      [["schedules", "update", "a", "--catch-up", "all:0"], /--catch-up: "all:0" is none of skip, latest, all/],
-      [["schedules", "update", "a", "--user", "b", "--unset", "user"], /user is both set and taken away/],
-      [["schedules", "preview", "a", "--every", "1h"], /a name and a timing do not go together/],
+      [["schedules", "update", "a", "--catch-up", "all:0"], /--catch-up: "all:0" is not skip, latest, all/],
+      [["schedules", "update", "a", "--user", "b", "--unset", "user"], /user is both set and unset/],
+      [["schedules", "preview", "a", "--every", "1h"], /a schedule name and timing flags cannot be combined/],
       [["stats", "--watch", "--interval", "often"], /--interval/],
-      [["stats", "--interval", "5s"], /--interval goes with --watch/],
+      [["stats", "--interval", "5s"], /--interval requires --watch/],
     ] as const) {
       const { code, stderr, stdout } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
@@ -296,8 +291,8 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     }
   });
 
-  it("E-02 process runs one job, or all, or goes on looking until it is stopped", SLOW, async () => {
-    const { json, start, hf } = await place(address);
+  it("E-02 process runs one job, all, or polls", SLOW, async () => {
+    const { json, start, hf } = await workspace(address);
     for (const to of ["a", "b", "c"]) await json("enqueue", "mail", JSON.stringify({ to }));
     expect(await json("process", "jobs.ts", "--once")).toEqual({ ran: 1 });
     expect(await json("process", "jobs.ts")).toEqual({ ran: 2 });
@@ -310,29 +305,25 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(polling.stdout()).toBe("1 job ran\n");
   });
 
-  it(
-    "A-24 B-14 worker runs one worker beside the housekeeping, and a SIGTERM lets the job under way end",
-    SLOW,
-    async () => {
-      const { start, hf, json } = await place(address);
-      const working = start("worker", "jobs.ts", "--concurrency", "3");
-      await until("the worker to run", () => working.stdout().includes("runs"), 60_000);
-      await until("it to be heard of", async () => (await hf.workers()).some(({ left }) => !left), 60_000);
-      expect((await hf.workers()).map(({ concurrency, types }) => ({ concurrency, types }))).toEqual([
-        { concurrency: 3, types: ["mail"] },
-      ]);
-      expect((await hf.schedules.get("digest"))?.origin).toBe("code");
-      const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"ada","ms":1500}');
-      await until("the job to run", async () => (await hf.get(id))?.state === "running", 60_000);
-      working.child.kill("SIGTERM");
-      expect(await working.ended).toBe(0);
-      expect(await hf.get(id)).toMatchObject({ state: "completed", output: { sent: true } });
-      expect((await hf.workers()).every(({ left }) => left)).toBe(true);
-    },
-  );
+  it("A-24 B-14 worker finishes a running job after SIGTERM", SLOW, async () => {
+    const { start, hf, json } = await workspace(address);
+    const working = start("worker", "jobs.ts", "--concurrency", "3");
+    await until("the worker to run", () => working.stdout().includes("started"), 60_000);
+    await until("its heartbeat", async () => (await hf.workers()).some(({ left }) => !left), 60_000);
+    expect((await hf.workers()).map(({ concurrency, types }) => ({ concurrency, types }))).toEqual([
+      { concurrency: 3, types: ["mail"] },
+    ]);
+    expect((await hf.schedules.get("digest"))?.origin).toBe("code");
+    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"ada","ms":1500}');
+    await until("the job to run", async () => (await hf.get(id))?.state === "running", 60_000);
+    working.child.kill("SIGTERM");
+    expect(await working.ended).toBe(0);
+    expect(await hf.get(id)).toMatchObject({ state: "completed", output: { sent: true } });
+    expect((await hf.workers()).every(({ left }) => left)).toBe(true);
+  });
 
-  it("C-16 with jobs.enabled off nothing is started, and the exit code is 0", SLOW, async () => {
-    const { run, hf, json } = await place(address);
+  it("C-16 starts nothing if jobs.enabled is off", SLOW, async () => {
+    const { run, hf, json } = await workspace(address);
     await json("enqueue", "mail", '{"to":"ada"}');
     await run("config", "set", "jobs.enabled", "false");
     for (const args of [
@@ -347,8 +338,8 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect((await hf.stats()).states.pending).toBe(1);
   });
 
-  it("works on a running server by --url and a token, as on the store", SLOW, async () => {
-    const { run, start, hf, cwd } = await place(address);
+  it("works with a server by --url and token", SLOW, async () => {
+    const { run, start, hf, cwd } = await workspace(address);
     const { token } = await hf.tokens.create({ name: "ci", role: "operator" });
     const serving = start("serve", "--port", "0");
     await until("the server to listen", () => /http:\/\/127\.0\.0\.1:\d+/.test(serving.stdout()), 60_000);
@@ -362,37 +353,37 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       code: 1,
       stderr: "error: permission denied for role operator; this needs admin\n",
     });
-    const nobody = await holdfastCommand(["stats", "--url", url], { cwd });
-    expect(nobody).toMatchObject({ code: 1, stdout: "" });
-    expect(nobody.stderr).toContain("hint: set HOLDFAST_TOKEN");
+    const anonymous = await holdfastCommand(["stats", "--url", url], { cwd });
+    expect(anonymous).toMatchObject({ code: 1, stdout: "" });
+    expect(anonymous.stderr).toContain("hint: set HOLDFAST_TOKEN");
     serving.child.kill("SIGTERM");
     expect(await serving.ended).toBe(0);
     expect((await run("stats", "--url", url)).stderr).toContain("cannot be reached");
   });
 
-  it("a flag counts for more than a variable: --store is not overruled by HOLDFAST_URL", SLOW, async () => {
-    const { cwd, store } = await place(address);
+  it("prefers --store over HOLDFAST_URL", SLOW, async () => {
+    const { cwd, store } = await workspace(address);
     const env = { HOLDFAST_URL: "http://127.0.0.1:1" };
     expect((await holdfastCommand(["stats", "--store", store], { cwd, env })).code).toBe(0);
     expect((await holdfastCommand(["stats"], { cwd, env })).stderr).toContain("cannot be reached");
     const both = await holdfastCommand(["stats", "--store", store, "--url", "http://127.0.0.1:1"], { cwd });
     expect(both).toMatchObject({ code: 2 });
-    expect(both.stderr).toContain("--url and --store do not go together");
+    expect(both.stderr).toContain("--url and --store cannot be combined");
   });
 
-  it("pauses queues, shows workers, makes tokens, and says what is wrong", SLOW, async () => {
-    const { run, json, hf } = await place(address);
+  it("pauses queues, lists workers, creates tokens, runs doctor", SLOW, async () => {
+    const { run, json, hf } = await workspace(address);
     await json("enqueue", "mail", '{"to":"ada"}');
     expect(await json("queues", "pause", "default")).toEqual({ queue: "default", paused: true });
     expect((await run("queues", "list")).stdout).toMatch(/default +1 +0 +0 +0 +paused/);
     expect((await run("stats")).stdout).toMatch(/^default \(paused\) +1 /m);
-    expect(await run("queues", "resume", "default")).toEqual({ code: 0, stdout: "default is resumed\n", stderr: "" });
+    expect(await run("queues", "resume", "default")).toEqual({ code: 0, stdout: "Resumed default\n", stderr: "" });
     expect(await run("queues", "pause", "defalt")).toEqual({
       code: 0,
-      stdout: "defalt is paused\n",
-      stderr: "warning: no job and no worker names the queue defalt; did you mean default?\n",
+      stdout: "Paused defalt\n",
+      stderr: "warning: no job or worker uses the queue defalt; did you mean default?\n",
     });
-    expect((await run("workers")).stdout).toBe("No worker was heard of in the last hour.\n");
+    expect((await run("workers")).stdout).toBe("No workers in the last hour.\n");
     const made = await run("tokens", "create", "ada", "--role", "user", "--user", "ada");
     expect(await hf.tokens.check(made.stdout.trim())).toMatchObject({ role: "user", user: "ada" });
     const { tokens } = await json<{ tokens: { id: string }[] }>("tokens", "list");
@@ -406,182 +397,60 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
   });
 });
 
-it(
-  "import makes jobs of an old table: a dry run first, then for good, and says what is wrong with its file",
-  SLOW,
-  async () => {
-    const { cwd, run, json, hf } = await place(() => addressOf(server.url(), ownSchema(server)));
-    const old = ownSchema(server);
-    await server.query(`CREATE SCHEMA ${old}`);
-    await server.query(`CREATE TABLE ${old}.mails (id uuid, status text, recipient text)`);
-    await server.query(
-      `INSERT INTO ${old}.mails SELECT gen_random_uuid(), 'pending', 'ada' FROM generate_series(1, 3)`,
-    );
-    const options = {
-      table: `${old}.mails`,
-      type: "mail",
-      map: { id: "id", status: "status", input: { to: "recipient" } },
-    };
-    writeFileSync(join(cwd, "import.json"), JSON.stringify(options));
-    expect(await json("import", "import.json")).toMatchObject({ imported: 3, dryRun: true });
-    expect((await hf.stats()).states.pending).toBe(0);
-    const told = (await run("import", "import.json")).stdout;
-    expect(told).toMatch(/^3 rows would become jobs\npending: +3\n\nThey are\nId +State +Queue +Created +Input\n/);
-    expect(told).toMatch(/ pending +default +\S+ \S+ +\{"to": ?"ada"\}\n/);
-    const { samples } = await json<{ samples: object[] }>("import", "import.json");
-    expect(samples[0]).toMatchObject({ input: { to: "ada" }, runAt: expect.stringMatching(/^\d{4}-.+Z$/) as string });
-    expect(await json("import", "import.json", "--yes")).toMatchObject({ imported: 3, dryRun: false });
-    expect((await hf.list({ type: "mail" })).jobs.map(({ input }) => input)).toEqual(Array(3).fill({ to: "ada" }));
-    writeFileSync(join(cwd, "bad.json"), JSON.stringify({ ...options, tabel: 1 }));
-    for (const [file, message] of [
-      ["bad.json", /tabel/],
-      ["none.json", /cannot be read/],
-      ["jobs.ts", /is not JSON/],
-    ] as const) {
-      const refused = await run("import", file);
-      expect(refused).toMatchObject({ code: 1, stdout: "" });
-      expect(refused.stderr).toMatch(message);
-    }
-  },
-);
-
-it("serve is for this machine alone while there is no token, and asks for one as soon as there is", SLOW, async () => {
-  const { run, start, hf } = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
-  const refused = await run("serve", "--host", "0.0.0.0", "--port", "0");
-  expect(refused).toMatchObject({ code: 1 });
-  expect(refused.stderr).toMatch(
-    /^error: there is no token, and 0\.0\.0\.0 is open to other machines\nhint: holdfast tokens create/,
-  );
-  const open = start("serve", "--port", "0");
-  await until("the server to listen", () => open.stdout().includes("http://"), 60_000);
-  expect(open.stderr()).toContain("No token is asked for, as there is none yet: only this machine is let in.");
-  const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(open.stdout()) ?? [];
-  const status = async (headers = {}): Promise<number> => (await fetch(`${url}/api/admin/jobs`, { headers })).status;
-  expect(await status()).toBe(200);
-  const { id, token } = await hf.tokens.create({ name: "a", role: "admin" });
-  await until("it to ask for the token", async () => (await status()) === 401);
-  const headers = { authorization: `Bearer ${token}` };
-  expect(await status(headers)).toBe(200);
-  await fetch(`${url}/api/admin/queues/default/pause`, { method: "POST", headers });
-  expect((await run("audit")).stdout).toMatch(new RegExp(`token:a ${id} +queues.pause`));
-  const guarded = start("serve", "--host", "0.0.0.0", "--port", "0");
-  await until("the server to listen", () => guarded.stdout().includes("http://"), 60_000);
+it("import has a dry run, and validates its file", SLOW, async () => {
+  const { cwd, run, json, hf } = await workspace(() => addressOf(server.url(), ownSchema(server)));
+  const old = ownSchema(server);
+  await server.query(`CREATE SCHEMA ${old}`);
+  await server.query(`CREATE TABLE ${old}.mails (id uuid, status text, recipient text)`);
+  await server.query(`INSERT INTO ${old}.mails SELECT gen_random_uuid(), 'pending', 'ada' FROM generate_series(1, 3)`);
+  const options = {
+    table: `${old}.mails`,
+    type: "mail",
+    map: { id: "id", status: "status", input: { to: "recipient" } },
+  };
+  writeFileSync(join(cwd, "import.json"), JSON.stringify(options));
+  expect(await json("import", "import.json")).toMatchObject({ imported: 3, dryRun: true });
+  expect((await hf.stats()).states.pending).toBe(0);
+  const printed = (await run("import", "import.json")).stdout;
+  expect(printed).toMatch(/^3 rows would be imported as jobs\npending: +3\n\nJobs\nId +State +Queue +Created +Input\n/);
+  expect(printed).toMatch(/ pending +default +\S+ \S+ +\{"to": ?"ada"\}\n/);
+  const { samples } = await json<{ samples: object[] }>("import", "import.json");
+  expect(samples[0]).toMatchObject({ input: { to: "ada" }, runAt: expect.stringMatching(/^\d{4}-.+Z$/) as string });
+  expect(await json("import", "import.json", "--yes")).toMatchObject({ imported: 3, dryRun: false });
+  expect((await hf.list({ type: "mail" })).jobs.map(({ input }) => input)).toEqual(Array(3).fill({ to: "ada" }));
+  writeFileSync(join(cwd, "bad.json"), JSON.stringify({ ...options, tabel: 1 }));
+  for (const [file, message] of [
+    ["bad.json", /tabel/],
+    ["none.json", /cannot be read/],
+    ["jobs.ts", /is not JSON/],
+  ] as const) {
+    const refused = await run("import", file);
+    expect(refused).toMatchObject({ code: 1, stdout: "" });
+    expect(refused.stderr).toMatch(message);
+  }
 });
 
-it("a module that holds what never ends does not keep the command from ending", SLOW, async () => {
-  const { cwd, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
-  writeFileSync(join(cwd, "held.ts"), `${MODULE}\nsetInterval(() => {}, 1_000_000);\n`);
-  expect(await json("process", "held.ts", "--once")).toEqual({ ran: 0 });
-});
-
-it("Ctrl-C stops an operation on a server too: what is not done stays undone", SLOW, async () => {
-  const { cwd, hf, start } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
-  const jobs = 60_000;
-  await hf.enqueueMany(
-    mailOf(),
-    Array.from({ length: jobs }, () => ({})),
-    { delay: "1h" },
-  );
-  const { token } = await hf.tokens.create({ name: "a", role: "admin" });
-  const serving = start("serve", "--port", "0");
-  await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
-  const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.stdout()) ?? [];
-  const deleting = spawn(process.execPath, [MAIN, "jobs", "delete", "--state", "pending", "--yes", "--url", url], {
-    cwd,
-    env: plainEnv({ HOLDFAST_TOKEN: token }),
-  });
-  const ended = once(deleting, "exit");
-  await until("it to have begun", async () => (await hf.stats()).states.pending < jobs, 60_000);
-  deleting.kill("SIGINT");
-  await ended;
-  const left = (await hf.stats()).states.pending;
-  expect(left).toBeGreaterThan(0);
-  await until(
-    "the end to be written down",
-    async () => (await hf.audit.list({ action: "operation.delete" })).entries.length === 1,
-    60_000,
-  );
-  expect((await hf.stats()).states.pending).toBe(left);
-});
-
-it("dev starts again when the module changes", SLOW, async () => {
-  const { cwd, start, hf, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
-  const dev = start("dev", "jobs.ts", "--port", "0");
-  await until("it to run", () => dev.stdout().includes("/api/admin"), 60_000);
-  writeFileSync(join(cwd, "jobs.ts"), `${MODULE}\nexport const another = { ...mail, type: "another" };\n`);
-  await until("it to run again", () => dev.stdout().split("/api/admin").length > 2, 60_000);
-  const { id } = await json<{ id: string }>("enqueue", "another", '{"to":"ada"}');
-  await until("the new type to run", async () => (await hf.get(id))?.state === "completed", 60_000);
-  dev.child.kill("SIGTERM");
-  expect(await dev.ended).toBe(0);
-});
-
-describe("each job is told", () => {
-  const SAYS = `
-import { job } from "holdfast";
-export const says = job({
-  type: "says",
-  run({ input, log }) {
-    log("hello \\u001b[2J" + input.to);
-    if (input.to === "nobody") throw new Error("no such address");
-  },
-});
-`;
-
-  it("by dev: that it ended, how long it took, what it said and why it failed", SLOW, async () => {
-    const { cwd, start, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
-    writeFileSync(join(cwd, "says.js"), SAYS);
-    const dev = start("dev", "says.js", "--port", "0");
-    await until("it to run", () => dev.stdout().includes("http://"), 60_000);
-    const { id } = await json<{ id: string }>("enqueue", "says", '{"to":"ada"}');
-    await json("enqueue", "says", '{"to":"nobody"}', "--attempts", "1");
-    await until("both to be told", () => /completed/.test(dev.stderr()) && /is dead/.test(dev.stderr()), 60_000);
-    expect(dev.stderr()).toMatch(
-      new RegExp(`^\\S+Z info  job completed job=${id} type=says attempt=1 durationMs=\\d+$`, "m"),
-    );
-    expect(dev.stderr()).toContain(`job says job=${id} type=says line="hello \\u001b[2Jada"\n`);
-    expect(dev.stderr()).toMatch(/error job is dead .+ error="no such address"\n/);
-    dev.child.kill("SIGTERM");
-    expect(await dev.ended).toBe(0);
-  });
-
-  it("elsewhere only with log.level debug", SLOW, async () => {
-    const { cwd, run } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
-    writeFileSync(join(cwd, "says.js"), SAYS);
-    for (const [level, told] of [
-      ["info", false],
-      ["debug", true],
-    ] as const) {
-      await run("config", "set", "log.level", level);
-      await run("enqueue", "says", '{"to":"ada"}');
-      const { stdout, stderr } = await run("process", "says.js");
-      expect(stdout).toBe("1 job ran\n");
-      expect({ level, told: stderr.includes("job completed") }).toEqual({ level, told });
-    }
-  });
-});
-
-describe("changes of many jobs", () => {
-  it("say how many of those that matched were changed, and why the others were not", SLOW, async () => {
-    const { hf, run } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+describe("bulk changes", () => {
+  it("print how many jobs were changed and skipped", SLOW, async () => {
+    const { hf, run } = await workspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
     const type = mailOf();
     await hf.enqueue(type);
     const [lease] = await hf.claim({ types: [type] });
     expect(await run("jobs", "delete", "--type", "mail", "--yes")).toMatchObject({
       code: 0,
-      stdout: "0 of 1 job deleted; those that run are left\n",
+      stdout: "0 of 1 job deleted; running jobs were skipped\n",
     });
     await hf.enqueue(type);
     expect((await run("jobs", "cancel", "--type", "mail")).stdout).toBe("2 jobs cancelled or asked to stop\n");
     expect(await hf.get(String(lease?.id))).toMatchObject({ state: "claimed" });
     expect((await run("jobs", "delete", "--type", "mail", "--yes")).stdout).toBe(
-      "1 of 2 jobs deleted; those that run are left\n",
+      "1 of 2 jobs deleted; running jobs were skipped\n",
     );
   });
 });
 
-it("a schedule of code that was changed at run time is told as that", SLOW, async () => {
-  const { run, json } = await place((folder) => `sqlite:${join(folder, "jobs.db")}`);
+it("marks a code schedule that was changed", SLOW, async () => {
+  const { run, json } = await workspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   await run("process", "jobs.ts");
   expect((await run("schedules", "list")).stdout).toMatch(/digest .* in code$/m);
   await json("schedules", "update", "digest", "--priority", "3");

@@ -4,24 +4,24 @@ import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { postgresServer } from "../postgres/server.js";
-import { place, SLOW, storesOf, type Place } from "./place.js";
+import { SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 
 /** So many jobs, of which each takes so long. */
-async function enqueue({ hf }: Place, count: number, ms: number): Promise<string[]> {
+async function enqueue({ hf }: Workspace, count: number, ms: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) ids.push((await hf.enqueueNamed("mail", { to: `${n}`, ms })).id);
   return ids;
 }
 const isRunning =
-  ({ hf }: Place) =>
+  ({ hf }: Workspace) =>
   async (): Promise<boolean> =>
     (await hf.stats()).states.running > 0;
 
 describe.each(storesOf(server))("process on %s", (_name, address) => {
-  it("B-14 a SIGTERM while it drains lets the jobs at hand end, and leaves the rest to others", SLOW, async () => {
-    const there = await place(address);
+  it("B-14 finishes running jobs after SIGTERM and releases others", SLOW, async () => {
+    const there = await workspace(address);
     await enqueue(there, 20, 1_500);
     const processing = there.start("process", "jobs.ts", "--concurrency", "2", "--json");
     await until("two to run", async () => (await there.hf.stats()).states.running === 2, 60_000);
@@ -32,15 +32,15 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
     expect(states).toMatchObject({ pending: 18, completed: 2, claimed: 0, running: 0, dead: 0 });
     expect(JSON.parse(processing.stdout())).toEqual({ ran: 2 });
     expect(readFileSync(join(there.cwd, "ran.txt"), "utf8")).not.toContain("aborted");
-    // Nobody has to wait for leases to run out.
+    // The others are released, so that no lease has to expire.
     for (const { attempt, dueAt } of (await there.hf.list({ state: ["pending"] })).jobs) {
       expect(attempt).toBe(0);
       expect(dueAt?.getTime()).toBeLessThanOrEqual(Date.now());
     }
   });
 
-  it("a second signal ends it at once, and the job's lease tells what became of it", SLOW, async () => {
-    const there = await place(address);
+  it("exits immediately at the second signal", SLOW, async () => {
+    const there = await workspace(address);
     const [id = ""] = await enqueue(there, 1, 80_000);
     const processing = there.start("process", "jobs.ts", "--once");
     await until("it to run", isRunning(there), 60_000);
@@ -52,8 +52,8 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
     expect((await there.hf.get(id))?.state).toBe("running");
   });
 
-  it("with --poll it looks after retention and schedules between the looks", SLOW, async () => {
-    const there = await place(address);
+  it("--poll applies retention and fires schedules", SLOW, async () => {
+    const there = await workspace(address);
     const [old = ""] = await enqueue(there, 1, 0);
     await there.hf.cancel(old);
     writeFileSync(join(there.cwd, "holdfast.toml"), '[retention]\ncancelled = "0s"\n');
@@ -68,8 +68,8 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
     expect(polling.stdout()).toMatch(/^\d+ jobs? ran\n$/);
   });
 
-  it("schedules are fired while jobs go on and on, and not where they are turned off", SLOW, async () => {
-    const there = await place(address);
+  it("fires schedules while jobs run, unless disabled", SLOW, async () => {
+    const there = await workspace(address);
     await enqueue(there, 1, 60_000);
     await there.hf.schedules.create("often", { job: "mail", input: { to: "often" }, every: "1s" });
     const made = async (): Promise<number> => (await there.hf.list({ schedule: "often" })).jobs.length;
@@ -86,8 +86,8 @@ describe.each(storesOf(server))("process on %s", (_name, address) => {
   });
 });
 
-it("with --poll an outage of the store is told once, and outlived", SLOW, async () => {
-  const there = await place((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+it("process --poll logs an outage once and continues", SLOW, async () => {
+  const there = await workspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
   const polling = there.start("process", "jobs.ts", "--poll", "--interval", "100ms");
   const [first = ""] = await enqueue(there, 1, 0);
   await until("it to work", async () => (await there.hf.get(first))?.state === "completed", 60_000);
@@ -95,12 +95,14 @@ it("with --poll an outage of the store is told once, and outlived", SLOW, async 
   const db = new Database(join(there.cwd, "jobs.db"));
   onTestFinished(() => void db.close());
   db.exec("BEGIN IMMEDIATE");
-  const told = (): number => polling.stderr().split("it is asked again every interval").length - 1;
-  await until("the outage to be told", () => told() === 1, 60_000);
-  expect(polling.stderr()).toMatch(/^warning: the database .+ did not respond: database is locked; it is asked again/);
+  const warnings = (): number => polling.stderr().split("retrying every interval").length - 1;
+  await until("the warning", () => warnings() === 1, 60_000);
+  expect(polling.stderr()).toMatch(
+    /^warning: the database .+ did not answer: database is locked; retrying every interval/,
+  );
   db.exec("COMMIT");
   await until("it to work again", async () => (await there.hf.get(id))?.state === "completed", 60_000);
-  expect(told()).toBe(1);
+  expect(warnings()).toBe(1);
   polling.child.kill("SIGTERM");
   expect(await polling.ended).toBe(0);
 });

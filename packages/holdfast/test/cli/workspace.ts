@@ -7,22 +7,22 @@ import { holdfast, type Holdfast } from "holdfast";
 import { expect, onTestFinished } from "vitest";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import type { postgresServer } from "../postgres/server.js";
-import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
+import { holdfastCommand, MAIN, plainEnv, spawnHoldfast, type Ended } from "./scene.js";
 
-/** Real processes on a busy machine. */
+/** For tests that start processes, on a busy machine. */
 export const SLOW: { timeout: number } = { timeout: 90_000 };
 
-/** A module of jobs. */
+/** A jobs module in TypeScript. */
 export const MODULE = `
 import { appendFileSync } from "node:fs";
 import { job, type Holdfast } from "holdfast";
-enum Address { Nobody = "nobody" }
+enum Address { Unknown = "unknown" }
 export const mail = job({
   type: "mail",
   retry: { maxAttempts: 1 },
   input: { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) } } as const,
   async run({ input, signal }: { input: { to: string; ms?: number }; signal: AbortSignal }) {
-    if (input.to === Address.Nobody) throw new Error("no such address");
+    if (input.to === Address.Unknown) throw new Error("no such address");
     await new Promise((resolve) => setTimeout(resolve, input.ms ?? 0));
     appendFileSync(new URL("ran.txt", import.meta.url), input.to + (signal.aborted ? " aborted" : "") + "\\n");
     return { sent: true };
@@ -33,19 +33,21 @@ export async function setup(hf: Holdfast): Promise<void> {
 }
 `;
 
-/** Where a command is tried. */
-export interface Place {
+/** A folder with a store, in which commands run. */
+export interface Workspace {
   cwd: string;
   store: string;
   hf: Holdfast;
-  /** Runs the command in the folder, on the store. */
+  /** Runs a command in this process, in the folder and on the store. */
   run: (...args: string[]) => Promise<Ended>;
-  /** The same with `--json`; the exit code must be 0. */
-  json: <Answer>(...args: string[]) => Promise<Answer>;
-  /** A command that goes on. */
+  /** The same with `--json`. Expects exit code 0 and returns the parsed document. */
+  json: <Result>(...args: string[]) => Promise<Result>;
+  /** Like `run`, with the bundled command in its own process. */
+  spawn: (...args: string[]) => Promise<Ended>;
+  /** Starts the bundled command in its own process and does not wait for it. Killed when the test ends. */
   start: (...args: string[]) => Running;
 }
-/** A command that goes on. */
+/** A command that is still running. */
 export interface Running {
   child: ChildProcessWithoutNullStreams;
   stdout: () => string;
@@ -53,7 +55,7 @@ export interface Running {
   ended: Promise<number | null>;
 }
 
-/** The stores that a command is tried on, each time a new one. */
+/** The stores that commands are tested on. Each call of `address` names a new, empty one. */
 export function storesOf(
   server: ReturnType<typeof postgresServer>,
 ): [name: string, address: (cwd: string) => string][] {
@@ -63,8 +65,11 @@ export function storesOf(
   ];
 }
 
-/** A folder with a module of jobs and nothing else, and the command in it, on a store that nobody has made yet. */
-export function bare(address: (cwd: string) => string, more: Readonly<Record<string, string>> = {}): Omit<Place, "hf"> {
+/** A folder with a jobs module and nothing else. Its store does not exist yet. */
+export function emptyWorkspace(
+  address: (cwd: string) => string,
+  more: Readonly<Record<string, string>> = {},
+): Omit<Workspace, "hf"> {
   const cwd = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
   onTestFinished(() => rmSync(cwd, { recursive: true, force: true }));
   symlinkSync(join(import.meta.dirname, "../../../../node_modules"), join(cwd, "node_modules"));
@@ -76,10 +81,11 @@ export function bare(address: (cwd: string) => string, more: Readonly<Record<str
     cwd,
     store,
     run,
-    async json<Answer>(...args: string[]) {
+    spawn: (...args) => spawnHoldfast(args, { cwd, env }),
+    async json<Result>(...args: string[]) {
       const { code, stdout, stderr } = await run(...args, "--json");
       expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-      return JSON.parse(stdout) as Answer;
+      return JSON.parse(stdout) as Result;
     },
     start(...args) {
       const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: plainEnv(env) });
@@ -93,10 +99,10 @@ export function bare(address: (cwd: string) => string, more: Readonly<Record<str
   };
 }
 
-/** The same on a store that is there, with a client of the test's own. */
-export async function place(address: (cwd: string) => string): Promise<Place> {
-  const there = bare(address);
-  const hf = await holdfast({ store: there.store, logger: false });
+/** A folder with a jobs module and a migrated store, with a client for the test. */
+export async function workspace(address: (cwd: string) => string): Promise<Workspace> {
+  const empty = emptyWorkspace(address);
+  const hf = await holdfast({ store: empty.store, logger: false });
   onTestFinished(() => hf.close());
-  return { ...there, hf };
+  return { ...empty, hf };
 }

@@ -5,20 +5,20 @@ import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { bare, place, SLOW, storesOf, type Place } from "./place.js";
+import { emptyWorkspace, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const server = postgresServer();
 
 /** The entries of the audit log, the oldest first. */
-async function entriesOf({ json }: Pick<Place, "json">): Promise<AuditRecord[]> {
+async function entriesOf({ json }: Pick<Workspace, "json">): Promise<AuditRecord[]> {
   const { entries } = await json<{ entries: AuditRecord[] }>("audit");
   return entries.toReversed();
 }
 
 describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
-  it("has what migrate did, once: who, what and how much", SLOW, async () => {
-    const there = bare(address);
+  it("records a migration once", SLOW, async () => {
+    const there = emptyWorkspace(address);
     const { migrated, applied } = await there.json<{ migrated: boolean; applied: string[] }>("migrate");
     expect(migrated).toBe(true);
     expect(applied.length).toBeGreaterThan(0);
@@ -38,8 +38,8 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ["tokens", "create", "ci", "--role", "viewer"],
     ["schedules", "create", "nightly", "mail", "--every", "1d"],
     ["process", "jobs.ts"],
-  ])("has that %s %s was the first to come, and made the schema", SLOW, async (...words) => {
-    const there = bare(address);
+  ])("records that %s %s created the schema", SLOW, async (...words) => {
+    const there = emptyWorkspace(address);
     await there.json(...words);
     await there.json("queues", "pause", "mail");
     const [first, ...others] = await entriesOf(there);
@@ -52,8 +52,8 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ["worker", "jobs.ts"],
     ["serve", "--port", "0"],
     ["dev", "jobs.ts", "--port", "0"],
-  ])("has that %s was the first to come, and made the schema", SLOW, async (...words) => {
-    const there = bare(address);
+  ])("records that %s created the schema", SLOW, async (...words) => {
+    const there = emptyWorkspace(address);
     for (let start = 0; start < 2; start++) {
       const { child, stdout, ended } = there.start(...words);
       await until("it to run", async () => stdout().includes("\n"), 60_000);
@@ -65,12 +65,12 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ]);
   });
 
-  it("has changes of the configuration, without the password of a store", SLOW, async () => {
-    const there = await place(address);
+  it("records configuration changes without passwords", SLOW, async () => {
+    const there = await workspace(address);
     await there.json("config", "set", "jobs.concurrency", "8");
     await there.json("config", "set", "store", "postgres://ada:secret@localhost/jobs");
     await there.json("config", "unset", "jobs.concurrency");
-    // Nothing is changed by that, and nothing is written down.
+    // Changes nothing, so it is not recorded.
     await there.json("config", "unset", "jobs.concurrency");
     const file = join(there.cwd, "holdfast.toml");
     const actor = expect.stringMatching(/^cli:/) as string;
@@ -81,15 +81,15 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ]);
   });
 
-  it("a change of the configuration makes no store, and none is needed", SLOW, async () => {
-    const there = bare(address);
+  it("does not create a store for configuration changes", SLOW, async () => {
+    const there = emptyWorkspace(address);
     const { code, stderr } = await there.run("config", "set", "jobs.concurrency", "8");
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect((await there.run("migrate", "--check")).code).toBe(1);
   });
 
-  it("is read from a time on, or before one", SLOW, async () => {
-    const there = await place(address);
+  it("is filtered by time", SLOW, async () => {
+    const there = await workspace(address);
     await there.json("queues", "pause", "early");
     const [early] = await entriesOf(there);
     const since = new Date(Date.parse(String(early?.at)) + 1).toISOString();
@@ -110,25 +110,25 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
   });
 });
 
-it("a store that does not answer keeps nobody from changing the configuration, and is told", SLOW, async () => {
-  const there = bare(() => "postgres://nobody@127.0.0.1:1/nowhere");
+it("an unreachable store does not prevent configuration changes", SLOW, async () => {
+  const there = emptyWorkspace(() => "postgres://ada@127.0.0.1:1/nowhere");
   const { code, stdout, stderr } = await there.run("config", "set", "jobs.concurrency", "8");
   expect({ code, stdout }).toEqual({ code: 0, stdout: "jobs.concurrency = 8 in holdfast.toml\n" });
-  expect(stderr).toMatch(/^warning: this is not in the audit log: PostgreSQL at .+ cannot be reached: .+\n$/);
+  expect(stderr).toMatch(/^warning: the change is not in the audit log: PostgreSQL at .+ cannot be reached: .+\n$/);
   expect(readFileSync(join(there.cwd, "holdfast.toml"), "utf8")).toContain("concurrency = 8");
 });
 
-it("a file with other mistakes can be mended step by step", SLOW, async () => {
-  const { cwd } = bare((folder) => `sqlite:${join(folder, "jobs.db")}`);
+it("a file with several errors can be fixed stepwise", SLOW, async () => {
+  const { cwd } = emptyWorkspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nconcurrency = "many"\nqueues = 7\n');
   const { code, stderr } = await holdfastCommand(["config", "set", "jobs.concurrency", "8"], { cwd });
   expect(code).toBe(0);
-  expect(stderr).toMatch(/^warning: this is not in the audit log: .*jobs\.queues/);
+  expect(stderr).toMatch(/^warning: the change is not in the audit log: .*jobs\.queues/);
   expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
 });
 
-it("an import is in the audit log with how many rows it made jobs of; a dry run is not", SLOW, async () => {
-  const there = await place(() => addressOf(server.url(), ownSchema(server)));
+it("an import is audited, a dry run is not", SLOW, async () => {
+  const there = await workspace(() => addressOf(server.url(), ownSchema(server)));
   const old = ownSchema(server);
   await server.query(`CREATE SCHEMA ${old}`);
   await server.query(`CREATE TABLE ${old}.mails (id uuid, status text)`);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { widthOf } from "#src/cli/ui/text-width.js";
-import { place, SLOW, type Place } from "./place.js";
+import { SLOW, workspace, type Workspace } from "./workspace.js";
 import { MAIN, plainEnv } from "./scene.js";
 
 // `script` of util-linux runs a command on a terminal of its own.
@@ -32,7 +32,7 @@ const CODES = /\u001b\[\d*[mKJ]/g;
 
 /** `stats --watch` on a terminal, of 60 columns and 10 rows by default. */
 async function watch(
-  { cwd, store }: Place,
+  { cwd, store }: Workspace,
   { args = "--interval 100", env = {}, size = "cols 60 rows 10" } = {},
 ): Promise<Watched> {
   const command = `${process.execPath} ${MAIN} stats --watch ${args}`;
@@ -62,8 +62,8 @@ async function watch(
 }
 
 describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
-  it("redraws in place, and leaves the terminal as it was with the last frame", SLOW, async () => {
-    const there = await place(onFile);
+  it("redraws in place and restores the terminal", SLOW, async () => {
+    const there = await workspace(onFile);
     await there.hf.enqueueNamed("mail");
     const { shown, frames, type, ended } = await watch(there);
     await until("a frame", () => frames().some((lines) => lines.join(" ").includes("all")), 60_000);
@@ -86,8 +86,8 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     expect(after).toContain("last minute:");
   });
 
-  it("fits into the terminal, with the busiest queues", SLOW, async () => {
-    const there = await place(onFile);
+  it("shows the busiest queues that fit", SLOW, async () => {
+    const there = await workspace(onFile);
     for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     await there.hf.enqueueNamed("mail", null, { queue: "queue-17" });
     const { frames, type, ended, shown } = await watch(there);
@@ -102,12 +102,12 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     expect(lines.at(-1)).toMatch(/^last minute: .+…$/);
     type("\u0003");
     await ended;
-    // Below the other lines there is room for all.
+    // The last frame, outside of the alternate screen, has all queues.
     expect(shown().split(LEAVE)[1]).toContain("queue-19");
   });
 
-  it("takes a terminal of no size for one of 80 columns and 24 rows", SLOW, async () => {
-    const there = await place(onFile);
+  it("assumes 80 by 24 if the size is unknown", SLOW, async () => {
+    const there = await workspace(onFile);
     for (let n = 0; n < 30; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     const { frames, type, ended } = await watch(there, { size: "cols 0 rows 0" });
     await until("a frame", () => frames().length >= 2, 60_000);
@@ -119,10 +119,10 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     expect(await ended).toBe(130);
   });
 
-  it("is redrawn when the size changes", SLOW, async () => {
-    const there = await place(onFile);
+  it("redraws after a resize", SLOW, async () => {
+    const there = await workspace(onFile);
     for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
-    // A frame an hour: whatever comes after the first comes from the new size.
+    // One frame per hour, so the second is due to the resize.
     const { frames, tty, type, ended } = await watch(there, { args: "--interval 1h" });
     await until("the first frame", () => frames()[0]?.length === 10, 60_000);
     expect(spawnSync("stty", ["-F", tty, "rows", "20"]).status).toBe(0);
@@ -131,8 +131,8 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     expect(await ended).toBe(130);
   });
 
-  it("leaves the terminal as it was after SIGTERM and after an error", SLOW, async () => {
-    const there = await place(onFile);
+  it("restores the terminal after SIGTERM and errors", SLOW, async () => {
+    const there = await workspace(onFile);
     const stopped = await watch(there);
     await until("a frame", () => stopped.frames().length > 0, 60_000);
     process.kill(stopped.pid, "SIGTERM");
@@ -148,8 +148,8 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
     expect(watched.shown().split(LEAVE)[1]).toContain("cannot be reached");
   });
 
-  it("is one page after the other with TERM=dumb", SLOW, async () => {
-    const { shown, type, ended } = await watch(await place(onFile), { env: { TERM: "dumb" } });
+  it("prints page after page with TERM=dumb", SLOW, async () => {
+    const { shown, type, ended } = await watch(await workspace(onFile), { env: { TERM: "dumb" } });
     await until("two pages", () => shown().split("last minute:").length > 2, 60_000);
     type("\u0003");
     expect(await ended).toBe(130);
@@ -157,9 +157,9 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 });
 
-describe("stats --watch into a pipe", () => {
-  it("is one page after the other, or one line of JSON each", SLOW, async () => {
-    const { start } = await place(onFile);
+describe("stats --watch in a pipe", () => {
+  it("prints pages, or JSON lines", SLOW, async () => {
+    const { start } = await workspace(onFile);
     const people = start("stats", "--watch", "--interval", "100ms");
     await until("two pages", () => people.stdout().split("last minute:").length > 2, 60_000);
     people.child.kill("SIGINT");

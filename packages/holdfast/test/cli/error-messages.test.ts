@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { bare, place, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW, workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
@@ -27,9 +27,9 @@ const LOOKS: readonly (readonly string[])[] = [
   ["audit"],
 ];
 
-describe("a store that is not there", () => {
-  it("is not made by commands that only look: in the wrong folder they would find nothing", SLOW, async () => {
-    const { cwd } = bare(onFile);
+describe("a missing store", () => {
+  it("is not created by commands that read", SLOW, async () => {
+    const { cwd } = emptyWorkspace(onFile);
     for (const args of LOOKS) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd });
       expect({ args, code, stdout, stderr }).toEqual({
@@ -37,28 +37,28 @@ describe("a store that is not there", () => {
         code: 1,
         stdout: "",
         stderr:
-          "error: there is no database holdfast.db\n" +
-          "hint: no store is configured, so it is the default; holdfast migrate makes it, as do dev, worker and enqueue\n",
+          "error: the database holdfast.db does not exist\n" +
+          "hint: no store is configured, so the default is used; to create it, run: holdfast migrate\n",
       });
     }
     expect(readdirSync(cwd).filter((name) => name.startsWith("holdfast.db"))).toEqual([]);
   });
 
-  it("is made by the first enqueue, schedule or token", SLOW, async () => {
+  it("is created by the first enqueue, schedule or token", SLOW, async () => {
     for (const args of [
       ["enqueue", "mail"],
       ["schedules", "create", "a", "mail", "--every", "1h"],
       ["tokens", "create", "a", "--role", "admin"],
     ]) {
-      const { cwd, run } = bare(onFile);
+      const { cwd, run } = emptyWorkspace(onFile);
       expect({ args, ...(await run(...args)) }).toMatchObject({ args, code: 0 });
       expect(existsSync(join(cwd, "jobs.db"))).toBe(true);
     }
   });
 
-  it("a database of an older version is not migrated by a look", SLOW, async () => {
+  it("is not migrated by commands that read", SLOW, async () => {
     const schema = ownSchema(server);
-    const { run } = await place(() => `${server.url()}?schema=${schema}`);
+    const { run } = await workspace(() => `${server.url()}?schema=${schema}`);
     const latest = async (): Promise<number> => {
       const { rows } = await server.query(`SELECT max(version) AS version FROM ${schema}.migrations`);
       return (rows[0] as { version: number }).version;
@@ -69,26 +69,26 @@ describe("a store that is not there", () => {
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(
       new RegExp(
-        `^error: the schema of the store is not this version's; pending: migration ${last}: .+\\n` +
-          "hint: holdfast migrate brings it there\\n$",
+        `^error: the schema is out of date; pending migrations: migration ${last}: .+\\n` +
+          "hint: run: holdfast migrate\\n$",
       ),
     );
     expect(await latest()).toBe(last - 1);
   });
 });
 
-describe("a store that cannot be used", () => {
-  it("is told in a sentence, with who named it and without its password", SLOW, async () => {
-    const { cwd } = bare(onFile);
+describe("an unusable store", () => {
+  it("is reported with its source, without the password", SLOW, async () => {
+    const { cwd } = emptyWorkspace(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), 'store = "postgres://ada:secret@127.0.0.1:1/jobs"\n');
     for (const [args, env, error, hint] of [
-      [["stats"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "its address comes from holdfast.toml:1"],
-      [["doctor"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "its address comes from holdfast.toml:1"],
+      [["stats"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "the store is set by holdfast.toml:1"],
+      [["doctor"], {}, /PostgreSQL at .+ cannot be reached: .+ECONNREFUSED/, "the store is set by holdfast.toml:1"],
       [
         ["worker", "jobs.ts"],
         { HOLDFAST_STORE: "sqlite:/dev/null/a" },
         /\/dev\/null\/a cannot be opened as a SQLite database: ENOTDIR/,
-        "its address comes from HOLDFAST_STORE",
+        "the store is set by HOLDFAST_STORE",
       ],
     ] as const) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
@@ -102,11 +102,11 @@ describe("a store that cannot be used", () => {
   });
 });
 
-describe("a setting that cannot be used", () => {
+describe("an invalid setting", () => {
   const what = "a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 
-  it("is told with its key and who set it, before anything is opened", SLOW, async () => {
-    const { cwd } = bare(onFile);
+  it("is reported with its key and source", SLOW, async () => {
+    const { cwd } = emptyWorkspace(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), '[redact]\npaths = ["input.a", "input..x"]\n');
     const redaction =
       'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; separate names with single dots (holdfast.toml:2)';
@@ -124,8 +124,9 @@ describe("a setting that cannot be used", () => {
     ] as const) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
-      const told = stderr.trimEnd().split("\n");
-      const problems = told.length === 1 ? [told[0]?.replace("error: ", "")] : told.slice(1).map((line) => line.trim());
+      const printed = stderr.trimEnd().split("\n");
+      const problems =
+        printed.length === 1 ? [printed[0]?.replace("error: ", "")] : printed.slice(1).map((line) => line.trim());
       expect(problems).toHaveLength(1 + more.length);
       expect(problems).toContain(redaction);
       for (const pattern of more) expect(problems).toContainEqual(expect.stringMatching(pattern));
@@ -133,8 +134,8 @@ describe("a setting that cannot be used", () => {
     expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
   });
 
-  it("and may hold a password is shown without it", SLOW, async () => {
-    const { cwd } = bare(onFile);
+  it("is printed without the password", SLOW, async () => {
+    const { cwd } = emptyWorkspace(onFile);
     expect(await holdfastCommand(["stats", "--store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
       code: 2,
       stdout: "",
@@ -143,7 +144,7 @@ describe("a setting that cannot be used", () => {
     expect(await holdfastCommand(["config", "set", "store", "mysql://ada:secret@h/x"], { cwd })).toEqual({
       code: 2,
       stdout: "",
-      stderr: `error: store: "mysql://ada:***@h/x" is not ${what}\nhint: holdfast config set --help shows how it is used\n`,
+      stderr: `error: store: "mysql://ada:***@h/x" is not ${what}\nhint: run: holdfast config set --help\n`,
     });
   });
 });
@@ -157,7 +158,7 @@ async function stranger(listener: RequestListener): Promise<string> {
 }
 
 describe("a server", () => {
-  it("that is not Holdfast's is told as that", SLOW, async () => {
+  it("that is not Holdfast is reported", SLOW, async () => {
     for (const status of [200, 502]) {
       const url = await stranger((_request, response) => {
         response.writeHead(status, { "content-type": "text/html" }).end("<html>hello");
@@ -167,12 +168,12 @@ describe("a server", () => {
         stdout: "",
         stderr:
           `error: ${url} responded with status ${status}, but not as a Holdfast server\n` +
-          "hint: is it the address of holdfast serve, or of your own server, and is there a proxy between?\n",
+          "hint: check the URL, and any proxy in between\n",
       });
     }
   });
 
-  it("that sends on to another address gets no change: it would arrive as a look", SLOW, async () => {
+  it("that redirects gets no changes", SLOW, async () => {
     const asked: string[] = [];
     const url = await stranger(({ method = "", url: path = "" }, response) => {
       asked.push(`${method} ${path}`);
@@ -189,45 +190,41 @@ describe("a server", () => {
     expect(asked).toEqual(["POST /api/admin/jobs"]);
   });
 
-  it(
-    "before which something else refuses is not taken for ours: neither the token nor the call was wrong",
-    SLOW,
-    async () => {
-      for (const [status, body] of [
-        [401, "<p>Please log in"],
-        [400, "<p>Bad request"],
-        [404, '{"error":"Not Found"}'],
-        [200, '{"ok":true}'],
-      ] as const) {
-        const url = await stranger((_request, response) => {
-          const type = body.startsWith("{") ? "application/json" : "text/html";
-          response.writeHead(status, { "content-type": type }).end(body);
-        });
-        const { code, stderr } = await holdfastCommand(["stats", "--url", url], { env: { HOLDFAST_TOKEN: "x" } });
-        expect({ status, code, stderr }).toMatchObject({
-          code: 1,
-          stderr: expect.stringMatching(
-            `^error: ${url} responded with status ${status}, but not as a Holdfast server\nhint: `,
-          ) as string,
-        });
-      }
-    },
-  );
+  it("error of a proxy is not reported as ours", SLOW, async () => {
+    for (const [status, body] of [
+      [401, "<p>Please log in"],
+      [400, "<p>Bad request"],
+      [404, '{"error":"Not Found"}'],
+      [200, '{"ok":true}'],
+    ] as const) {
+      const url = await stranger((_request, response) => {
+        const type = body.startsWith("{") ? "application/json" : "text/html";
+        response.writeHead(status, { "content-type": type }).end(body);
+      });
+      const { code, stderr } = await holdfastCommand(["stats", "--url", url], { env: { HOLDFAST_TOKEN: "x" } });
+      expect({ status, code, stderr }).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(
+          `^error: ${url} responded with status ${status}, but not as a Holdfast server\nhint: `,
+        ) as string,
+      });
+    }
+  });
 
-  it("is named without a name and password, which are neither sent nor shown", SLOW, async () => {
+  it("URL must not contain a password", SLOW, async () => {
     for (const more of [[], ["--json", "--verbose"]]) {
       const ended = await holdfastCommand(["stats", "--url", "http://ada:hunter2@127.0.0.1:1", ...more]);
       expect(ended.code).toBe(2);
-      expect(ended.stderr).toContain("has a name or password in it");
+      expect(ended.stderr).toContain("must not contain a user name or password");
       expect(ended.stderr + ended.stdout).not.toContain("hunter2");
     }
     const odd = await holdfastCommand(["stats", "--url", "ftp://ada:hunter2@127.0.0.1"]);
-    expect(odd.stderr).toContain("is no address of a server");
+    expect(odd.stderr).toContain("is not a valid URL");
     expect(odd.stderr).not.toContain("hunter2");
   });
 
-  it("is reached by the address that serve tells, and says what is wrong with a token", SLOW, async () => {
-    const { start, hf, cwd } = await place(onFile);
+  it("accepts the printed URL and rejects bad tokens", SLOW, async () => {
+    const { start, hf, cwd } = await workspace(onFile);
     const { token } = await hf.tokens.create({ name: "a", role: "viewer" });
     const serving = start("serve", "--port", "0");
     await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
@@ -237,36 +234,39 @@ describe("a server", () => {
       const { code } = await holdfastCommand(["stats", "--url", given], { cwd, env: { HOLDFAST_TOKEN: token } });
       expect({ given, code }).toEqual({ given, code: 0 });
     }
-    const hint = "hint: set HOLDFAST_TOKEN; holdfast tokens create makes one\n";
+    const hint = "hint: set HOLDFAST_TOKEN; to create a token, run: holdfast tokens create\n";
     const wrong = await holdfastCommand(["stats", "--url", url, "--token", "nonsense"], { cwd });
-    expect(wrong).toMatchObject({ code: 1, stderr: `error: ${url} does not know this token, or no longer\n${hint}` });
+    expect(wrong).toMatchObject({
+      code: 1,
+      stderr: `error: ${url} rejected the token (invalid, expired or revoked)\n${hint}`,
+    });
     const none = await holdfastCommand(["stats", "--url", url], { cwd });
-    expect(none).toMatchObject({ code: 1, stderr: `error: ${url} asks for a token\n${hint}` });
+    expect(none).toMatchObject({ code: 1, stderr: `error: ${url} requires an API token\n${hint}` });
   });
 });
 
-describe("what was typed", () => {
-  it("and is wrong is told with how it is used, in the words of the command", SLOW, async () => {
-    const { run } = await place(onFile);
+describe("a wrong command line", () => {
+  it("is reported with a hint to --help", SLOW, async () => {
+    const { run } = await workspace(onFile);
     for (const [args, code, error, hint] of [
-      [["jobs", "cancel", ID, "x"], 2, /"x" is not a job id/, "holdfast jobs cancel --help shows how it is used"],
-      [["jobs", "show", "x"], 2, /"x" is not a UUID/, "holdfast jobs show --help shows how it is used"],
-      [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "holdfast jobs list --help shows how it is used"],
-      [["schedules", "create", "a", "b"], 2, /either/, "holdfast schedules create --help shows how it is used"],
-      [
-        ["tokens", "revoke", "x", "--yes"],
-        2,
-        /holdfast tokens list shows/,
-        "holdfast tokens revoke --help shows how it is used",
-      ],
+      [["jobs", "cancel", ID, "x"], 2, /"x" is not the id of a job/, "run: holdfast jobs cancel --help"],
+      [["jobs", "show", "x"], 2, /"x" is not a UUID/, "run: holdfast jobs show --help"],
+      [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "run: holdfast jobs list --help"],
+      [["schedules", "create", "a", "b"], 2, /either/, "run: holdfast schedules create --help"],
+      [["tokens", "revoke", "x", "--yes"], 2, /holdfast tokens list shows/, "run: holdfast tokens revoke --help"],
       [
         ["queues", "pause", "*"],
         2,
         /name each queue \(holdfast queues list lists them\)$/,
-        "holdfast queues pause --help shows how it is used",
+        "run: holdfast queues pause --help",
       ],
-      [["enqueue", "mail", "-"], 2, /the input is empty/, "leave it out for a job without input"],
-      [["process"], 2, /no module/, "give its path, such as jobs.ts; or once: holdfast config set jobs.module jobs.ts"],
+      [["enqueue", "mail", "-"], 2, /the input on stdin is empty/, "omit the - for a job without input"],
+      [
+        ["process"],
+        2,
+        /no jobs module given/,
+        "pass its path, e.g. jobs.ts, or run: holdfast config set jobs.module jobs.ts",
+      ],
     ] as const) {
       const ended = await run(...args);
       expect({ args, code: ended.code, stdout: ended.stdout }).toEqual({ args, code, stdout: "" });
@@ -279,12 +279,12 @@ describe("what was typed", () => {
     );
   });
 
-  it("is told once, and not again in other words", SLOW, async () => {
-    const { run, cwd } = await place(onFile);
-    const help = "hint: holdfast config set --help shows how it is used\n";
+  it("is reported once, without repetition", SLOW, async () => {
+    const { run, cwd } = await workspace(onFile);
+    const help = "hint: run: holdfast config set --help\n";
     const paths = "hint: redact.paths is a list of at most 100 paths such as input.user.email\n";
-    const keys = "hint: holdfast config list shows all keys\n";
-    for (const [args, told] of [
+    const keys = "hint: to list all keys, run: holdfast config list\n";
+    for (const [args, message] of [
       [
         ["config", "set", "redact.paths", "a..b"],
         `redact.paths: "a..b" has an empty part; separate names with single dots\n${paths}`,
@@ -297,42 +297,42 @@ describe("what was typed", () => {
       [["config", "get", "jobs"], `"jobs" is not a key, but a section with keys such as jobs.enabled\n${keys}`],
       [
         ["enqueue", "mail", "--module", "/no/such.ts"],
-        "there is no file /no/such.ts\nhint: jobs.module comes from --module\n",
+        "file not found: /no/such.ts\nhint: jobs.module is set by --module\n",
       ],
-      [["process", "/no/such.ts"], "there is no file /no/such.ts\n"],
+      [["process", "/no/such.ts"], "file not found: /no/such.ts\n"],
       [["import", "/no/such.json"], "/no/such.json cannot be read: ENOENT: no such file or directory\n"],
       [["stats", "--config", cwd], `${cwd} cannot be read: EISDIR: illegal operation on a directory\n`],
     ] as const) {
-      expect({ args, stderr: (await run(...args)).stderr }).toEqual({ args, stderr: `error: ${told}` });
+      expect({ args, stderr: (await run(...args)).stderr }).toEqual({ args, stderr: `error: ${message}` });
     }
   });
 
-  it("a module that is not there, needs what is not there, or fails in setup is named", SLOW, async () => {
-    const { cwd, run } = await place(onFile);
+  it("names a module that cannot be loaded", SLOW, async () => {
+    const { cwd, run } = await workspace(onFile);
     writeFileSync(join(cwd, "needs.ts"), 'import "nowhere-to-be-found";\n');
     const job = 'import { job } from "holdfast";\nexport const a = job({ type: "a", run() {} });\n';
     writeFileSync(join(cwd, "setup.ts"), `${job}export function setup() { throw new Error("no such table"); }\n`);
     expect((await run("process", "gone.ts")).stderr).toBe(
-      `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}\n`,
+      `error: file not found: gone.ts\nhint: looked for ${join(cwd, "gone.ts")}\n`,
     );
     writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nmodule = "gone.ts"\n');
     for (const args of [["process"], ["dev"]]) {
       expect((await run(...args)).stderr).toBe(
-        `error: there is no file gone.ts\nhint: looked for ${join(cwd, "gone.ts")}; jobs.module comes from holdfast.toml:2\n`,
+        `error: file not found: gone.ts\nhint: looked for ${join(cwd, "gone.ts")}; jobs.module is set by holdfast.toml:2\n`,
       );
     }
     expect((await run("process", "needs.ts")).stderr).toMatch(
-      /^error: needs\.ts cannot be loaded: Cannot find (?:module|package) 'nowhere-to-be-found'[^\n]{0,80}\nhint: --verbose/,
+      /^error: needs\.ts cannot be loaded: Cannot find (?:module|package) 'nowhere-to-be-found'[^\n]{0,80}\nhint: run with --verbose/,
     );
     expect((await run("process", "setup.ts")).stderr).toBe(
-      "error: setup in setup.ts failed: no such table\nhint: --verbose shows where it fails\n",
+      "error: setup in setup.ts failed: no such table\nhint: run with --verbose for the stack trace\n",
     );
   });
 });
 
 describe("with --json", () => {
-  it("a failure is one JSON line on stderr, with a code, and stdout stays empty", SLOW, async () => {
-    const { run, cwd } = await place(onFile);
+  it("prints a failure as one JSON line on stderr", SLOW, async () => {
+    const { run, cwd } = await workspace(onFile);
     const id = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
     for (const [args, code, error] of [
       [["jobs", "show", id], 1, { code: "JOB_NOT_FOUND", message: expect.stringContaining(id) as string }],
@@ -344,7 +344,7 @@ describe("with --json", () => {
       [
         ["jobs", "list", "--nonsense"],
         2,
-        { code: "BAD_USAGE", message: "holdfast jobs list has no flag --nonsense", hint: USAGE },
+        { code: "BAD_USAGE", message: "holdfast jobs list: unknown flag --nonsense", hint: USAGE },
       ],
       [
         ["stats", "--url", "http://127.0.0.1:1"],
