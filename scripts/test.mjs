@@ -18,6 +18,9 @@ const SELECTIONS = {
   all: [],
 };
 
+/** A caller who names projects gets those alone. */
+const selection = passedOn.some((argument) => argument.startsWith("--project")) ? [] : SELECTIONS[set];
+
 /** @param {string[]} names */
 function projects(...names) {
   return names.map((name) => `--project=${name}`);
@@ -94,7 +97,7 @@ function startTests() {
   /** @type {Buffer[]} */
   const held = [];
   let mayPrint = false;
-  const done = start("tests", "vitest", ["run", ...reporters, ...SELECTIONS[set], ...passedOn], (chunk) => {
+  const done = start("tests", "vitest", ["run", ...reporters, ...selection, ...passedOn], (chunk) => {
     if (mayPrint) process.stdout.write(chunk);
     else held.push(chunk);
   });
