@@ -2,40 +2,19 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { describe, it } from "vitest";
 import type { Clock } from "#src/clock.js";
 import { openStore } from "#src/engine/open-store.js";
-import { exerciseStore, type CallerTransaction, type StoreUnderTest } from "#src/testing/exercise-store/index.js";
+import type { CallerTransaction, StoreHarness, StoreUnderTest } from "#src/testing/exercise-store/index.js";
 
-exerciseStore(
-  { describe, it },
-  {
-    name: "SQLite in memory",
-    async create(clock) {
-      const store = await openStore("sqlite::memory:", { clock });
-      await store.migrate();
-      return {
-        store,
-        address: null,
-        again: () => Promise.reject(new Error("a database in memory has one handle")),
-        dispose: () => Promise.resolve(),
-      };
-    },
+/** The conformance suite's stores on SQLite files. */
+export const ON_FILE: Pick<StoreHarness, "create" | "createUnmigrated"> = {
+  createUnmigrated: onFile,
+  async create(clock) {
+    const under = await onFile(clock);
+    await under.store.migrate();
+    return under;
   },
-);
-
-exerciseStore(
-  { describe, it },
-  {
-    name: "SQLite on a file",
-    createUnmigrated: onFile,
-    async create(clock) {
-      const under = await onFile(clock);
-      await under.store.migrate();
-      return under;
-    },
-  },
-);
+};
 
 async function onFile(clock: Clock): Promise<StoreUnderTest> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-conformance-"));
@@ -51,7 +30,7 @@ async function onFile(clock: Clock): Promise<StoreUnderTest> {
   };
 }
 
-/** A transaction as an application has it open: on a connection of its own. */
+/** A transaction of an application, on a separate connection. */
 function transactionOn(file: string): CallerTransaction {
   const db = new Database(file);
   const end = (statement: "COMMIT" | "ROLLBACK") => () => {
