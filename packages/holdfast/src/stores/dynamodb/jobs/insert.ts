@@ -16,6 +16,7 @@ import {
   newItem,
   newShard,
   readItem,
+  scopeOf,
   type Draft,
 } from "./items.js";
 import { jobKey, newListedKey, uniqueKey } from "./keys.js";
@@ -134,7 +135,7 @@ export class Inserts {
    */
   async keyState(key: Item | null, now: number): Promise<KeyState> {
     if (key === null) return freeKey();
-    const [of, scope] = [textOf(key, "job") ?? "", textOf(key, "scope")];
+    const [of, scope] = [textOf(key, "job") ?? "", scopeOf(key)];
     // A new job of the holder's own id is written on the condition that there is none: DynamoDB takes no second one.
     const take = (more: TransactItem[] = []): KeyState => ({
       held: false,

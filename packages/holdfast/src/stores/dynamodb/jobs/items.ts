@@ -121,6 +121,12 @@ export function isGone(item: Item, now: number): boolean {
   return item["dropped"] !== undefined || (ttl !== null && ttl * 1_000 <= now);
 }
 
+/** The scope of a job's unique key. Earlier builds stored `ever` for `forever`. */
+export function scopeOf(item: Item): UniqueKey["scope"] | null {
+  const stored = textOf(item, "scope");
+  return stored === "ever" ? "forever" : (stored as UniqueKey["scope"] | null);
+}
+
 export interface JobItem {
   item: Item;
   id: string;
@@ -164,7 +170,7 @@ export function readItem(item: Item): JobItem {
     type: textOf(item, "type") ?? "",
     user: textOf(item, "owner"),
     key: textOf(item, "unique"),
-    scope: textOf(item, "scope") as UniqueKey["scope"] | null,
+    scope: scopeOf(item),
     expiresAt: numberOf(item, "expires_at"),
     inputAt: textOf(item, "input_at"),
   };

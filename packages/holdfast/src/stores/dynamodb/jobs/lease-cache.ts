@@ -1,4 +1,4 @@
-import { textOf, type Item } from "../connection/attributes.js";
+import type { Item } from "../connection/attributes.js";
 import { readItem } from "./items.js";
 
 /** What is worth knowing of a job that was claimed here, so that it need not be read again. */
@@ -28,9 +28,8 @@ export class HeldJobs {
   claimed(id: string, fence: number, item: Item): void {
     if (this.#jobs.size >= MOST) this.#jobs.clear();
     const plain = ["input_at", "beside"].every((name) => item[name] === undefined);
-    const scope = textOf(item, "scope");
-    const key = scope === "live" || scope === "waiting" ? textOf(item, "unique") : null;
-    const { listed, shard } = readItem(item);
+    const { listed, shard, scope, key: uniqueKey } = readItem(item);
+    const key = scope === "live" || scope === "waiting" ? uniqueKey : null;
     this.#jobs.set(id, { fence, listed, shard, plain, key, hiddenUntil: 0 });
   }
 
