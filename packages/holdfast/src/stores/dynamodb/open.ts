@@ -1,6 +1,16 @@
 import { systemClock } from "../../clock.js";
 import { ClosedError, DriverMissingError, InvalidOptionError } from "../../errors.js";
-import type { Hint, InsertResult, NewJob, Store } from "../../store.js";
+import type { Hint, Store } from "../../store.js";
+import {
+  cancelHints,
+  fireHints,
+  insertHints,
+  reapHints,
+  retryHints,
+  scheduleHints,
+  settleHints,
+  WORK_NOW,
+} from "../hints.js";
 import { AuditLog } from "./audit.js";
 import { Changes } from "./jobs/changes.js";
 import { Claims } from "./jobs/claim.js";
@@ -88,18 +98,10 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   }
 
   function hint(...hints: Hint[]): void {
+    if (hints.length === 0) return;
     queueMicrotask(() => {
       for (const each of hints) for (const listener of listeners) listener(each);
     });
-  }
-
-  function hintOfWork(given: readonly NewJob[], results: readonly InsertResult[], now: number): void {
-    let inMs = Number.POSITIVE_INFINITY;
-    for (const [at, job] of given.entries()) {
-      if (results[at]?.status === "refused") continue;
-      inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
-    }
-    if (Number.isFinite(inMs)) hint({ kind: "work", inMs });
   }
 
   async function close(): Promise<void> {
@@ -136,7 +138,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         if (given.length === 0) return [];
         const now = time();
         const results = await inserts.insert(given, now);
-        hintOfWork(given, results, now);
+        hint(...insertHints(given, results, now));
         return results;
       }),
     insertIn: () =>
@@ -150,9 +152,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(() =>
         counted(async () => {
           const results = await leases.settle(outcomes, time());
-          const waits = outcomes.filter(({ to }) => to === "pending" || to === "failed");
-          if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
-          if (waits.length < outcomes.length) hint({ kind: "finished" });
+          hint(...settleHints(outcomes));
           return results;
         }),
       ),
@@ -168,16 +168,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(() =>
         counted(async () => {
           const results = await changes.cancel(ids, scope ?? {}, time());
-          const requested = ids.filter((_, at) => results[at] === "requested");
-          if (requested.length > 0) hint({ kind: "cancel", ids: requested });
-          if (results.includes("cancelled")) hint({ kind: "finished" });
+          hint(...cancelHints(ids, results));
           return results;
         }),
       ),
     retry: (ids, scope) =>
       run(async () => {
         const results = await changes.retry(ids, scope ?? {}, time());
-        if (results.includes("retried")) hint({ kind: "work", inMs: 0 });
+        hint(...retryHints(results));
         return results;
       }),
     remove: (ids, scope) => run(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
@@ -186,8 +184,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(() =>
         counted(async () => {
           const reaped = await maintenance.reapExpiredLeases(limit, time());
-          if (reaped.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
-          if (reaped.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
+          hint(...reapHints(reaped));
           return reaped;
         }),
       ),
@@ -195,7 +192,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(() =>
         counted(async () => {
           const reaped = await maintenance.expireOverdue(limit, time());
-          if (reaped.length > 0) hint({ kind: "finished" });
+          hint(...reapHints(reaped));
           return reaped;
         }),
       ),
@@ -208,14 +205,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     resume: (queue) =>
       run(async () => {
         await config.resume(queue);
-        hint({ kind: "work", inMs: 0 });
+        hint(WORK_NOW);
       }),
     queues: () => run(() => config.queues()),
 
     putSchedule: (schedule, version) =>
       run(async () => {
         const result = await schedules.put(schedule, version, time());
-        if (result === "put") hint({ kind: "schedules" });
+        hint(...scheduleHints(result));
         return result;
       }),
     getSchedule: (schedule) => run(() => schedules.get(schedule)),
@@ -223,7 +220,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     removeSchedule: (schedule) =>
       run(async () => {
         const removed = await schedules.remove(schedule);
-        if (removed) hint({ kind: "schedules" });
+        hint(...scheduleHints(removed));
         return removed;
       }),
     dueSchedules: (limit) => run(() => schedules.due(limit, time())),
@@ -231,10 +228,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(async () => {
         const now = time();
         const results = await schedules.fire(firings, now);
-        const created = firings.flatMap(({ slots }, at) =>
-          results[at]?.status === "fired" ? slots.flatMap(({ job }) => (job === null ? [] : [job])) : [],
-        );
-        hintOfWork(created, [], now);
+        hint(...fireHints(firings, results, now));
         return results;
       }),
 
