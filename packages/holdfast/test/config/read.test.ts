@@ -139,7 +139,7 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs',
   ],
   [
     "store",
