@@ -55,7 +55,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
 
   it("cost the store the same however many look", async () => {
     const { hf, send, token } = await adminScene(store());
-    const { store: asked } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { store: asked } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const calls: unknown[][] = [];
     for (const name of ["stats", "list"] as const) {
       const before = asked[name].bind(asked) as (...given: unknown[]) => Promise<never>;
@@ -85,7 +85,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
     const told = await view(send, await token("viewer"));
     await until("a look", () => told.filter(({ event }) => event === "stats").length > 1);
     // Straight on the store: no event of this process tells of it.
-    const { store: shared } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { store: shared } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     await shared.cancel([id]);
     await until("its end to be seen", () =>
       told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "cancelled"),
@@ -96,7 +96,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
 describe.each(STORES)("slow viewers on %s", (_name, store) => {
   it("hear that they missed events; others hear all", async () => {
     const { hf, send, token, url } = await adminScene(store());
-    const { events } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { events } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const viewer = await token("viewer");
     const told = await view(send, viewer);
     // It is sent the headers, and reads nothing after them.

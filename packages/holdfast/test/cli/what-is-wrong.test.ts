@@ -189,7 +189,7 @@ it("a worker reports that its SQLite file was deleted", SLOW, async () => {
   const worker = there.start("worker", "jobs.ts");
   await until("it to run", () => worker.stdout().includes("runs"), 60_000);
   rmSync(join(there.cwd, "jobs.db"));
-  const said = /warn.+the store failed a call; trying again.+jobs\.db was renamed, deleted or replaced/;
+  const said = /warn.+a store call failed; retrying.+jobs\.db was renamed, deleted or replaced/;
   await until("it to be logged", () => said.test(worker.stderr()), 60_000);
   worker.child.kill("SIGTERM");
   expect(await worker.ended).toBe(0);

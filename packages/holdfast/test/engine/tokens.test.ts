@@ -170,7 +170,7 @@ describe("tokens", () => {
     ["an unknown role", { name: "n", role: "root" }, "role", /"root" is none of/],
     ["a role of every object", { name: "n", role: "constructor" }, "role", /none of/],
     ["the role user without a user", { name: "n", role: "user" }, "user", /not empty/],
-    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /goes with the role user only/],
+    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /only allowed with the role user/],
     ["an expiry at once", { name: "n", role: "viewer", expiresIn: 0 }, "expiresIn", /longer than 0/],
     ["an expiry that is no duration", { name: "n", role: "viewer", expiresIn: "soon" }, "expiresIn", /not a duration/],
   ])("create refuses %s by name, and makes none", async (_name, options, field, says) => {

@@ -203,7 +203,7 @@ describe("what is given as tx is looked at first", () => {
     const db = connect(":memory:");
     db.exec("BEGIN");
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(
-      "tx: this store cannot enqueue inside a transaction",
+      "tx: is not supported by this store; enqueue without it",
     );
   });
 

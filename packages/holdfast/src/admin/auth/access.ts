@@ -1,5 +1,5 @@
-import { Holdfast } from "../../engine/client/holdfast.js";
-import type { TokenIdentity } from "../../engine/client/tokens.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { currentIdentity, type TokenIdentity } from "../../engine/client/tokens.js";
 import { ApiError } from "../http/api-error.js";
 import type { Identity } from "./identity.js";
 import { isFromHere, isLoopback, nameIn } from "./loopback.js";
@@ -30,8 +30,8 @@ export async function callerOf(request: Request, { hf, sessions, check }: Knowin
   }
   const cookie = cookieIn(request.headers.get("cookie"));
   if (cookie === null) return null;
-  const session = sessions.read(cookie, Holdfast.engineOf(hf).clock.now());
-  const found = session === null ? null : await hf.tokens.current(session.tokenId);
+  const session = sessions.read(cookie, engineOf(hf).clock.now());
+  const found = session === null ? null : await currentIdentity(engineOf(hf), session.tokenId);
   return session === null || found === null ? null : callerBy(found, session.expiresAt);
 }
 

@@ -1,5 +1,5 @@
 import { isThenable, watchResult } from "../../callbacks.js";
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { TokenIdentity } from "../../engine/client/tokens.js";
 import { callerBy, callerOf, refuseOthers, refuseOtherSites, type Caller } from "./access.js";
 import { ApiError } from "../http/api-error.js";
@@ -65,7 +65,7 @@ export class Door {
     const checked = await this.#checks.check(token, this.#addressOf(request));
     const { found } = checked;
     if (found === null) throw checked.waitMs > 0 ? tooMany(checked.waitMs) : notValid();
-    const now = Holdfast.engineOf(this.#hf).clock.now();
+    const now = engineOf(this.#hf).clock.now();
     // No session outlives its token.
     const expiresAt = Math.min(now + sessions.lengthMs, found.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
     const value = sessions.sign({ tokenId: found.id, expiresAt });

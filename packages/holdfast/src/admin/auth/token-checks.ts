@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { Holdfast } from "../../engine/client/holdfast.js";
-import type { KnownTokens, TokenIdentity } from "../../engine/client/tokens.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { readKnownTokens, type KnownTokens, type TokenIdentity } from "../../engine/client/tokens.js";
 import { LIMITS } from "../../defaults.js";
 import type { Attempts } from "./login-throttle.js";
 import { remembered } from "../calls/cached.js";
@@ -22,7 +22,7 @@ export class TokenChecks {
   constructor(hf: Holdfast, attempts: Attempts) {
     this.#hf = hf;
     this.#attempts = attempts;
-    this.#known = remembered(() => hf.tokens.known(), KNOWN_MS);
+    this.#known = remembered(() => readKnownTokens(engineOf(hf)), KNOWN_MS);
   }
 
   /** Whether there is a token that counts, as of a second ago. */
@@ -37,7 +37,7 @@ export class TokenChecks {
       if (found !== null) return { found };
       this.#right.delete(hash);
     }
-    const { clock } = Holdfast.engineOf(this.#hf);
+    const { clock } = engineOf(this.#hf);
     const waitMs = this.#attempts.waitMs(address, clock.now());
     // Whoever guesses may share an address with everybody else: a token that is right comes in, and guesses together cost the
     // store one reading a second.

@@ -1,4 +1,4 @@
-import type { Deed } from "../../engine/client/audit.js";
+import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/access.js";
 import type { OperationResult } from "../contract/api-types.js";
@@ -10,7 +10,13 @@ export function isDeed(name: RouteName): boolean {
 }
 
 /** A call that was answered, as the audit log has it. */
-export function deedOf(name: RouteName, caller: Caller, input: object, answer: object, redact: Redactor): Deed {
+export function deedOf(
+  name: RouteName,
+  caller: Caller,
+  input: object,
+  answer: object,
+  redact: Redactor,
+): AuditEntryDraft {
   const inPath = pathParts(ROUTES[name].path)[0];
   const fields = input as Record<string, unknown>;
   const made = (answer as { id?: unknown }).id;
@@ -32,12 +38,12 @@ export function deedOf(name: RouteName, caller: Caller, input: object, answer: o
 }
 
 /** The end of an operation. What it changed is known only then. */
-export function endOf(answer: OperationResult, caller: Caller, target: object): Deed {
+export function endOf(answer: OperationResult, caller: Caller, target: object): AuditEntryDraft {
   const { action, state, changed: count, error } = answer;
   const detail = { operation: answer.id, state, ...(error !== null && { error }) };
   return { ...by(caller), action: `operation.${action}`, target, count, detail };
 }
 
-function by({ identity: { name: actor }, tokenId }: Caller): Pick<Deed, "actor" | "token"> {
+function by({ identity: { name: actor }, tokenId }: Caller): Pick<AuditEntryDraft, "actor" | "token"> {
   return { actor, ...(tokenId !== null && { token: tokenId }) };
 }

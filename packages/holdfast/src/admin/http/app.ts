@@ -2,7 +2,8 @@ import { Hono, type Context } from "hono";
 import { getPath } from "hono/utils/url";
 import { readBasePath } from "../../base-path.js";
 import { callSafely } from "../../callbacks.js";
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { recordAudit } from "../../engine/client/audit.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { durationMs, lengthOf, type Duration } from "../../duration.js";
 import { InvalidOptionError, StoreUnavailableError } from "../../errors.js";
 import { Metrics } from "../../observe/metrics.js";
@@ -112,7 +113,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 /** The same. `tellsOutages: false`: for a caller in this process that tells its errors itself. */
 export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: { tellsOutages: boolean }): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { logger, clock, redact, restore, events } = Holdfast.engineOf(hf);
+  const { logger, clock, redact, restore, events } = engineOf(hf);
   const outages = tellsOutages ? new Outages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
   const door = new Door(hf, readDoor(options, basePath));
@@ -145,7 +146,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
     redact,
     restore,
     ended: (answer, target) =>
-      begun.then(() => hf.audit.record(endOf(answer, caller, target as object))).catch(onError),
+      begun.then(() => recordAudit(engineOf(hf), endOf(answer, caller, target as object))).catch(onError),
   });
 
   const watched = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>
@@ -178,7 +179,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
       const answer = await handler(contextOf(caller, begun), input);
       try {
         // What was done is in the log before it is answered.
-        await hf.audit.record(deedOf(name, caller, input, answer, redact));
+        await recordAudit(engineOf(hf), deedOf(name, caller, input, answer, redact));
       } finally {
         written();
       }
@@ -201,7 +202,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
   /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
   const storeAnswers = remembered(async () => {
     const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_MS).unref());
-    const answers = Holdfast.engineOf(hf)
+    const answers = engineOf(hf)
       .store.dueSchedules(0)
       .then(
         () => (outages?.answered("look"), true),

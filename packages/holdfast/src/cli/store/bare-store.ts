@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { hideSecret, showPath, showSource, toHoldfastOptions, type Config } from "../../config/index.js";
-import type { Deed } from "../../engine/client/audit.js";
+import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import { storeKindOf } from "../../store-address.js";
 import type { Store } from "../../store.js";
@@ -134,13 +134,15 @@ export async function migrated(
 }
 
 async function clientOn({ config }: Context, store: Store): Promise<Holdfast> {
-  const { holdfast } = await import("../../engine/client/holdfast.js");
+  const { holdfast } = await import("../../engine/client/open-client.js");
   return holdfast({ ...toHoldfastOptions(config), store, logger: false });
 }
 
 /** Puts into the audit log what a command does by itself, and not by the API, which writes down what it does. */
-export async function writeDown(hf: Holdfast, deed: Omit<Deed, "actor">): Promise<void> {
-  await hf.audit.record({ actor: operator(), ...deed });
+export async function writeDown(hf: Holdfast, deed: Omit<AuditEntryDraft, "actor">): Promise<void> {
+  const { recordAudit } = await import("../../engine/client/audit.js");
+  const { engineOf } = await import("../../engine/client/holdfast.js");
+  await recordAudit(engineOf(hf), { actor: operator(), ...deed });
 }
 
 // Whoever changes a file need not wait long for a database that does not answer.
@@ -150,7 +152,7 @@ const REACHED_MS = 3_000;
  * The same for a change of a file, which is done already and needs no store: it is written down where the store is there
  * and has this version's schema. A store that does not answer is told and is no failure; none is made.
  */
-export async function writeDownIfThere(context: Context, deed: Omit<Deed, "actor">): Promise<void> {
+export async function writeDownIfThere(context: Context, deed: Omit<AuditEntryDraft, "actor">): Promise<void> {
   const written = writeDownBeside(context, deed).catch((error: unknown) => error as Error);
   const late = new Promise<Error>((resolve) => {
     setTimeout(() => resolve(new Error(`the store did not answer within ${REACHED_MS / 1_000}s`)), REACHED_MS).unref();
@@ -159,7 +161,7 @@ export async function writeDownIfThere(context: Context, deed: Omit<Deed, "actor
   if (problem !== undefined) context.output.warn(`this is not in the audit log: ${problem.message}`);
 }
 
-async function writeDownBeside(context: Context, deed: Omit<Deed, "actor">): Promise<undefined> {
+async function writeDownBeside(context: Context, deed: Omit<AuditEntryDraft, "actor">): Promise<undefined> {
   await withBareStore(context, "look", async (store) => {
     if ((await pendingOf(store)).length > 0) return;
     await writeDown(await clientOn(context, store), deed);
