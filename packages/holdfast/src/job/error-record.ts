@@ -1,5 +1,5 @@
 import { jsonBytes } from "./json.js";
-import { keptText } from "../kept-text.js";
+import { storableString } from "../storable-string.js";
 import { REDACTED, type Redactor } from "../redact.js";
 import { codeOf, isErrorLike, messageOf, read, stackOf } from "./thrown.js";
 
@@ -36,9 +36,9 @@ export function describeError(thrown: unknown, limits: ErrorLimits): ErrorRecord
   const cause = causes > 0 && isErrorLike(thrown) ? read(thrown, "cause") : null;
   const data = dataBytes > 0 && isErrorLike(thrown) ? dataOf(thrown, dataBytes) : null;
   return {
-    message: keptText(messageOf(thrown, UNSHOWABLE), limits.message),
-    code: code === null ? null : keptText(code, LONGEST_CODE),
-    stack: stack === null ? null : keptText(stack, limits.stack),
+    message: storableString(messageOf(thrown, UNSHOWABLE), limits.message),
+    code: code === null ? null : storableString(code, LONGEST_CODE),
+    stack: stack === null ? null : storableString(stack, limits.stack),
     ...(cause !== undefined && cause !== null && { cause: describeError(cause, ofCause(limits)) }),
     ...(data !== null && { data }),
   };
@@ -90,7 +90,7 @@ function dataOf(error: object, most: number): Record<string, unknown> | null {
     const size = jsonBytes(JSON.stringify({ [key]: value }));
     if (bytes + size > most) continue;
     bytes += size;
-    data[keptText(key, LONGEST_KEY)] = value;
+    data[storableString(key, LONGEST_KEY)] = value;
   }
   return Object.keys(data).length === 0 ? null : data;
 }
@@ -101,13 +101,13 @@ function jsonOf(key: string, value: unknown, depth: number, left: { values: numb
   if (SECRET.test(key)) return REDACTED;
   switch (typeof value) {
     case "string":
-      return keptText(value, LONGEST_STRING);
+      return storableString(value, LONGEST_STRING);
     case "boolean":
       return value;
     case "number":
       return Number.isFinite(value) ? value : undefined;
     case "bigint":
-      return keptText(String(value), LONGEST_STRING);
+      return storableString(String(value), LONGEST_STRING);
     case "object":
       return value === null ? null : objectOf(value, depth, left);
     default:
@@ -125,10 +125,10 @@ function objectOf(value: object, depth: number, left: { values: number }): unkno
     return items.filter((item) => item !== undefined);
   }
   if (isPlain(value)) {
-    const entries = keysOf(value, left.values).map((key) => [keptText(key, LONGEST_KEY), inside(key)] as const);
+    const entries = keysOf(value, left.values).map((key) => [storableString(key, LONGEST_KEY), inside(key)] as const);
     return Object.fromEntries(entries.filter(([key, item]) => item !== undefined && key !== "__proto__"));
   }
-  if (isErrorLike(value)) return { message: keptText(messageOf(value), LONGEST_STRING), code: codeOf(value) };
+  if (isErrorLike(value)) return { message: storableString(messageOf(value), LONGEST_STRING), code: codeOf(value) };
   // What a class makes (a socket, a request) is no data; what its toJSON would give may be anything.
   return undefined;
 }

@@ -61,7 +61,7 @@ const DAY_OF_MONTH = 3;
 export function readCron(given: unknown): CronPattern {
   if (typeof given !== "string") throw refused(`${show(given)} is not a cron pattern`, "0 8 * * MON-FRI");
   if (given.length > LIMITS.cronLength) {
-    throw refused(`is ${given.length} characters long; at most ${LIMITS.cronLength}`, "0 8 * * MON-FRI");
+    throw refused(`is ${given.length} characters long; the limit is ${LIMITS.cronLength}`, "0 8 * * MON-FRI");
   }
   const known = patterns.get(given);
   if (known !== undefined) return known;

@@ -109,7 +109,7 @@ describe("a setting that cannot be used", () => {
     const { cwd } = bare(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), '[redact]\npaths = ["input.a", "input..x"]\n');
     const redaction =
-      'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; write names with a dot between them (holdfast.toml:2)';
+      'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; separate names with single dots (holdfast.toml:2)';
     for (const [args, env, more] of [
       [["stats"], {}, []],
       [["jobs", "list"], {}, []],
@@ -277,7 +277,7 @@ describe("what was typed", () => {
       expect(lines.slice(1)).toEqual([`hint: ${hint}`, ""]);
     }
     expect((await run("schedules", "show", "x")).stderr).toBe(
-      'error: no schedule "x"; holdfast schedules list shows what there is\n',
+      'error: schedule "x" not found; holdfast schedules list lists all schedules\n',
     );
   });
 
@@ -289,11 +289,11 @@ describe("what was typed", () => {
     for (const [args, told] of [
       [
         ["config", "set", "redact.paths", "a..b"],
-        `redact.paths: "a..b" has an empty part; write names with a dot between them\n${paths}`,
+        `redact.paths: "a..b" has an empty part; separate names with single dots\n${paths}`,
       ],
       [
         ["config", "set", "redact.paths", "a,b..c"],
-        `redact.paths: "a,b..c" has "b..c", which has an empty part; write names with a dot between them\n${paths}`,
+        `redact.paths: "a,b..c" has "b..c", which has an empty part; separate names with single dots\n${paths}`,
       ],
       [["config", "set", "jobs.concurrency", "0"], `jobs.concurrency: "0" is not a whole number from 1 to 64\n${help}`],
       [["config", "get", "jobs"], `"jobs" is not a key, but a section with keys such as jobs.enabled\n${keys}`],

@@ -125,7 +125,7 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
     expect(await json("schedules", "delete", "nightly", "--yes")).toEqual({ name: "nightly", status: "removed" });
     const gone = await run("schedules", "show", "nightly");
     expect(gone).toMatchObject({ code: 1 });
-    expect(gone.stderr).toMatch(/^error: no schedule "nightly"/);
+    expect(gone.stderr).toMatch(/^error: schedule "nightly" not found/);
   });
 
   it("every field of a schedule can be said, changed, taken away and seen", SLOW, async () => {
@@ -269,11 +269,11 @@ describe.each(storesOf(server))("the command on %s", (_name, address) => {
       ],
       [
         ["enqueue", "mail", "{}", "--at", "2027-02-30T00:00:00Z"],
-        /--at: "2027-02-30T00:00:00Z" names a day that does not/,
+        /--at: "2027-02-30T00:00:00Z" is a day that does not/,
       ],
       [["enqueue", "mail", "{}", "--expires", "2027-01-01"], /--expires: "2027-01-01" has no time zone; write it like/],
       [["jobs", "list", "--before", "2026-01-01"], /--before: "2026-01-01" has no time zone/],
-      [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" names a day/],
+      [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" is a day/],
       [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at do not go together/],
       [["enqueue", "mail", "--unique-for", "1h"], /--unique-for goes with --unique/],
       [

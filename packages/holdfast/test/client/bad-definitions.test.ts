@@ -11,7 +11,7 @@ describe("job() refuses by name", () => {
   it.each<[string, unknown, string, RegExp]>([
     ["an empty type", { type: "", run }, "type", /not empty/],
     ["no type", { run }, "type", /must be a text/],
-    ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; at most 200/],
+    ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; the limit is 200/],
     ["a type with control characters", { type: "a\u0000b", run }, "type", /control characters/],
     ["a type with a lone surrogate", { type: "a\ud800", run }, "type", /broken Unicode/],
     ["no run", { type: "x" }, "run", /x needs a run function/],
@@ -22,12 +22,12 @@ describe("job() refuses by name", () => {
     ["an expiry of nothing", { type: "x", run, expiresAfter: 0 }, "expiresAfter", /longer than 0/],
     ["an empty queue", { type: "x", run, queue: "" }, "queue", /not empty/],
     ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
-    ["tags that are no list", { type: "x", run, tags: "a" }, "tags", /must be a list/],
+    ["tags that are not an array", { type: "x", run, tags: "a" }, "tags", /must be an array/],
     [
       "retry that is no object",
       { type: "x", run, retry: 3 },
       "retry",
-      /3 is not an object of options; known: maxAttempts/,
+      /3 is not an options object; known: maxAttempts/,
     ],
     ["no attempts", { type: "x", run, retry: { maxAttempts: 0 } }, "retry.maxAttempts", /1 to 1000/],
     ["attempts as text", { type: "x", run, retry: { maxAttempts: "3" } }, "retry.maxAttempts", /1 to 1000/],
@@ -110,7 +110,7 @@ describe("holdfast() refuses by name", () => {
     ],
     ["a retention that says nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
     ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
-    ["options that are no object", "sqlite::memory:", "holdfast", /is not an object of options/],
+    ["options that are no object", "sqlite::memory:", "holdfast", /is not an options object/],
   ])("%s", async (_name, options, field, says) => {
     await expectRefusal(make(options), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
@@ -118,7 +118,7 @@ describe("holdfast() refuses by name", () => {
   it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
     "the store %j is unknown, and the forms that are known are named",
     async (store) => {
-      const says = /no store for .*; use "sqlite:<file>"/;
+      const says = /unknown store .*; use "sqlite:<file>"/;
       await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", says });
     },
   );

@@ -40,7 +40,7 @@ const TIMINGS: Refusal[] = [
   ["an unknown word", { cron: "@reboot" }, "cron", /"@reboot" is none of @yearly, .*; for example "@daily"/],
   ["a pattern that is no text", { cron: 5 }, "cron", /5 is not a cron pattern; for example "/],
   ["a pattern that is null", { cron: null }, "cron", /null is not a cron pattern/],
-  ["a pattern without end", { cron: long }, "cron", /10000 characters long; at most 200; for example "/],
+  ["a pattern without end", { cron: long }, "cron", /10000 characters long; the limit is 200; for example "/],
   ["a range without end", { cron: "0-99999999 * * * *" }, "cron", /the minute field "0-99999999" has "99999999"/],
   ["a list without end", { cron: `${"0,".repeat(99)}0 * * * *` }, "cron", /at most 200/],
   ["something else altogether", { cron: "'; DROP TABLE jobs; --" }, "cron", /the minute field "';" /],
@@ -67,7 +67,7 @@ const TIMINGS: Refusal[] = [
   ],
   ["a start in words", { every: "1h", startAt: "tomorrow" }, "startAt", /ISO 8601/],
   ["a start without a zone", { every: "1h", startAt: "2026-01-01T08:00" }, "startAt", /has no time zone/],
-  ["a start of no day", { every: "1h", startAt: "2027-02-30T00:00:00Z" }, "startAt", /names a day that does not exist/],
+  ["a start of no day", { every: "1h", startAt: "2027-02-30T00:00:00Z" }, "startAt", /is a day that does not exist/],
   ["an end without a zone", { every: "1h", endAt: "2027-01-01" }, "endAt", /has no time zone/],
   ["an end that is no date", { every: "1h", endAt: new Date("x") }, "endAt", /point in time/],
 ];
@@ -101,7 +101,7 @@ const SETTINGS: Refusal[] = [
   ["a fraction of an attempt", { maxAttempts: 1.5 }, "maxAttempts", /1 to 1000/],
   ["a user with a line break", { user: "a\nb" }, "user", /control characters/],
   ["an empty user", { user: "" }, "user", /not empty/],
-  ["tags that are no list", { tags: "urgent" }, "tags", /must be a list/],
+  ["tags that are not an array", { tags: "urgent" }, "tags", /must be an array/],
   ["an empty tag", { tags: [""] }, "tags.0", /not empty/],
   ["a misspelt option", { timeZone: "UTC" }, "timeZone", /is not an option of .*; known: job, input, cron, timezone/],
   ["an option of enqueue", { delay: "5m" }, "delay", /is not an option of/],
@@ -126,9 +126,9 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     ["a job that is null", { job: null, every: "1h" }, "job", /is not a job type/],
     ["a job that only looks like one", { job: { type: "cleanup" }, every: "1h" }, "job", /is not a job type/],
     ["a job that is a function", { job: () => {}, every: "1h" }, "job", /is not a job type/],
-    ["no options", undefined as unknown as object, "schedule", /undefined is not an object of options; known: job/],
-    ["options that are null", null as unknown as object, "schedule", /null is not an object of options/],
-    ["options that are a pattern", "@daily" as unknown as object, "schedule", /is not an object of options/],
+    ["no options", undefined as unknown as object, "schedule", /undefined is not an options object; known: job/],
+    ["options that are null", null as unknown as object, "schedule", /null is not an options object/],
+    ["options that are a pattern", "@daily" as unknown as object, "schedule", /is not an options object/],
   ])("%s", async (_what, options, field, says) => {
     const { hf, store } = await openOn("in memory");
     const expected = { is: InvalidOptionError, code: "INVALID_OPTION", field, says };
@@ -145,7 +145,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     ["with a delete character", "\u007f", /control characters/],
     ["of broken Unicode", "\ud800", /broken Unicode/],
     ["that is empty", "", /not empty/],
-    ["that is too long", "x".repeat(201), /201 characters long; at most 200/],
+    ["that is too long", "x".repeat(201), /201 characters long; the limit is 200/],
     ["that is a number", 5, /must be a text/],
     ["that is null", null, /must be a text/],
     ["that is not given", undefined, /must be a text/],
@@ -368,8 +368,8 @@ describe("a scheduler that makes no sense is refused when the client is made", (
     ["a tick above an hour", { tick: "61m" }, "scheduler.tick", /from 1 s to 1 h/],
     ["a tick in words", { tick: "often" }, "scheduler.tick", /"often" is not a duration/],
     ["a misspelt tick", { tik: "5s" }, "scheduler.tik", /is not an option of scheduler; known: tick/],
-    ["a scheduler that is true", true, "scheduler", /true is not an object of options/],
-    ["a scheduler that is a duration", "5s", "scheduler", /is not an object of options/],
+    ["a scheduler that is true", true, "scheduler", /true is not an options object/],
+    ["a scheduler that is a duration", "5s", "scheduler", /is not an options object/],
   ])("%s", async (_what, scheduler, field, says) => {
     const made = holdfast({ store: "sqlite::memory:", scheduler: scheduler as never });
     await expectRefusal(made, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });

@@ -147,8 +147,8 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
     '"dynamodb://jobs?shards=0" cannot be used: shards: 0 is not a whole number from 1 to 1000',
   ],
   ["jobs.module", "src/jobs", '"src/jobs" is not a path that ends in .ts, .mts, .js, .mjs'],
-  ["server.base_path", "ops", '"ops" is not a path such as "/ops", without a slash at its end'],
-  ["server.base_path", "/ops/", '"/ops/" is not a path such as "/ops", without a slash at its end'],
+  ["server.base_path", "ops", '"ops" is not a path such as "/ops", without a trailing slash'],
+  ["server.base_path", "/ops/", '"/ops/" is not a path such as "/ops", without a trailing slash'],
   ...["not a host!", "a..b", "-a", "[::1]", "1.2.3", "300.1.1.1", "a/b", "host:80", "q".repeat(64)].map(
     (host): [KeyName, string, string] => [
       "server.host",
@@ -159,13 +159,8 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
 ];
 /** The same in lists, where the one that is wrong is named. */
 const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, says: string][] = [
-  ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; at most 100`],
-  [
-    "redact.paths",
-    "input.a",
-    "input..x",
-    'has "input..x", which has an empty part; write names with a dot between them',
-  ],
+  ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; the limit is 100`],
+  ["redact.paths", "input.a", "input..x", 'has "input..x", which has an empty part; separate names with single dots'],
   ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
 ];
 

@@ -20,7 +20,7 @@ describe("a full disk", () => {
       const { code, message } = await child.next("refused");
       expect({ code, message }).toEqual({
         code: "DISK_FULL",
-        message: "the disk that holds the database is full; nothing was written. Make room and try again",
+        message: "the disk of the database is full; nothing was written. Free disk space and try again",
       });
     }
     expect(integrity(file)).toBe("ok");

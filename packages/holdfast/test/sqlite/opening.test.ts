@@ -92,7 +92,7 @@ describe("opening", () => {
     for (const store of ["mysql://localhost/jobs", "jobs.db", "", ":memory:", "SQLITE:jobs.db"]) {
       const { name, code, message } = await refusal(store);
       expect({ name, code }).toEqual({ name: "UnknownStoreError", code: "UNKNOWN_STORE" });
-      expect(message).toContain(`no store for ${JSON.stringify(store)}; use "sqlite:<file>", "sqlite::memory:"`);
+      expect(message).toContain(`unknown store ${JSON.stringify(store)}; use "sqlite:<file>", "sqlite::memory:"`);
     }
   });
 

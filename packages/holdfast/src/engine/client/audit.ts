@@ -3,7 +3,7 @@ import { dateOf, instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { jsonBytes, NotJson, toJson } from "../../job/json.js";
-import { keptText } from "../../kept-text.js";
+import { storableString } from "../../storable-string.js";
 import { readCount, readName, refuseUnknown } from "../../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
 import type { EngineContext } from "../context.js";
@@ -109,10 +109,12 @@ function entryOf(draft: AuditEntryDraft, now: number, keepMs: number | null): Au
   const { target = null, count = 1, detail = {}, token } = draft;
   return {
     id: draft.id === undefined ? newId(now) : readId(draft.id),
-    actor: keptText(draft.actor, LIMITS.actorLength),
+    actor: storableString(draft.actor, LIMITS.actorLength),
     action: readName(draft.action, "action", LIMITS.actionLength),
     target:
-      target === null ? null : keptText(typeof target === "string" ? target : jsonOf(target), LIMITS.targetLength),
+      target === null
+        ? null
+        : storableString(typeof target === "string" ? target : jsonOf(target), LIMITS.targetLength),
     count: readCount(count, "count", 0, Number.MAX_SAFE_INTEGER),
     detail: detailText(detail, token === undefined ? {} : { token }),
     keepMs,

@@ -12,7 +12,7 @@ import { unthrown } from "./reports.js";
 
 // The message of the error alone reads as if the handler had taken too long.
 const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
-const STUCK = "a handler ignored its abort signal and was written off; it may still be running";
+const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
 export function publishClaim({ events, logger }: EngineContext, lease: HeldLease): void {

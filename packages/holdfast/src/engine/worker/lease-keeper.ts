@@ -22,7 +22,7 @@ interface LeaseHolder {
   lost(run: Run): void;
   cancel(id: string): void;
   timedOut(run: Run): void;
-  writeOff(run: Run): void;
+  abandon(run: Run): void;
 }
 
 // How long the list of live workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
@@ -63,7 +63,7 @@ export class LeaseKeeper {
   /** This worker has a record in the store, to be removed at the end. */
   #isRegistered = false;
 
-  /** Fires at the nearest timeout, lease deadline or write-off. */
+  /** Fires at the nearest timeout, lease deadline or abandonment. */
   #deadlineTimer: Timer | null = null;
   #deadlineAt = Number.POSITIVE_INFINITY;
 
@@ -194,7 +194,7 @@ export class LeaseKeeper {
     const now = this.#engine.clock.monotonic();
     for (const run of this.#holder.runs()) {
       if (run.nextDeadline <= now) {
-        if (run.reason !== null) this.#holder.writeOff(run);
+        if (run.reason !== null) this.#holder.abandon(run);
         else if (run.lease.deadline <= now) this.#holder.lost(run);
         else this.#holder.timedOut(run);
       }

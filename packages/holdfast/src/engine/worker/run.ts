@@ -3,7 +3,7 @@ import { dateOf } from "../../duration.js";
 import type { AbortReason } from "../../errors.js";
 import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import type { JobType, RunContext, RunningJob } from "../../job/job.js";
-import { keptText } from "../../kept-text.js";
+import { storableString } from "../../storable-string.js";
 import type { Note, Outcome } from "../../store.js";
 import { completeInTransaction } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
@@ -23,7 +23,7 @@ export class Run implements ContextSource {
   input: unknown = undefined;
   /** The start of the handler is written to the store, or about to be. */
   startWritten = false;
-  /** The handler has ended or was written off: whatever it still does is ignored. */
+  /** The handler has ended or was abandoned: whatever it still does is ignored. */
   over = false;
   /** The outcome that `completeIn` wrote inside the handler's own transaction. */
   completion: Outcome | null = null;
@@ -104,7 +104,7 @@ export class Run implements ContextSource {
 
   log(line: string): void {
     if (this.over) return;
-    const kept = keptText(String(line), LIMITS.logLineLength);
+    const kept = storableString(String(line), LIMITS.logLineLength);
     this.#lines.push({ at: this.#engine.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
     const { events } = this.#engine;
@@ -116,7 +116,7 @@ export class Run implements ContextSource {
       throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
     if (this.over) return;
-    const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
+    const text = note === undefined ? null : storableString(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
     this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
   }
@@ -158,9 +158,9 @@ export class Run implements ContextSource {
     this.#controller?.abort(reason);
   }
 
-  /** Monotonic time of the next deadline: timeout or end of the lease; once aborted, the write-off. */
+  /** Monotonic time of the next deadline: timeout or end of the lease; once aborted, when the worker abandons it. */
   get nextDeadline(): number {
-    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
+    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.abandonMs;
   }
 
   /** The handler's own transaction did not commit: its note has to be written again. */

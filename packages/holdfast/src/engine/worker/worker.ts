@@ -90,7 +90,7 @@ export class JobWorker implements Worker {
       lost: (run) => this.#lost(run),
       cancel: (id) => this.#cancel(id),
       timedOut: (run) => this.#abort(run, new JobTimeoutError(run.type.timeoutMs)),
-      writeOff: (run) => this.#writeOff(run),
+      abandon: (run) => this.#abandon(run),
     });
   }
 
@@ -418,7 +418,7 @@ export class JobWorker implements Worker {
   }
 
   /** The handler ignored its abort signal for too long: its capacity is freed, and whatever it still returns is ignored. */
-  #writeOff(run: Run): void {
+  #abandon(run: Run): void {
     const outcome = this.#afterAbort(run);
     publishStuck(this.#engine, run.lease, run.reason, outcome);
     this.#finish(run, outcome);

@@ -1,6 +1,16 @@
 import { systemClock } from "../../clock.js";
 import { ClosedError, DriverMissingError, InvalidOptionError } from "../../errors.js";
-import type { Hint, InsertResult, NewJob, Store } from "../../store.js";
+import type { Hint, Store } from "../../store.js";
+import {
+  cancelHints,
+  fireHints,
+  insertHints,
+  reapHints,
+  retryHints,
+  scheduleHints,
+  settleHints,
+  WORK_NOW,
+} from "../hints.js";
 import { AuditLog } from "./audit.js";
 import { Changes } from "./jobs/changes.js";
 import { Claims } from "./jobs/claim.js";
@@ -84,18 +94,10 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   }
 
   function hint(...hints: Hint[]): void {
+    if (hints.length === 0) return;
     queueMicrotask(() => {
       for (const each of hints) for (const listener of listeners) listener(each);
     });
-  }
-
-  function hintOfWork(given: readonly NewJob[], answers: readonly InsertResult[], now: number): void {
-    let inMs = Number.POSITIVE_INFINITY;
-    for (const [at, job] of given.entries()) {
-      if (answers[at]?.status === "refused") continue;
-      inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
-    }
-    if (Number.isFinite(inMs)) hint({ kind: "work", inMs });
   }
 
   async function close(): Promise<void> {
@@ -132,7 +134,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         if (given.length === 0) return [];
         const now = time();
         const answers = await inserts.insert(given, now);
-        hintOfWork(given, answers, now);
+        hint(...insertHints(given, answers, now));
         return answers;
       }),
     insertIn: () =>
@@ -144,9 +146,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       under(() =>
         counted(async () => {
           const answers = await leases.settle(outcomes, time());
-          const waits = outcomes.filter(({ to }) => to === "pending" || to === "failed");
-          if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
-          if (waits.length < outcomes.length) hint({ kind: "finished" });
+          hint(...settleHints(outcomes));
           return answers;
         }),
       ),
@@ -160,16 +160,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       under(() =>
         counted(async () => {
           const answers = await changes.cancel(ids, scope ?? {}, time());
-          const asked = ids.filter((_, at) => answers[at] === "requested");
-          if (asked.length > 0) hint({ kind: "cancel", ids: asked });
-          if (answers.includes("cancelled")) hint({ kind: "finished" });
+          hint(...cancelHints(ids, answers));
           return answers;
         }),
       ),
     retry: (ids, scope) =>
       under(async () => {
         const answers = await changes.retry(ids, scope ?? {}, time());
-        if (answers.includes("retried")) hint({ kind: "work", inMs: 0 });
+        hint(...retryHints(answers));
         return answers;
       }),
     remove: (ids, scope) => under(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
@@ -178,8 +176,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       under(() =>
         counted(async () => {
           const laidDown = await upkeep.reapExpiredLeases(limit, time());
-          if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
-          if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
+          hint(...reapHints(laidDown));
           return laidDown;
         }),
       ),
@@ -187,7 +184,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       under(() =>
         counted(async () => {
           const laidDown = await upkeep.expireOverdue(limit, time());
-          if (laidDown.length > 0) hint({ kind: "finished" });
+          hint(...reapHints(laidDown));
           return laidDown;
         }),
       ),
@@ -200,14 +197,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     resume: (queue) =>
       under(async () => {
         await config.resume(queue);
-        hint({ kind: "work", inMs: 0 });
+        hint(WORK_NOW);
       }),
     queues: () => under(() => config.queues()),
 
     putSchedule: (schedule, version) =>
       under(async () => {
         const answer = await schedules.put(schedule, version, time());
-        if (answer === "put") hint({ kind: "schedules" });
+        hint(...scheduleHints(answer));
         return answer;
       }),
     getSchedule: (schedule) => under(() => schedules.get(schedule)),
@@ -215,7 +212,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     removeSchedule: (schedule) =>
       under(async () => {
         const removed = await schedules.remove(schedule);
-        if (removed) hint({ kind: "schedules" });
+        hint(...scheduleHints(removed));
         return removed;
       }),
     dueSchedules: (limit) => under(() => schedules.due(limit, time())),
@@ -223,10 +220,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       under(async () => {
         const now = time();
         const answers = await schedules.fire(firings, now);
-        const made = firings.flatMap(({ slots }, at) =>
-          answers[at]?.status === "fired" ? slots.flatMap(({ job }) => (job === null ? [] : [job])) : [],
-        );
-        hintOfWork(made, [], now);
+        hint(...fireHints(firings, answers, now));
         return answers;
       }),
 

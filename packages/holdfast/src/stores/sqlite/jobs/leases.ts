@@ -2,6 +2,7 @@ import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { ChangeOperations } from "./changes.js";
+import { columnPositions } from "../../column-positions.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
@@ -140,7 +141,8 @@ export function leaseOperations(
   };
 }
 
-const OUTCOME_KEYS: readonly (keyof Outcome)[] = [
+/** The fields of an outcome that cross to the store's thread, in order. */
+const OUTCOME_FIELDS = [
   "id",
   "fence",
   "to",
@@ -152,35 +154,36 @@ const OUTCOME_KEYS: readonly (keyof Outcome)[] = [
   "startedAt",
   "attemptRecord",
   "keep",
-];
+] as const satisfies readonly (keyof Outcome)[];
+const AT = columnPositions(OUTCOME_FIELDS);
 
 export function packOutcomes(outcomes: readonly Outcome[]): Columns {
-  return toColumns(outcomes, OUTCOME_KEYS);
+  return toColumns(outcomes, OUTCOME_FIELDS);
 }
 
-/** What hints need of outcomes; a batch of completions, the usual one, is told by a single row. */
-export function outcomesDue(packed: Columns): { to: Outcome["to"]; delayMs: number }[] {
-  const [to] = packed.columns.slice(2);
-  const same = to !== undefined && "all" in to && to.all === "completed";
-  return fromColumns(same ? { ...packed, length: 1 } : packed, (at) => ({
-    to: at(2) as Outcome["to"],
-    delayMs: at(4) as number,
+/** The fields of outcomes that wake-up hints need. Where all jobs completed, the usual batch, one row says so for all. */
+export function outcomesDue(packed: Columns): Pick<Outcome, "to" | "delayMs">[] {
+  const to = packed.columns[AT.to];
+  const allCompleted = to !== undefined && "all" in to && to.all === "completed";
+  return fromColumns(allCompleted ? { ...packed, length: 1 } : packed, (at) => ({
+    to: at(AT.to) as Outcome["to"],
+    delayMs: at(AT.delayMs) as number,
   }));
 }
 
 export function unpackOutcomes(columns: Columns): Outcome[] {
   return fromColumns(columns, (at) => ({
-    id: at(0) as string,
-    fence: at(1) as number,
-    to: at(2) as Outcome["to"],
-    output: at(3) as string | null,
-    delayMs: at(4) as number,
-    attempt: at(5) as number,
-    releases: at(6) as number,
-    error: at(7) as Outcome["error"],
-    startedAt: at(8) as number | null,
-    attemptRecord: at(9) as Outcome["attemptRecord"],
-    keep: at(10) as boolean,
+    id: at(AT.id) as string,
+    fence: at(AT.fence) as number,
+    to: at(AT.to) as Outcome["to"],
+    output: at(AT.output) as string | null,
+    delayMs: at(AT.delayMs) as number,
+    attempt: at(AT.attempt) as number,
+    releases: at(AT.releases) as number,
+    error: at(AT.error) as Outcome["error"],
+    startedAt: at(AT.startedAt) as number | null,
+    attemptRecord: at(AT.attemptRecord) as Outcome["attemptRecord"],
+    keep: at(AT.keep) as boolean,
     keepMs: null,
   }));
 }

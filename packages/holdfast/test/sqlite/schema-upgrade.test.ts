@@ -103,6 +103,32 @@ describe("a file of the version before schedules", () => {
     expect(integrity(file)).toBe("ok");
   });
 
+  it("keeps unique keys that were stored with scope `ever` held forever", async () => {
+    const file = tempFile();
+    makeVersion1(file);
+    const before = connect(file);
+    before.exec(`
+      UPDATE holdfast_jobs SET key = 'once', key_scope = 'ever' WHERE id = '${ID(3)}';
+      INSERT INTO holdfast_keys VALUES ('once', '${ID(3)}', 'ever', NULL, 0), ('past', '${ID(9)}', 'ever', NULL, 0);
+    `);
+    before.close();
+    const old = job({ type: "old", run() {} });
+    const hf = await open(file, { jobs: [old] });
+    expect(connect(file).prepare("SELECT key, scope FROM holdfast_keys ORDER BY key").raw().all()).toEqual([
+      ["k", "live"],
+      ["once", "forever"],
+      ["past", "forever"],
+    ]);
+    const enqueued = async (key: string): Promise<string> =>
+      (await hf.enqueue(old, undefined, { unique: { key, scope: "forever" } })).id;
+    expect(await enqueued("once")).toBe(ID(3));
+    expect(await enqueued("past")).toBe(ID(9));
+    // The key outlives its job: the job's row has the scope too.
+    expect(await hf.purge({ state: "completed", olderThan: 0 })).toBe(1);
+    expect(await hf.get(ID(3))).toBeNull();
+    expect(await enqueued("once")).toBe(ID(3));
+  });
+
   it("cannot hold a schedule that makes no sense, whoever writes it", async () => {
     const file = tempFile();
     makeVersion1(file);
@@ -127,5 +153,22 @@ describe("a file of the version before schedules", () => {
     expect(() => db.exec("INSERT INTO holdfast_schedules SELECT * FROM holdfast_schedules")).toThrow(
       expect.objectContaining({ code: "SQLITE_CONSTRAINT_PRIMARYKEY" }),
     );
+  });
+});
+
+describe("a file of schema version 4", () => {
+  it("has the slot reason of a manual run renamed", async () => {
+    const file = tempFile();
+    const before = await open(file);
+    const old = job({ type: "old", run() {} });
+    await before.schedule("s", { job: old, every: "1h" });
+    await before.schedules.runNow("s");
+    await before.close();
+    const db = connect(file);
+    // Version 5 only renames values, so this is what version 4 left.
+    db.exec("UPDATE holdfast_slots SET reason = 'by hand'; DELETE FROM holdfast_migrations WHERE version > 4");
+    const hf = await open(file);
+    expect((await hf.schedules.get("s"))?.slots.map(({ reason }) => reason)).toEqual(["manual"]);
+    expectMigrated(db);
   });
 });
