@@ -1,5 +1,5 @@
 import { hostname, userInfo } from "node:os";
-import type { Deed as AuditEntryDraft } from "../engine/client/audit.js";
+import type { AuditEntryDraft } from "../engine/client/audit.js";
 import type { Holdfast } from "../engine/client/holdfast.js";
 import type { Context } from "./parse/command.js";
 import { openSilentClient, withConfiguredStore } from "./store/open.js";
@@ -20,7 +20,9 @@ export function cliActor(): string {
 
 /** Records a change that a command makes without the admin API, which records its own. */
 export async function recordAuditEntry(hf: Holdfast, entry: AuditEntry): Promise<void> {
-  await hf.audit.record({ actor: cliActor(), ...entry });
+  const { recordAudit } = await import("../engine/client/audit.js");
+  const { engineOf } = await import("../engine/client/holdfast.js");
+  await recordAudit(engineOf(hf), { actor: cliActor(), ...entry });
 }
 
 // A change of the configuration file should not wait long for an unresponsive database.

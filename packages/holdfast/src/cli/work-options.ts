@@ -1,5 +1,5 @@
 import { showSource, toWorkOptions } from "../config/index.js";
-import type { WorkOptions } from "../engine/worker/worker.js";
+import type { WorkOptions } from "../engine/worker/work-options.js";
 import type { Context } from "./parse/command.js";
 
 /**

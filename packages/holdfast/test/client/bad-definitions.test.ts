@@ -88,10 +88,10 @@ describe("holdfast() refuses by name", () => {
   const twin = job({ type: "double", input: z.object({}), run });
 
   it.each<[string, unknown, string, RegExp]>([
-    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is there twice/],
+    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is listed twice/],
     ["what is not a job type", { jobs: [double, { type: "x" }] }, "jobs.1", /make it with job/],
     ["a job type forgotten", { jobs: [undefined] }, "jobs.0", /is not a job type/],
-    ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
+    ["jobs that are no list", { jobs: double }, "jobs", /must be an array/],
     ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retry, retention/],
     ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
     [

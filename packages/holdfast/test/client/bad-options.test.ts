@@ -113,7 +113,7 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     ["an option of enqueueMany", { onResult: () => {} }, "onResult", /is not an option of enqueue/],
     ["options that are no object", "5m" as unknown as object, "enqueue", /is not an options object; known: delay/],
     ["options that are null", null as unknown as object, "enqueue", /null is not an options object/],
-    ["a transaction on a store in memory", { tx: {} }, "tx", /cannot enqueue inside a transaction/],
+    ["a transaction on a store in memory", { tx: {} }, "tx", /not supported by this store/],
   ])("%s", async (_name, options, field, says) => {
     const { hf } = await open();
     const refused = (): unknown => hf.enqueue(double, { n: 1 }, options);

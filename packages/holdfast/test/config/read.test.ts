@@ -17,7 +17,7 @@ import {
 import { DEFAULTS } from "#src/defaults.js";
 import { durationMs } from "#src/duration.js";
 import { readRetention } from "#src/engine/maintenance.js";
-import { readWorkOptions } from "#src/engine/worker/worker.js";
+import { readWorkOptions } from "#src/engine/worker/work-options.js";
 import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder, problemsOf, read } from "./scene.js";

@@ -194,12 +194,12 @@ it("a server logs once that its file is moved, and once that it is back", async 
   renameSync(file, `${file}.away`);
   for (let n = 0; n < 3; n++) await expect(enqueue()).rejects.toMatchObject(MOVED);
   expect((await send("/readyz")).status).toBe(503);
-  const begun = ["admin API", "STORE_MOVED", "the store failed a call"];
+  const begun = ["admin API", "STORE_MOVED", "a store call failed"];
   expect(lines).toEqual([begun]);
   renameSync(`${file}.away`, file);
   await until("an enqueue", () => enqueue().then(Boolean, () => false), 10_000);
   await enqueue();
-  expect(lines).toEqual([begun, ["admin API", undefined, "the store answers again"]]);
+  expect(lines).toEqual([begun, ["admin API", undefined, "the store is available again"]]);
 });
 
 it("the API refuses an enqueue with 503 STORE_MOVED", async () => {

@@ -203,7 +203,7 @@ describe("the tx option", () => {
     const db = connect(":memory:");
     db.exec("BEGIN");
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(
-      "tx: this store cannot enqueue inside a transaction",
+      "tx: is not supported by this store; enqueue without it",
     );
   });
 

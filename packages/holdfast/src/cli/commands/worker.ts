@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { hideSecret, modulePath, showPath } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
-import type { WorkOptions } from "../../engine/worker/worker.js";
+import type { WorkOptions } from "../../engine/worker/work-options.js";
 import { warnIfUrlIgnored } from "../store/open.js";
 import { command, keyFlag, type Command, type Context } from "../parse/command.js";
 import { FATAL, watchAndRun } from "../dev.js";

@@ -60,7 +60,7 @@ interface ClientOptions {
 
 /** A client with the configured options and these jobs. */
 async function openClient(context: Context, { logs, ...more }: ClientOptions): Promise<Holdfast> {
-  const { holdfast } = await import("../../engine/client/holdfast.js");
+  const { holdfast } = await import("../../engine/client/open-client.js");
   const { config } = context;
   const paths = config.values["redact.paths"];
   const logger = more.logger ?? loggerOf(context, logs !== undefined);

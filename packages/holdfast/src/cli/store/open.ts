@@ -28,7 +28,7 @@ export async function withConfiguredStore<Result>(
 
 /** A client on an open store, without jobs and without a log. */
 export async function openSilentClient({ config }: Context, store: Store): Promise<Holdfast> {
-  const { holdfast } = await import("../../engine/client/holdfast.js");
+  const { holdfast } = await import("../../engine/client/open-client.js");
   return holdfast({ ...toHoldfastOptions(config), store, logger: false });
 }
 
