@@ -51,7 +51,7 @@ async function onFile(clock: Clock): Promise<StoreUnderTest> {
   };
 }
 
-/** A transaction as an application has it open: on a connection of its own. */
+/** A transaction on the application's own connection. */
 function transactionOn(file: string): CallerTransaction {
   const db = new Database(file);
   const end = (statement: "COMMIT" | "ROLLBACK") => () => {

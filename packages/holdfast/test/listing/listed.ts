@@ -7,7 +7,7 @@ import { addAll, claim, finish, MINUTE, newJob } from "#src/testing/exercise-sto
 
 export const START: number = Date.UTC(2026, 0, 1);
 
-/** So tight that a few hundred jobs come to every way of finding them, and as the store has them. */
+/** Limits so small that a few hundred jobs reach every list plan, and the real limits. */
 export const BOUNDS: readonly Bounds[] = [
   { looks: 7, few: 0, sorts: 0 },
   { looks: 25, few: 5, sorts: 60 },
@@ -31,7 +31,7 @@ const TYPES = ["t0", "t1", "t2", "rare"] as const;
 const QUEUES = ["default", "slow", "rare"] as const;
 const rarely = <Name>(index: number, usual: Name, rare: Name): Name => (index % 37 === 5 ? rare : usual);
 
-/** Jobs in batches, in every state; after every other batch `gap` leaves numbers out, and the clock goes on or is set back. */
+/** Inserts jobs in batches, in every state. After every second batch `gap` skips sequence numbers, and the clock moves. */
 export async function fill(store: Store, clock: FakeClock, gap: () => Promise<void>): Promise<void> {
   for (let batch = 0; batch < 6; batch++) {
     const jobs = Array.from({ length: 40 }, (_, nth): NewJob => {
@@ -53,9 +53,9 @@ export async function fill(store: Store, clock: FakeClock, gap: () => Promise<vo
       if (to !== undefined) await finish(store, job, to);
       else if (nth % 2 === 0) await store.start([{ ...job, startedAt: clock.now() }]);
     }
-    // Two batches to a block, which then has jobs of two times.
+    // Two batches per block, so that a block has jobs of two times.
     if (batch % 2 === 1) await gap();
-    // Back once: jobs with higher numbers are then older.
+    // Set back once, so that jobs with higher numbers are older.
     if (batch === 3) clock.setWall(START + 30 * MINUTE);
     else await clock.advance(20 * MINUTE);
   }
@@ -72,16 +72,16 @@ const instant = fc.option(
 
 export const anyFilter: fc.Arbitrary<JobFilter> = fc.record({
   states: some(STATE_NAMES),
-  types: some([...TYPES, "nobody's"]),
+  types: some([...TYPES, "unused"]),
   queues: some([...QUEUES, "nowhere"]),
-  user: one("ada", "bob", "nobody"),
+  user: one("ada", "bob", "unknown"),
   tag: one("common", "odd", "none"),
   schedule: one("digest", "yearly", "never"),
   createdAfter: instant,
   createdBefore: instant,
 });
 
-/** The straightforward way. */
+/** The simple reference implementation. */
 export function matching(jobs: readonly Listed[], filter: JobFilter): number[] {
   const { states, types, queues, user, tag, schedule, createdAfter, createdBefore } = filter;
   return jobs
@@ -100,7 +100,7 @@ export function matching(jobs: readonly Listed[], filter: JobFilter): number[] {
     .toSorted((a, b) => b - a);
 }
 
-/** All pages of a finder, by the cursor alone. */
+/** All pages, following the cursor. */
 export async function throughout(
   find: (limit: number, cursor: number | null) => unknown,
   limit: number,
