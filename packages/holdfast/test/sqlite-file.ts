@@ -30,7 +30,7 @@ async function onFile(clock: Clock): Promise<StoreUnderTest> {
   };
 }
 
-/** A transaction of an application, on a separate connection. */
+/** A transaction on the application's own connection. */
 function transactionOn(file: string): CallerTransaction {
   const db = new Database(file);
   const end = (statement: "COMMIT" | "ROLLBACK") => () => {
