@@ -123,7 +123,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     expect(await json("schedules", "delete", "nightly", "--yes")).toEqual({ name: "nightly", status: "removed" });
     const gone = await run("schedules", "show", "nightly");
     expect(gone).toMatchObject({ code: 1 });
-    expect(gone.stderr).toMatch(/^error: no schedule "nightly"/);
+    expect(gone.stderr).toMatch(/^error: schedule "nightly" not found/);
   });
 
   it("sets, changes, unsets and shows every schedule setting", SLOW, async () => {
@@ -264,11 +264,11 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       ],
       [
         ["enqueue", "mail", "{}", "--at", "2027-02-30T00:00:00Z"],
-        /--at: "2027-02-30T00:00:00Z" names a day that does not/,
+        /--at: "2027-02-30T00:00:00Z" is a day that does not/,
       ],
       [["enqueue", "mail", "{}", "--expires", "2027-01-01"], /--expires: "2027-01-01" has no time zone; write it like/],
       [["jobs", "list", "--before", "2026-01-01"], /--before: "2026-01-01" has no time zone/],
-      [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" names a day/],
+      [["jobs", "purge", "--before", "2026-02-30T00:00:00Z", "--yes"], /--before: "2026-02-30T00:00:00Z" is a day/],
       [["enqueue", "mail", "--at", "2030-01-01T00:00:00Z", "--delay", "1m"], /--delay and --at cannot be combined/],
       [["enqueue", "mail", "--unique-for", "1h"], /--unique-for requires --unique/],
       [
@@ -351,7 +351,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     expect((await remote("stats")).stdout).toContain("default");
     expect(await remote("jobs", "purge", "--before", "1d", "--yes")).toMatchObject({
       code: 1,
-      stderr: "error: the role operator may not do this; it takes admin\n",
+      stderr: "error: permission denied for role operator; this needs admin\n",
     });
     const anonymous = await holdfastCommand(["stats", "--url", url], { cwd });
     expect(anonymous).toMatchObject({ code: 1, stdout: "" });

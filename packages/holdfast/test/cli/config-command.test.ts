@@ -137,10 +137,10 @@ level = "warn"
     const wrong = [
       ["redact.paths", "input..x", /"input\.\.x" has an empty part/, /a list of at most 100 paths such as/],
       ["server.base_path", "ops", /is not a path such as "\/ops"/, null],
-      ["server.host", "not a host!", /is not the name or the IP address of a host/, null],
+      ["server.host", "not a host!", /is not a host name or IP address/, null],
       ["jobs.queues", `mail,${long}`, /which is 300 characters long/, /names of at most 100 characters each/],
       ["jobs.module", "jobs.txt", /is not a path that ends in \.ts/, null],
-      ["store", "jobs.db", /is not an address such as sqlite:jobs\.db/, null],
+      ["store", "jobs.db", /is not a URL such as sqlite:jobs\.db/, null],
     ] as const;
     const refused = await Promise.all(
       wrong.map(([key, value]) => holdfastCommand(["config", "set", key, value], { cwd })),
@@ -177,7 +177,7 @@ level = "warn"
     const { code, stdout, stderr } = await holdfastCommand(["config", "list"], { cwd, env });
     expect(code).toBe(0);
     expect(stderr).toBe(
-      "warning: the variable HOLDFAST_JOBS_CONCURENCY sets nothing; did you mean HOLDFAST_JOBS_CONCURRENCY?\n",
+      "warning: the variable HOLDFAST_JOBS_CONCURENCY is unknown and has no effect; did you mean HOLDFAST_JOBS_CONCURRENCY?\n",
     );
     const lines = stdout
       .trimEnd()

@@ -59,7 +59,7 @@ describe("holdfast.toml, changed by several processes", () => {
     expect(await spawnHoldfast(["config", "set", "jobs.grace_s", "9"], { cwd })).toEqual({
       code: 1,
       stdout: "",
-      stderr: `error: another process is changing the configuration; try again, or if there is none, delete ${lock}\n`,
+      stderr: `error: another process is changing the configuration; try again, or if no other process is running, delete ${lock}\n`,
     });
     const exit = once(holder, "exit");
     holder.kill("SIGKILL");

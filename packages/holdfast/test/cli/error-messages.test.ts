@@ -103,13 +103,13 @@ describe("an unusable store", () => {
 });
 
 describe("an invalid setting", () => {
-  const what = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
+  const what = "a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 
   it("is reported with its key and source", SLOW, async () => {
     const { cwd } = emptyWorkspace(onFile);
     writeFileSync(join(cwd, "holdfast.toml"), '[redact]\npaths = ["input.a", "input..x"]\n');
     const redaction =
-      'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; write names with a dot between them (holdfast.toml:2)';
+      'redact.paths: ["input.a","input..x"] has "input..x", which has an empty part; separate names with single dots (holdfast.toml:2)';
     for (const [args, env, more] of [
       [["stats"], {}, []],
       [["jobs", "list"], {}, []],
@@ -167,7 +167,7 @@ describe("a server", () => {
         code: 1,
         stdout: "",
         stderr:
-          `error: ${url} answered ${status}, and not as Holdfast does\n` +
+          `error: ${url} responded with status ${status}, but not as a Holdfast server\n` +
           "hint: check the URL, and any proxy in between\n",
       });
     }
@@ -182,7 +182,10 @@ describe("a server", () => {
     const { code, stdout, stderr } = await holdfastCommand(["enqueue", "mail", "{}", "--url", url, "--json"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(JSON.parse(stderr)).toMatchObject({
-      error: { code: "NOT_HOLDFAST", message: expect.stringContaining("sends on to /ops/api/admin/jobs") as string },
+      error: {
+        code: "UNEXPECTED_RESPONSE",
+        message: expect.stringContaining("redirects to /ops/api/admin/jobs") as string,
+      },
     });
     expect(asked).toEqual(["POST /api/admin/jobs"]);
   });
@@ -201,7 +204,9 @@ describe("a server", () => {
       const { code, stderr } = await holdfastCommand(["stats", "--url", url], { env: { HOLDFAST_TOKEN: "x" } });
       expect({ status, code, stderr }).toMatchObject({
         code: 1,
-        stderr: expect.stringMatching(`^error: ${url} answered ${status}, and not as Holdfast does\nhint: `) as string,
+        stderr: expect.stringMatching(
+          `^error: ${url} responded with status ${status}, but not as a Holdfast server\nhint: `,
+        ) as string,
       });
     }
   });
@@ -270,7 +275,7 @@ describe("a wrong command line", () => {
       expect(lines.slice(1)).toEqual([`hint: ${hint}`, ""]);
     }
     expect((await run("schedules", "show", "x")).stderr).toBe(
-      'error: no schedule "x"; holdfast schedules list shows what there is\n',
+      'error: schedule "x" not found; holdfast schedules list lists all schedules\n',
     );
   });
 
@@ -282,11 +287,11 @@ describe("a wrong command line", () => {
     for (const [args, message] of [
       [
         ["config", "set", "redact.paths", "a..b"],
-        `redact.paths: "a..b" has an empty part; write names with a dot between them\n${paths}`,
+        `redact.paths: "a..b" has an empty part; separate names with single dots\n${paths}`,
       ],
       [
         ["config", "set", "redact.paths", "a,b..c"],
-        `redact.paths: "a,b..c" has "b..c", which has an empty part; write names with a dot between them\n${paths}`,
+        `redact.paths: "a,b..c" has "b..c", which has an empty part; separate names with single dots\n${paths}`,
       ],
       [["config", "set", "jobs.concurrency", "0"], `jobs.concurrency: "0" is not a whole number from 1 to 64\n${help}`],
       [["config", "get", "jobs"], `"jobs" is not a key, but a section with keys such as jobs.enabled\n${keys}`],

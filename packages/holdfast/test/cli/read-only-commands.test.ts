@@ -144,6 +144,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 4: marks of new jobs",
       "migration 5: a key for cursors",
       "migration 6: functions that check what they are given",
+      "migration 7: names of the API",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(

@@ -53,7 +53,7 @@ export async function withAdmin<Result>(
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
-      if (error.code === "NOT_HOLDFAST") throw failureOf(error);
+      if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error);
       if (error.status === 401) throw unauthorized(String(url), givenToken !== "", error);
       // The command line is wrong, although only the API could find out.
       if (error.status === 400) throw new BadUsage(inCommands(error.message));
@@ -72,7 +72,7 @@ export async function withAdmin<Result>(
         maxLanes: 1_000_000_000,
         onError: (error) => void errors.push(error),
       };
-      const api = adminOf(hf, options, { tellsOutages: false });
+      const api = adminOf(hf, options, { emitOutages: false });
       let failure: Error | null = null;
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));
@@ -99,7 +99,7 @@ export async function withAdmin<Result>(
 function withCause(error: unknown, errors: readonly unknown[]): Error {
   const [cause] = errors;
   if (!(error instanceof Failure)) return error as Error;
-  if (error.code !== "INTERNAL" || cause === undefined) return error;
+  if (error.code !== "INTERNAL_ERROR" || cause === undefined) return error;
   return new Failure(messageOf(cause), { code: error.code, cause });
 }
 
@@ -145,7 +145,7 @@ function unauthorized(url: string, hadToken: boolean, cause: Error): Failure {
 
 function hintFor(code: string): { hint?: string } {
   if (code === "SERVER_UNREACHABLE") return { hint: "is holdfast serve running there?" };
-  if (code !== "NOT_HOLDFAST") return {};
+  if (code !== "UNEXPECTED_RESPONSE") return {};
   return { hint: "check the URL, and any proxy in between" };
 }
 

@@ -3,7 +3,7 @@ import { dateOf, instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { jsonBytes, NotJson, toJson } from "../../job/json.js";
-import { keptText } from "../../kept-text.js";
+import { storableString } from "../../storable-string.js";
 import { readCount, readName, refuseUnknown } from "../../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
 import type { EngineContext } from "../context.js";
@@ -110,10 +110,12 @@ function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
   const { target = null, count = 1, detail = {}, token } = deed;
   return {
     id: deed.id === undefined ? newId(now) : readId(deed.id),
-    actor: keptText(deed.actor, LIMITS.actorLength),
+    actor: storableString(deed.actor, LIMITS.actorLength),
     action: readName(deed.action, "action", LIMITS.actionLength),
     target:
-      target === null ? null : keptText(typeof target === "string" ? target : jsonOf(target), LIMITS.targetLength),
+      target === null
+        ? null
+        : storableString(typeof target === "string" ? target : jsonOf(target), LIMITS.targetLength),
     count: readCount(count, "count", 0, Number.MAX_SAFE_INTEGER),
     detail: detailText(detail, token === undefined ? {} : { token }),
     keepMs,

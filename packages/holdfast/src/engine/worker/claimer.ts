@@ -325,7 +325,7 @@ export class Claimer {
   #pauseMs(): number {
     const { pollMs } = this.#settings;
     if (!this.#engine.store.capabilities.metered) return pollMs;
-    return Math.max(pollMs, Math.min(DEFAULTS.rarePollMs, pollMs * 2 ** Math.min(this.#empty, 20)));
+    return Math.max(pollMs, Math.min(DEFAULTS.meteredPollMs, pollMs * 2 ** Math.min(this.#empty, 20)));
   }
 }
 

@@ -118,7 +118,7 @@ export function cancelled(lease: LeasedJob): Outcome {
 export function released(lease: LeasedJob, delayMs = 0): Outcome {
   const { job } = lease;
   if (lease.startedAt === null) return unrun(lease, delayMs);
-  if (job.releases >= LIMITS.givenBack) {
+  if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
       return outcome(lease, "dead", {
         error: { message: "Released too often with no attempt left", code: "RELEASED" },

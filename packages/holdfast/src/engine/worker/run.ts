@@ -3,7 +3,7 @@ import { dateOf } from "../../duration.js";
 import type { AbortReason } from "../../errors.js";
 import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import type { JobType, RunContext, RunningJob } from "../../job/job.js";
-import { keptText } from "../../kept-text.js";
+import { storableString } from "../../storable-string.js";
 import type { Note, Outcome } from "../../store.js";
 import { completedIn } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
@@ -104,7 +104,7 @@ export class Run implements ContextSource {
 
   log(line: string): void {
     if (this.over) return;
-    const kept = keptText(String(line), LIMITS.logLineLength);
+    const kept = storableString(String(line), LIMITS.logLineLength);
     this.#lines.push({ at: this.#engine.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
     const { events } = this.#engine;
@@ -116,7 +116,7 @@ export class Run implements ContextSource {
       throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
     if (this.over) return;
-    const text = note === undefined ? null : keptText(String(note), LIMITS.logLineLength);
+    const text = note === undefined ? null : storableString(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
     this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
   }
@@ -160,7 +160,7 @@ export class Run implements ContextSource {
 
   /** Monotonic time at which the worker must look at this run again. */
   get attentionAt(): number {
-    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.writeOffMs;
+    return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.abandonMs;
   }
 
   /** The transaction that completed the job did not commit: what was noted with it is noted again. */
