@@ -98,7 +98,7 @@ it("process --poll logs an outage once and continues", SLOW, async () => {
   const warnings = (): number => polling.stderr().split("retrying every interval").length - 1;
   await until("the warning", () => warnings() === 1, 60_000);
   expect(polling.stderr()).toMatch(
-    /^warning: the database .+ did not answer: database is locked; retrying every interval/,
+    /^warning: the database .+ did not respond: database is locked; retrying every interval/,
   );
   db.exec("COMMIT");
   await until("it to work again", async () => (await ws.hf.get(id))?.state === "completed", 60_000);
