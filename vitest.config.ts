@@ -56,7 +56,7 @@ const LONGEST = [
   /conformance-shards\.long/,
   /\.long\.test/,
   /bench\/test\/smoke/,
-  /cli\/operating/,
+  /cli\/commands/,
   /dynamodb\/conformance-/,
   /postgres\/conformance-/,
   /\/model/,

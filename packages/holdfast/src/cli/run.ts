@@ -7,7 +7,7 @@ import {
   StoreUnreadableError,
   type HoldfastError,
 } from "../errors.js";
-import { rootOf, type Command, type Context, type Ending, type Program } from "./parse/command.js";
+import { rootOf, type Command, type Context, type ExitCode, type Program } from "./parse/command.js";
 import { completionsOf } from "./parse/complete.js";
 import { confirm } from "./ui/confirm.js";
 import { BadUsage, EXIT, Failure, Interrupted } from "./errors.js";
@@ -76,11 +76,11 @@ export async function run(program: Program, world: World): Promise<number> {
       stdoutClosed: stdoutClosed.signal,
       now: () => performance.now(),
     });
-    const ending = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
+    const exitCode = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
     // A stream emits a write error in a later turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     if (writeError !== null) throw cannotWrite(writeError);
-    return ending ?? interruption(stopping.signal) ?? EXIT.done;
+    return exitCode ?? interruption(stopping.signal) ?? EXIT.done;
   } catch (error) {
     const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
     // An error of the shutdown itself is reported like any other.
@@ -106,7 +106,7 @@ function cannotWrite(cause: Error): Failure {
   return new Failure(`cannot write the result: ${cause.message}`, { cause });
 }
 
-interface Surroundings {
+interface CommandEnvironment {
   program: Program;
   root: Command;
   world: World;
@@ -115,8 +115,8 @@ interface Surroundings {
   signal: AbortSignal;
 }
 
-async function perform(call: Call, surroundings: Surroundings): Promise<Ending> {
-  const { program, root, world, output, stderr, signal } = surroundings;
+async function perform(call: Call, environment: CommandEnvironment): Promise<ExitCode> {
+  const { program, root, world, output, stderr, signal } = environment;
   const { version } = program;
   if (call.flags["help"] === true) return showHelp(output, root, call.path, call.command);
   if (call.flags["version"] === true) {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { postgresServer } from "../postgres/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { SLOW, storesOf, emptyWorkspace } from "./workspace.js";
-import type { Ended } from "./scene.js";
+import type { CommandResult } from "./scene.js";
 
 const server = postgresServer();
 
@@ -12,7 +12,7 @@ const server = postgresServer();
 describe.each(storesOf(server))("the bundled command on %s", (_name, address) => {
   it("runs every kind of command in its own process", SLOW, async () => {
     const { spawn } = emptyWorkspace(address);
-    const succeed = async (...args: string[]): Promise<Ended> => {
+    const succeed = async (...args: string[]): Promise<CommandResult> => {
       const ended = await spawn(...args);
       expect({ args, code: ended.code, stderr: ended.code === 0 ? "" : ended.stderr }).toEqual({
         args,

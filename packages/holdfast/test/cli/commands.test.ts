@@ -7,7 +7,7 @@ import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 import { SLOW, storesOf, workspace } from "./workspace.js";
-import { holdfastCommand, type Ended } from "./scene.js";
+import { holdfastCommand, type CommandResult } from "./scene.js";
 
 const server = postgresServer();
 
@@ -344,7 +344,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     const serving = start("serve", "--port", "0");
     await until("the server to listen", () => /http:\/\/127\.0\.0\.1:\d+/.test(serving.stdout()), 60_000);
     const [url = ""] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.stdout()) ?? [];
-    const remote = (...args: string[]): Promise<Ended> =>
+    const remote = (...args: string[]): Promise<CommandResult> =>
       holdfastCommand([...args, "--url", url], { cwd, env: { HOLDFAST_TOKEN: token } });
     const { stdout } = await remote("enqueue", "mail", '{"to":"ada"}');
     expect(await hf.get(stdout.trim())).toMatchObject({ type: "mail", state: "pending" });

@@ -66,7 +66,7 @@ describe("completion", () => {
     expect(complete("jobs", "list", "--state", "")).toEqual(["pending", "dead", "done"]);
     expect(complete("jobs", "list", "--state", "d")).toEqual(["dead", "done"]);
     expect(complete("jobs", "list", "--state=d")).toEqual(["--state=dead", "--state=done"]);
-    // As bash cuts it.
+    // The words as bash splits them.
     expect(complete("jobs", "list", "--state", "=", "d")).toEqual(["dead", "done"]);
     expect(complete("jobs", "list", "--state", "=")).toEqual(["pending", "dead", "done"]);
     expect(complete("jobs", "list", "--limit", "")).toEqual([]);
@@ -80,7 +80,7 @@ describe("completion", () => {
   });
 });
 
-/** `holdfast` on the path, and a shell that has its completion. */
+/** A folder with `holdfast` on the PATH. */
 function shellFolder(): { cwd: string; env: Record<string, string> } {
   const cwd = folder({ "some file.toml": "" });
   writeFileSync(join(cwd, "holdfast"), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`);
@@ -90,7 +90,7 @@ function shellFolder(): { cwd: string; env: Record<string, string> } {
 }
 const has = (shell: string): boolean => spawnSync(shell, ["--version"]).status === 0;
 const reason = (shell: string): string => (has(shell) ? "" : ` (${shell} is not installed)`);
-// `script` of util-linux runs a command on a terminal of its own.
+// `script` of util-linux runs a command on a new terminal.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
 describe("completion scripts", () => {
@@ -124,7 +124,7 @@ describe("completion scripts", () => {
     ];
     const script = [
       "source <(holdfast completion bash)",
-      // What bash itself does with the words before the cursor.
+      // Calls the completion function as bash does.
       'completing() { COMP_WORDS=(holdfast "$@"); COMP_CWORD=$#; _holdfast; printf "%s\\n" "${COMPREPLY[@]:-}" --; }',
       "complete -p holdfast",
       ...cases.map(([words]) => `completing ${words.map((word) => `'${word}'`).join(" ")}`),

@@ -68,7 +68,7 @@ describe.concurrent("holdfast config", () => {
         stderr: "",
       });
     }
-    // As text, as it was typed, and as JSON, with its type.
+    // As text like the input, and as JSON with its type.
     const got = await Promise.all(typed.map(([key]) => holdfastCommand(["config", "get", key], { cwd })));
     expect(got.map(({ stdout }) => stdout)).toEqual(
       typed.map(([key, value]) => `${key === "jobs.queues" ? '["mail","video"]' : value}\n`),
@@ -151,7 +151,7 @@ level = "warn"
       const [error = "", hint = "", ...more] = stderr.split("\n");
       expect(error.startsWith(`error: ${key}: `)).toBe(true);
       expect(error).toMatch(problem);
-      // What the error says already the hint does not say again.
+      // The hint does not repeat the error.
       expect(hint.startsWith(range === null ? "hint: run: holdfast config set --help" : `hint: ${key} is `)).toBe(true);
       if (range !== null) expect(hint).toMatch(range);
       expect(more).toEqual([""]);

@@ -15,8 +15,8 @@ const onFile = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
 
 const USAGE: string = expect.stringMatching(/./) as string;
 
-/** Commands that look, or change what is there. */
-const LOOKS: readonly (readonly string[])[] = [
+/** Commands that read or change an existing store. */
+const NEED_STORE: readonly (readonly string[])[] = [
   ["stats"],
   ["jobs", "list"],
   ["jobs", "retry-dead"],
@@ -30,7 +30,7 @@ const LOOKS: readonly (readonly string[])[] = [
 describe("a missing store", () => {
   it("is not created by commands that read", SLOW, async () => {
     const { cwd } = emptyWorkspace(onFile);
-    for (const args of LOOKS) {
+    for (const args of NEED_STORE) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd });
       expect({ args, code, stdout, stderr }).toEqual({
         args,
@@ -149,8 +149,8 @@ describe("an invalid setting", () => {
   });
 });
 
-/** A server that is none of ours. */
-async function stranger(listener: RequestListener): Promise<string> {
+/** Starts a server that is not Holdfast. */
+async function otherServer(listener: RequestListener): Promise<string> {
   const listening = createServer(listener);
   onTestFinished(() => void listening.close());
   await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
@@ -160,7 +160,7 @@ async function stranger(listener: RequestListener): Promise<string> {
 describe("a server", () => {
   it("that is not Holdfast is reported", SLOW, async () => {
     for (const status of [200, 502]) {
-      const url = await stranger((_request, response) => {
+      const url = await otherServer((_request, response) => {
         response.writeHead(status, { "content-type": "text/html" }).end("<html>hello");
       });
       expect(await holdfastCommand(["stats", "--url", url])).toEqual({
@@ -175,7 +175,7 @@ describe("a server", () => {
 
   it("that redirects gets no changes", SLOW, async () => {
     const asked: string[] = [];
-    const url = await stranger(({ method = "", url: path = "" }, response) => {
+    const url = await otherServer(({ method = "", url: path = "" }, response) => {
       asked.push(`${method} ${path}`);
       response.writeHead(302, { location: `/ops${path}` }).end();
     });
@@ -197,7 +197,7 @@ describe("a server", () => {
       [404, '{"error":"Not Found"}'],
       [200, '{"ok":true}'],
     ] as const) {
-      const url = await stranger((_request, response) => {
+      const url = await otherServer((_request, response) => {
         const type = body.startsWith("{") ? "application/json" : "text/html";
         response.writeHead(status, { "content-type": type }).end(body);
       });

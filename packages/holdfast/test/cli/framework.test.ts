@@ -2,10 +2,10 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
-import { plainEnv, runInProcess, TEST_PROGRAM, type Ended, type RunOptions } from "./scene.js";
+import { plainEnv, runInProcess, TEST_PROGRAM, type CommandResult, type RunOptions } from "./scene.js";
 import { testProgram } from "./test-program.mjs";
 
-const runTest = (args: readonly string[], options?: RunOptions): Promise<Ended> =>
+const runTest = (args: readonly string[], options?: RunOptions): Promise<CommandResult> =>
   runInProcess(testProgram, args, options);
 
 describe.concurrent("the command framework", () => {
@@ -51,12 +51,12 @@ describe.concurrent("the command framework", () => {
 
   it("escapes control characters in text and JSON", async () => {
     const { stdout } = await runTest(["show"]);
-    // oxlint-disable-next-line no-control-regex -- just what must not be there
+    // oxlint-disable-next-line no-control-regex -- the characters that must be escaped
     expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     expect(stdout).toContain("\\x1b]0;owned\\x07\\x1b[31mred");
     const { stdout: json } = await runTest(["show", "--json"]);
     expect(json).toMatch(/^\{\n {2}"jobs": \[/);
-    // oxlint-disable-next-line no-control-regex -- just what must not be there
+    // oxlint-disable-next-line no-control-regex -- the characters that must be escaped
     expect(json).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     expect(JSON.parse(json)).toMatchObject({ jobs: [{ error: expect.stringContaining("\u009b2J") as string }] });
   });

@@ -22,10 +22,10 @@ export const count = job({
 `;
 
 async function withModule(address: (cwd: string) => string): Promise<Workspace> {
-  const there = await workspace(address);
-  writeFileSync(join(there.cwd, "strict.mjs"), STRICT);
-  writeFileSync(join(there.cwd, "holdfast.toml"), 'jobs.module = "strict.mjs"\n');
-  return there;
+  const ws = await workspace(address);
+  writeFileSync(join(ws.cwd, "strict.mjs"), STRICT);
+  writeFileSync(join(ws.cwd, "holdfast.toml"), 'jobs.module = "strict.mjs"\n');
+  return ws;
 }
 
 describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => {

@@ -13,7 +13,7 @@ const loadJobs = (given: string, cwd: string): Promise<JobsModule> => loadModule
 const PACKAGE = join(import.meta.dirname, "../..");
 const REPOSITORY = join(PACKAGE, "../..");
 
-/** A project with these files, which has this copy of Holdfast installed, or another, or none. */
+/** A project with these files, and with this copy of Holdfast installed, another, or none. */
 function project(files: Readonly<Record<string, string>>, installed: "this" | "another" | "none" = "this"): string {
   const cwd = folder({ "package.json": '{ "type": "module" }', ...files });
   mkdirSync(join(cwd, "node_modules"));
@@ -56,20 +56,20 @@ export const folder: string = import.meta.dirname;
 export { openSqlite };
 export default [greet, refuse];
 `;
-const BESIDE = {
+const OTHER_FILES = {
   "src/plain.js": 'export { NotRetryable as Plain } from "holdfast";\n',
   "src/greeting.ts": "export const greeting = (person: { name: string }): string => `hello ${person.name}`;\n",
   "src/lib/shout.ts": "export const shout = (text: string): string => text.toUpperCase();\n",
   "tsconfig.json": '{ "compilerOptions": { "paths": { "@lib/*": ["./src/lib/*"] } } }',
 };
 
-// As modules that Node loads get it: the published files, and not the compiled modules that tests import.
+// From the published files, which jobs modules import; tests import the compiled modules.
 const { InvalidOptionError, NotRetryable } = (await import(import.meta.resolve("holdfast"))) as typeof own;
 
 describe("a module in TypeScript", () => {
   for (const installed of ["this", "another", "none"] as const) {
     it(`uses the command's holdfast if ${installed} is installed`, async () => {
-      const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE }, installed);
+      const cwd = project({ "src/jobs.ts": TYPED, ...OTHER_FILES }, installed);
       const { jobs, path, setup } = await loadJobs("src/jobs.ts", cwd);
       expect(jobs.map(({ type }) => type)).toEqual(["greet", "refuse"]);
       expect(path).toBe(join(cwd, "src/jobs.ts"));
@@ -81,7 +81,7 @@ describe("a module in TypeScript", () => {
       const refused = await hf.enqueue(refuse);
       await hf.drain();
       expect((await hf.get(greeted.id))?.output).toBe("HELLO ADA1");
-      // Known as NotRetryable by instanceof, or it would wait for its retry.
+      // Recognised as NotRetryable by instanceof; else it would be retried.
       expect(await hf.get(refused.id)).toMatchObject({ state: "dead", attempt: 1 });
       await hf.close();
     });
@@ -142,19 +142,19 @@ describe("the exports of a jobs module", () => {
   it("include reporter, telemetry, logger and teardown", async () => {
     const none = { setup: null, teardown: null, reporter: null, telemetry: null, logger: null };
     expect(await load('export const a = make("a"); export const reporter = undefined;')).toMatchObject(none);
-    const brought = await load(`export const a = make("a");
+    const found = await load(`export const a = make("a");
 class Reporter { report() {} }
 export const reporter = new Reporter();
 export const telemetry = { enqueue() {}, run() {} };
 export const logger = Object.assign(() => {}, { info() {}, warn() {}, error() {}, trace: null });
 export const teardown = async () => {};`);
-    expect(brought).toMatchObject({
+    expect(found).toMatchObject({
       reporter: { report: expect.any(Function) as unknown },
       telemetry: { enqueue: expect.any(Function) as unknown, run: expect.any(Function) as unknown },
       logger: expect.objectContaining({ info: expect.any(Function) as unknown }) as unknown,
       teardown: expect.any(Function) as unknown,
     });
-    expect(brought.jobs.map(({ type }) => type)).toEqual(["a"]);
+    expect(found.jobs.map(({ type }) => type)).toEqual(["a"]);
   });
 
   it("may be jobs named setup, teardown or reporter", async () => {
@@ -237,7 +237,7 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
 
 describe("a process without the loaders of a test runner", () => {
   it("loads TypeScript", async () => {
-    const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE });
+    const cwd = project({ "src/jobs.ts": TYPED, ...OTHER_FILES });
     const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/module/load-module.js"))};
 const { jobs } = await loadJobs("src/jobs.ts", { cwd: process.cwd(), env: process.env });
 console.log(jobs.map(({ type }) => type).join());\n`;

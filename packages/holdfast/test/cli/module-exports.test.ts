@@ -37,13 +37,13 @@ async function workspaceWith(
   body: string,
   address = onSqlite,
 ): Promise<Workspace & { recorded: (name?: string) => Recorded[] }> {
-  const there = await workspace(address);
-  writeFileSync(join(there.cwd, "jobs.ts"), HEAD + body);
-  const file = join(there.cwd, "record.jsonl");
+  const ws = await workspace(address);
+  writeFileSync(join(ws.cwd, "jobs.ts"), HEAD + body);
+  const file = join(ws.cwd, "record.jsonl");
   return {
-    ...there,
+    ...ws,
     recorded(name) {
-      // The last may still be written.
+      // The last line may be incomplete.
       const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(0, -1) : [];
       return lines.map((line) => JSON.parse(line) as Recorded).filter(([of]) => name === undefined || of === name);
     },
@@ -152,7 +152,7 @@ it("OpenTelemetry traces a job from enqueue to handler", SLOW, async () => {
   expect(of("draw").parent).toBe(of("process default").id);
 });
 
-/** A module with all of it, whose handlers write down the trace they run in. */
+/** A module with all named exports, whose handlers record the trace they run in. */
 const ALL = `
 import { AsyncLocalStorage } from "node:async_hooks";
 const within = new AsyncLocalStorage<string>();

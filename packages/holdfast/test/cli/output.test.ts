@@ -42,7 +42,7 @@ describe("a result", () => {
       throw new Error("for people only");
     });
     expect(json.stdout.join("")).toBe('{\n  "a": "1970-01-01T00:00:00.000Z"\n}\n');
-    expect(() => json.output.result({}, () => {})).toThrow(/twice/);
+    expect(() => json.output.result({}, () => {})).toThrow(/two results/);
   });
 
   it("may be one of several JSON lines", () => {

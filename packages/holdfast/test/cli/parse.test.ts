@@ -128,7 +128,7 @@ describe("C-18 rejects a bad command line", () => {
     ["jobs list --limits 3", "hf jobs list: unknown flag --limits; did you mean --limit?"],
     ["jobs list --xyzzy", "hf jobs list: unknown flag --xyzzy"],
     ["jobs list -z", "hf jobs list: unknown flag -z"],
-    ["jobs move 3", "--reason is required: a text that is not empty and has no control characters"],
+    ["jobs move 3", "--reason is required: a non-empty string without control characters"],
     ["jobs move --reason x", "hf jobs move: missing argument <by>"],
     ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; unexpected argument "b"'],
     ["jobs lst", 'hf jobs: unknown command "lst"; did you mean list?'],

@@ -12,7 +12,7 @@ export const MAIN: string = join(import.meta.dirname, "../../dist/bundle/cli.js"
 /** The program of `test-program.mjs` as a script. */
 export const TEST_PROGRAM: string = join(import.meta.dirname, "test-program.mjs");
 
-export interface Ended {
+export interface CommandResult {
   code: number | null;
   stdout: string;
   stderr: string;
@@ -36,7 +36,7 @@ export async function runInProcess(
   commands: Program,
   args: readonly string[],
   { cwd = process.cwd(), env = {}, input = "" }: RunOptions = {},
-): Promise<Ended> {
+): Promise<CommandResult> {
   const [stdout, stderr] = [captured(), captured()];
   const signals = new EventEmitter();
   const world = {
@@ -70,15 +70,15 @@ function captured(): { stream: Writable; text: () => string } {
 }
 
 /** Runs `holdfast` in this process. */
-export function holdfastCommand(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+export function holdfastCommand(args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
   return runInProcess(program(), args, options);
 }
 
 /**
  * Runs the bundled `holdfast` in its own process: for tests of signals, crashes, the terminal and modules that change or
- * end the process. All others use `holdfastCommand`, which is ten times as fast.
+ * end the process. All others use `holdfastCommand`, which takes a third of the time.
  */
-export function spawnHoldfast(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+export function spawnHoldfast(args: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
   return runNode(MAIN, args, options);
 }
 
@@ -87,7 +87,7 @@ export async function runNode(
   script: string,
   args: readonly string[],
   { cwd, env = {}, input = "" }: RunOptions = {},
-): Promise<Ended> {
+): Promise<CommandResult> {
   const child = spawn(process.execPath, [script, ...args], { cwd, env: plainEnv(env) });
   child.stdin.on("error", () => {}).end(input);
   const [stdout, stderr, [code]] = await Promise.all([

@@ -6,7 +6,7 @@ import { holdfastCommand } from "./scene.js";
 
 const ADDRESS =
   "postgres://ada:hunter2@127.0.0.1:1/shop?options=-c%20app.key%3Dhunter2&sslpassword=hunter2&schema=jobs";
-const LOOKS = [
+const COMMANDS = [
   ["config", "list"],
   ["stats", "--verbose"],
 ];
@@ -20,7 +20,7 @@ it("no command prints a secret of the store address", SLOW, async () => {
     expect({ store, args, out: `${stdout}${stderr}` }).toEqual({ store, args, out });
   };
   for (const args of [
-    ...LOOKS,
+    ...COMMANDS,
     ["config", "list", "--json"],
     ["config", "set", "jobs.grace_s", "9"],
     ["config", "set", "store", ADDRESS],
@@ -29,7 +29,7 @@ it("no command prints a secret of the store address", SLOW, async () => {
   ]) {
     await shown(ADDRESS, args);
   }
-  // A variable that the command does not heed makes it name the store.
+  // HOLDFAST_URL is ignored here, with a warning that names the store.
   const env = { HOLDFAST_LOG_FORMAT: "json", HOLDFAST_URL: "http://127.0.0.1:1" };
   for (const args of [["worker", "jobs.ts"], ["serve"]]) await shown(ADDRESS, args, env);
   for (const store of [
@@ -40,7 +40,7 @@ it("no command prints a secret of the store address", SLOW, async () => {
     "mysql://127.0.0.1/shop?options=hunter2",
     "host=127.0.0.1 options='-c hunter2'",
   ]) {
-    for (const args of [...LOOKS, ["config", "set", "store", store]]) await shown(store, args);
+    for (const args of [...COMMANDS, ["config", "set", "store", store]]) await shown(store, args);
   }
 });
 

@@ -7,7 +7,7 @@ import { widthOf } from "#src/cli/ui/text-width.js";
 import { SLOW, workspace, type Workspace } from "./workspace.js";
 import { MAIN, plainEnv } from "./scene.js";
 
-// `script` of util-linux runs a command on a terminal of its own.
+// `script` of util-linux runs a command on a new terminal.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
 const ENTER = "\u001b[?1049h\u001b[?25l\u001b[?7l";
@@ -63,11 +63,11 @@ async function watch(
 
 describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   it("redraws in place and restores the terminal", SLOW, async () => {
-    const there = await workspace(onFile);
-    await there.hf.enqueueNamed("mail");
-    const { shown, frames, type, ended } = await watch(there);
+    const ws = await workspace(onFile);
+    await ws.hf.enqueueNamed("mail");
+    const { shown, frames, type, ended } = await watch(ws);
     await until("a frame", () => frames().some((lines) => lines.join(" ").includes("all")), 60_000);
-    await there.hf.enqueueNamed("mail");
+    await ws.hf.enqueueNamed("mail");
     await until(
       "the other job",
       () =>
@@ -87,10 +87,10 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("shows the busiest queues that fit", SLOW, async () => {
-    const there = await workspace(onFile);
-    for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
-    await there.hf.enqueueNamed("mail", null, { queue: "queue-17" });
-    const { frames, type, ended, shown } = await watch(there);
+    const ws = await workspace(onFile);
+    for (let n = 0; n < 20; n++) await ws.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
+    await ws.hf.enqueueNamed("mail", null, { queue: "queue-17" });
+    const { frames, type, ended, shown } = await watch(ws);
     await until("a frame", () => frames().length >= 2, 60_000);
     const [lines = []] = frames();
     expect(lines).toHaveLength(10);
@@ -107,9 +107,9 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("assumes 80 by 24 if the size is unknown", SLOW, async () => {
-    const there = await workspace(onFile);
-    for (let n = 0; n < 30; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
-    const { frames, type, ended } = await watch(there, { size: "cols 0 rows 0" });
+    const ws = await workspace(onFile);
+    for (let n = 0; n < 30; n++) await ws.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
+    const { frames, type, ended } = await watch(ws, { size: "cols 0 rows 0" });
     await until("a frame", () => frames().length >= 2, 60_000);
     const [lines = []] = frames();
     expect(lines).toHaveLength(24);
@@ -120,10 +120,10 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("redraws after a resize", SLOW, async () => {
-    const there = await workspace(onFile);
-    for (let n = 0; n < 20; n++) await there.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
+    const ws = await workspace(onFile);
+    for (let n = 0; n < 20; n++) await ws.hf.enqueueNamed("mail", null, { queue: `queue-${n}` });
     // One frame per hour, so the second is due to the resize.
-    const { frames, tty, type, ended } = await watch(there, { args: "--interval 1h" });
+    const { frames, tty, type, ended } = await watch(ws, { args: "--interval 1h" });
     await until("the first frame", () => frames()[0]?.length === 10, 60_000);
     expect(spawnSync("stty", ["-F", tty, "rows", "20"]).status).toBe(0);
     await until("a frame of the new size", () => frames()[1]?.length === 20, 60_000);
@@ -132,16 +132,16 @@ describe.skipIf(!hasTerminal)("stats --watch on a terminal", () => {
   });
 
   it("restores the terminal after SIGTERM and errors", SLOW, async () => {
-    const there = await workspace(onFile);
-    const stopped = await watch(there);
+    const ws = await workspace(onFile);
+    const stopped = await watch(ws);
     await until("a frame", () => stopped.frames().length > 0, 60_000);
     process.kill(stopped.pid, "SIGTERM");
     expect(await stopped.ended).toBe(143);
     expect(stopped.shown().split(LEAVE)).toHaveLength(2);
-    const serving = there.start("serve", "--port", "0");
+    const serving = ws.start("serve", "--port", "0");
     await until("the server to listen", () => serving.stdout().includes("http://"), 60_000);
     const [url = ""] = /http:\S+/.exec(serving.stdout()) ?? [];
-    const watched = await watch(there, { args: `--interval 100 --url ${url}` });
+    const watched = await watch(ws, { args: `--interval 100 --url ${url}` });
     await until("a frame", () => watched.frames().length > 0, 60_000);
     serving.child.kill("SIGKILL");
     expect(await watched.ended).toBe(1);

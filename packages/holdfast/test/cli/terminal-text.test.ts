@@ -8,12 +8,12 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 
 const anything = fc.string({ unit: "binary", maxLength: 60 });
-/** Just what must not be there. */
-const ACTS = /\p{C}|\p{Zl}|\p{Zp}|\u00ad|\u034f|\u115f|\u3164|[\ufe00-\ufe0f]|[\u{e0000}-\u{e0fff}]/u;
+/** Characters that must be escaped. */
+const UNSAFE = /\p{C}|\p{Zl}|\p{Zp}|\u00ad|\u034f|\u115f|\u3164|[\ufe00-\ufe0f]|[\u{e0000}-\u{e0fff}]/u;
 
-/** Beside whole emoji, of which some have such characters in them. */
-function acts(text: string): boolean {
-  return ACTS.test(text.replaceAll(new RegExp(String.raw`\p{RGI_Emoji}`, "gv"), ""));
+/** Whether a string has unsafe characters outside of emoji, some of which contain them. */
+function isUnsafe(text: string): boolean {
+  return UNSAFE.test(text.replaceAll(new RegExp(String.raw`\p{RGI_Emoji}`, "gv"), ""));
 }
 
 describe("job text", () => {
@@ -57,7 +57,7 @@ describe("job text", () => {
   });
 
   it("is cleaned in linear time", () => {
-    // A matcher that goes back for every second reading would never end.
+    // A regular expression that backtracks would never end.
     for (const part of ["👍🏽\ufe0f", "❤\u200d", "\u{e0041}", "1\ufe0f\u20e3", "漢\u200b"]) {
       expect(clean(part.repeat(20_000))).not.toBe("");
     }
@@ -66,10 +66,10 @@ describe("job text", () => {
   it("never has control characters, also as JSON", () => {
     fc.assert(
       fc.property(anything, (text) => {
-        expect(acts(clean(text))).toBe(false);
-        expect(acts(cleanBlock(text).replaceAll("\n", ""))).toBe(false);
+        expect(isUnsafe(clean(text))).toBe(false);
+        expect(isUnsafe(cleanBlock(text).replaceAll("\n", ""))).toBe(false);
         const json = jsonText({ text }, 2);
-        expect(acts(json.replaceAll("\n", ""))).toBe(false);
+        expect(isUnsafe(json.replaceAll("\n", ""))).toBe(false);
         expect(JSON.parse(json)).toEqual({ text });
       }),
     );
@@ -117,7 +117,7 @@ describe("log lines", () => {
       const log = createLogger({ level: "info", format, write: (text) => (line = text), now: () => new Date(0) });
       log.error({ error: new Error(message), [message]: message }, message);
       expect(line.endsWith("\n")).toBe(true);
-      expect({ format, acts: acts(line.slice(0, -1)) }).toEqual({ format, acts: false });
+      expect({ format, unsafe: isUnsafe(line.slice(0, -1)) }).toEqual({ format, unsafe: false });
       if (format === "json") expect(JSON.parse(line)).toMatchObject({ message, [message]: message });
     }
   });
@@ -128,7 +128,7 @@ describe("log lines", () => {
     const [[line]] = written.mock.calls as [[string]];
     written.mockRestore();
     expect(line).toMatch(/^holdfast error: done\\x9b2J.+\n$/);
-    expect(acts(line.slice(0, -1))).toBe(false);
+    expect(isUnsafe(line.slice(0, -1))).toBe(false);
   });
 });
 
@@ -177,7 +177,7 @@ describe("tables", () => {
           const free = [{ title: "A" }, { title: "B" }, { title: "C" }];
           for (const line of tableLines(free, cells, { cells: width, colours: false })) {
             expect(widthOf(line)).toBeLessThanOrEqual(width);
-            expect(acts(line)).toBe(false);
+            expect(isUnsafe(line)).toBe(false);
           }
         },
       ),

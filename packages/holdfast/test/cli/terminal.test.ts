@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { widthOf } from "#src/cli/ui/text-width.js";
 import { plainEnv, TEST_PROGRAM } from "./scene.js";
 
-// `script` of util-linux runs a command on a terminal of its own.
+// `script` of util-linux runs a command on a new terminal.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
 /** Runs the test program on a terminal. `reply` is typed once `asked` is shown. */

@@ -20,7 +20,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { SLOW } from "./workspace.js";
-import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
+import { holdfastCommand, MAIN, plainEnv, type CommandResult } from "./scene.js";
 
 const VICTIM = 12_345;
 const ATTACKER = 65_534;
@@ -44,7 +44,7 @@ interface Shared {
   path: (name: string) => string;
   hasRun: () => boolean;
   /** Runs the command there as this user. */
-  runAs: (uid: number, args: readonly string[], env?: Readonly<Record<string, string>>) => Promise<Ended>;
+  runAs: (uid: number, args: readonly string[], env?: Readonly<Record<string, string>>) => Promise<CommandResult>;
 }
 
 /** Files of one user, above a folder of another. */
@@ -254,7 +254,7 @@ describe.skipIf(!canBeOthers)("a module named by such a file", () => {
 
   it("is rejected with a foreign tsconfig.json", SLOW, async () => {
     const { runAs, path, cwd, hasRun } = shared(VICTIM);
-    // Only jiti loads this, and by the attacker's file "@/db" would be the attacker's module.
+    // Only jiti can load this. The attacker's tsconfig.json maps "@/db" to the attacker's module.
     writeFileSync(join(cwd, "jobs.ts"), 'import "@/db";\nexport enum A { B }\n');
     writeFileSync(path("tsconfig.json"), `{ "compilerOptions": { "paths": { "@/db": ["./jobs.mjs"] } } }`);
     chownSync(path("tsconfig.json"), ATTACKER, ATTACKER);

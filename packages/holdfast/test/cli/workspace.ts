@@ -7,7 +7,7 @@ import { holdfast, type Holdfast } from "holdfast";
 import { expect, onTestFinished } from "vitest";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import type { postgresServer } from "../postgres/server.js";
-import { holdfastCommand, MAIN, plainEnv, spawnHoldfast, type Ended } from "./scene.js";
+import { holdfastCommand, MAIN, plainEnv, spawnHoldfast, type CommandResult } from "./scene.js";
 
 /** For tests that start processes, on a busy machine. */
 export const SLOW: { timeout: number } = { timeout: 90_000 };
@@ -39,11 +39,11 @@ export interface Workspace {
   store: string;
   hf: Holdfast;
   /** Runs a command in this process, in the folder and on the store. */
-  run: (...args: string[]) => Promise<Ended>;
+  run: (...args: string[]) => Promise<CommandResult>;
   /** The same with `--json`. Expects exit code 0 and returns the parsed document. */
   json: <Result>(...args: string[]) => Promise<Result>;
   /** Like `run`, with the bundled command in its own process. */
-  spawn: (...args: string[]) => Promise<Ended>;
+  spawn: (...args: string[]) => Promise<CommandResult>;
   /** Starts the bundled command in its own process and does not wait for it. Killed when the test ends. */
   start: (...args: string[]) => Running;
 }
@@ -76,7 +76,7 @@ export function emptyWorkspace(
   writeFileSync(join(cwd, "jobs.ts"), MODULE);
   const store = address(cwd);
   const env = { HOLDFAST_STORE: store, ...more };
-  const run = (...args: string[]): Promise<Ended> => holdfastCommand(args, { cwd, env });
+  const run = (...args: string[]): Promise<CommandResult> => holdfastCommand(args, { cwd, env });
   return {
     cwd,
     store,

@@ -29,13 +29,13 @@ const create = command({
     if (role === "user" && user === undefined) throw new BadUsage("--role user requires --user <user>");
     if (role !== "user" && user !== undefined) throw new BadUsage(`--user requires --role user, not ${role}`);
     await withAdmin(context, { ...flags, createsStore: true }, async (client) => {
-      const made = await client.tokens.create({
+      const created = await client.tokens.create({
         name: args.name,
         role,
         ...(user !== undefined && { user }),
         ...(expiresIn !== undefined && { expiresIn }),
       });
-      context.output.result(made, (page) => page.line(made.token));
+      context.output.result(created, (page) => page.line(created.token));
       context.output.note(paint("Store it now; it cannot be shown again.", "gray"));
     });
   },

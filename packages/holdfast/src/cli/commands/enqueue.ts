@@ -82,7 +82,7 @@ export const enqueueCommand: Command = command({
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
     await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
-      const made = await client.jobs.enqueue({
+      const enqueued = await client.jobs.enqueue({
         type: args.type,
         ...(input !== undefined && { input }),
         ...(queue !== undefined && { queue }),
@@ -96,9 +96,9 @@ export const enqueueCommand: Command = command({
         ...(maxAttempts !== undefined && { maxAttempts }),
         ...(id !== undefined && { id }),
       });
-      context.output.result(made, (page) => page.line(made.id));
-      if (made.replaced) context.output.note("replaced the existing job");
-      else if (made.duplicate) context.output.note("duplicate: a job with this key or id already exists");
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      if (enqueued.replaced) context.output.note("replaced the existing job");
+      else if (enqueued.duplicate) context.output.note("duplicate: a job with this key or id already exists");
       if (jobs !== null) warnAboutDefaults(context, args.type, jobs, flags);
       await warnIfNoWorker(context, client, args.type);
     });

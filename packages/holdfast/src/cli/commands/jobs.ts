@@ -425,8 +425,8 @@ const rerun = command({
     const input = await readPayload(context, args.input);
     const jobs = (await knownJobs(context, flags.url)) ?? [];
     await withAdmin(context, { ...flags, jobs }, async (client) => {
-      const made = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
-      context.output.result(made, (page) => page.line(made.id));
+      const enqueued = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
     });
   },
 });

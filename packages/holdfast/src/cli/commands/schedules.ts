@@ -362,9 +362,9 @@ const run = command({
   flags: CONNECTION_FLAGS,
   run: (context, { flags, args }) =>
     withAdmin(context, flags, async (client) => {
-      const made = await client.schedules.run({ name: args.name });
-      context.output.result(made, (page) => page.line(made.id));
-      if (made.duplicate) context.output.note("a run is already live; this is its job");
+      const enqueued = await client.schedules.run({ name: args.name });
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      if (enqueued.duplicate) context.output.note("a run is already live; this is its job");
     }),
 });
 

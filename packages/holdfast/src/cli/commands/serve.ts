@@ -39,7 +39,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   });
   const serving = await serve(api, { host, port: values["server.port"] }).catch((error: unknown) => {
     if (!(error instanceof NotListeningError)) throw error;
-    const hint = "choose another port with --port or server.port; 0 picks a free one";
+    const hint = "use --port or server.port; 0 picks a free port";
     throw new Failure(error.message, { code: error.code, cause: error, hint });
   });
   if (!hasTokens) {

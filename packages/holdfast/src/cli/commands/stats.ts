@@ -90,6 +90,6 @@ function busiest(queues: readonly Queue[], max: number): readonly Queue[] {
   if (queues.length <= max + 1) return queues;
   const live = ([, counts]: Queue): number =>
     STATE_NAMES.filter((state) => !isFinished(state)).reduce((sum, state) => sum + counts[state], 0);
-  const kept = new Set(queues.toSorted((a, b) => live(b) - live(a)).slice(0, Math.max(0, max)));
-  return queues.filter((queue) => kept.has(queue));
+  const shown = new Set(queues.toSorted((a, b) => live(b) - live(a)).slice(0, Math.max(0, max)));
+  return queues.filter((queue) => shown.has(queue));
 }

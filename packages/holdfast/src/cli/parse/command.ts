@@ -83,7 +83,7 @@ export interface Context {
 }
 
 /** An exit code; undefined means 0. */
-export type Ending = number | undefined | void;
+export type ExitCode = number | undefined | void;
 
 /** An example: the words after `holdfast`, and what they do. */
 export interface Example {
@@ -104,7 +104,7 @@ export interface Command {
   readonly commands: readonly Command[];
   /** A long-running command with a log. With `log.format` json, all of its stderr output is JSON lines. */
   readonly logs?: true;
-  readonly run: ((context: Context, given: { flags: never; args: never }) => Promise<Ending> | Ending) | null;
+  readonly run: ((context: Context, given: { flags: never; args: never }) => Promise<ExitCode> | ExitCode) | null;
 }
 
 /** The definition of a command. */
@@ -117,7 +117,7 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
   examples?: readonly Example[];
   logs?: true;
   /** Import large modules in here, so that help and completion stay fast. */
-  run: (context: Context, given: { flags: GivenFlags<Of>; args: GivenArguments<By> }) => Promise<Ending> | Ending;
+  run: (context: Context, given: { flags: GivenFlags<Of>; args: GivenArguments<By> }) => Promise<ExitCode> | ExitCode;
 }
 
 /**
@@ -181,7 +181,7 @@ export function keyFlag<Name extends KeyName>(
   key: Name,
   more: { short?: string; placeholder?: string; description?: string; complete?: readonly string[] | "files" } = {},
 ): (typeof KEYS)[Name] & { readonly key: Name; readonly description: string } {
-  const { default: _default, says: description, ...kind } = { ...KEYS[key], ...keyOf(key) };
+  const { default: _default, says: description, ...kind } = keyOf(key);
   return { ...kind, description, ...more, key } as unknown as (typeof KEYS)[Name] & {
     key: Name;
     description: string;
