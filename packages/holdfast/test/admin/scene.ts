@@ -4,15 +4,16 @@ import { onTestFinished } from "vitest";
 import { z } from "zod";
 import { serve } from "#src/admin/http/serve.js";
 import type { TokenRole } from "#src/access/roles.js";
-import { addressOf, ownSchema } from "../postgres/scene.js";
+import { addressOf, clientSchema, prepareSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 
 const server = postgresServer();
+prepareSchema(server);
 
 /** The stores that the API is tried on, each with the address of an empty one. */
 export const STORES: readonly [name: string, address: () => string][] = [
   ["SQLite", () => "sqlite::memory:"],
-  ["PostgreSQL", () => addressOf(server.url(), ownSchema(server))],
+  ["PostgreSQL", () => addressOf(server.url(), clientSchema(server))],
 ];
 
 export const mail: JobType<{ to: string; secret?: string | undefined }> = job({
