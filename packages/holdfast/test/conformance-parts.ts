@@ -12,7 +12,7 @@ export const CONFORMANCE_PARTS = {
     "settle",
     "note",
     "cancel, retry and remove",
-    "upkeep",
+    "maintenance",
   ],
   schedules: ["queries", "schedules", "schedules: fire", "schedules: slots", "audit log", "tokens"],
   processes: ["migrate, close and hints", "concurrency", "schedules: concurrency", "processes"],

@@ -14,7 +14,7 @@ export const STORE_SUBJECTS = [
   "settle",
   "note",
   "cancel, retry and remove",
-  "upkeep",
+  "maintenance",
   "queries",
   "schedules",
   "schedules: fire",

@@ -41,7 +41,7 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   settle: settleCases,
   note: noteCases,
   "cancel, retry and remove": changeCases,
-  upkeep: upkeepCases,
+  maintenance: upkeepCases,
   queries: queryCases,
   schedules: scheduleCases,
   "schedules: fire": firingCases,
