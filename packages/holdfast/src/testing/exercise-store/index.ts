@@ -19,7 +19,7 @@ import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
 import { transactionCases } from "./transactions.js";
-import { upkeepCases } from "./upkeep.js";
+import { maintenanceCases } from "./maintenance.js";
 
 export { STORE_SUBJECTS } from "./harness.js";
 export type {
@@ -41,7 +41,7 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   settle: settleCases,
   note: noteCases,
   "cancel, retry and remove": changeCases,
-  maintenance: upkeepCases,
+  maintenance: maintenanceCases,
   queries: queryCases,
   schedules: scheduleCases,
   "schedules: fire": firingCases,
