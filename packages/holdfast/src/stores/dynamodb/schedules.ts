@@ -1,7 +1,7 @@
 import { HoldfastError } from "../../errors.js";
 import { LIMITS } from "../../defaults.js";
 import { jsonBytes } from "../../job/json.js";
-import { NEVER, slotAnswer } from "../../schedule/slots.js";
+import { NEVER, slotResult } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireResult,
@@ -355,7 +355,7 @@ export class Schedules {
     if (existing.has(job.id)) return { job: job.id, heldBy: null, reason };
     const draft = drafts.get(job) as Draft;
     const refusal = refusalOf(draft, refused);
-    if (refusal !== null) return slotAnswer(job.id, refusal, reason);
+    if (refusal !== null) return slotResult(job.id, refusal, reason);
     const { unique } = job;
     if (unique === null) {
       insert(draft, null);
@@ -367,7 +367,7 @@ export class Schedules {
     if (holder !== undefined || state.held) {
       // If the job itself already exists, the slot has its job, even if the key now belongs to another one.
       const exists = (await this.#parts.inserts.find(job.id, now)) !== null;
-      return slotAnswer(job.id, { of: exists ? job.id : (holder ?? job.id) }, reason);
+      return slotResult(job.id, { of: exists ? job.id : (holder ?? job.id) }, reason);
     }
     taken.set(unique.key, job.id);
     insert(draft, state);

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SchemaTooNewError, StoreUnavailableError, StoreUnreadableError } from "../../errors.js";
+import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
@@ -86,19 +87,20 @@ export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl
 }
 
 /** What `migrate` would create. */
-export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean }): Promise<string[]> {
+export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean }): Promise<PendingMigration[]> {
   const found = await describe(table);
-  if (found === null) return [table.where];
+  if (found === null) return [{ title: table.where, createsTables: true }];
   rejectForeign(found, table);
   const config = await table.get(CONFIG);
   rejectNewerVersion(config, table);
-  return [
+  const titles = [
     // A table that is being updated can be used.
     ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to become active`]),
     ...(config === null ? ["the shared config item"] : []),
     ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
     ...(ttl && !(await isTtlEnabled(table)) ? ["the time to live"] : []),
   ];
+  return titles.map((title) => ({ title, createsTables: false }));
 }
 
 async function create(table: Table): Promise<void> {
