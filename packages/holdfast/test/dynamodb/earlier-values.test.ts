@@ -47,7 +47,7 @@ it("frees a key of the earlier scope ever when its job is removed", async () => 
   expect(await insertOne(store, newJob({ unique }))).toEqual({ status: "inserted" });
 });
 
-it("reads the earlier slot reason by hand as manual", async () => {
+it("reads the earlier slot reason of manual runs", async () => {
   const { store, table } = await openScene(server);
   const schedule = await addSchedule(store, { nextRunAt: 1_000 });
   await fireAll(store, firingFor(schedule, [1_000]));

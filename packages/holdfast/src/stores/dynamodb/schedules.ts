@@ -457,7 +457,7 @@ function dueFields(
   };
 }
 
-/** Earlier builds stored the reason `by hand` for `manual`. */
+/** Earlier builds stored another reason for manual runs. */
 function readSlot(item: Item): StoredSlot {
   const slot = JSON.parse(stringOf(item, "slot") ?? "null") as Omit<StoredSlot, "reason"> & { reason: string | null };
   return { ...slot, reason: (slot.reason === "by hand" ? "manual" : slot.reason) as SlotReason | null };
