@@ -44,7 +44,7 @@ function isStamped(stamp) {
   return existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
 }
 
-/** Whether `npm install`, run by hand, already brought exactly the locked versions: no reason then to install again. */
+/** Whether `npm install`, run manually, already installed exactly the locked versions. */
 function matchesLockfile() {
   const hidden = join(modules, ".package-lock.json");
   if (!existsSync(hidden)) return false;
@@ -68,7 +68,7 @@ function sqliteLoads() {
 
 /** @param {string[]} args */
 function npm(args) {
-  // Inside `npm test` this is the very npm in use; by hand it is the one on the path.
+  // Inside `npm test` this is the npm in use; otherwise the one on the PATH.
   const cli = process.env["npm_execpath"];
   const [command, ...rest] = cli?.endsWith("npm-cli.js") ? [process.execPath, cli, ...args] : ["npm", ...args];
   const { status, error, stdout, stderr } = spawnSync(command, rest, {

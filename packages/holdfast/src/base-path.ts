@@ -1,15 +1,15 @@
 import { InvalidOptionError } from "./errors.js";
 import { show } from "./options.js";
 
-/** What a base path is, in words that follow "is". */
-export const BASE_PATH = 'a path such as "/ops", without a slash at its end';
+/** Describes a valid base path in error messages and in the reference. */
+export const BASE_PATH = 'a path such as "/ops", without a trailing slash';
 
-const LONGEST = 200;
+const MAX_LENGTH = 200;
 
-/** As it stands in a cookie and in an address, so that no character of it means something there. The root is nothing. */
+/** Reads a base path; the root becomes "". The path is used in URLs and cookies, so characters special there are refused. */
 export function readBasePath(path: unknown): string {
   if (path === "" || path === "/") return "";
-  if (typeof path !== "string" || path.length > LONGEST || !/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/.test(path)) {
+  if (typeof path !== "string" || path.length > MAX_LENGTH || !/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/.test(path)) {
     throw new InvalidOptionError("basePath", `${show(path)} is not ${BASE_PATH}`);
   }
   return path;

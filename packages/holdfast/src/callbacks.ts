@@ -1,18 +1,18 @@
 /**
- * Calling what the user gave us: listeners, loggers, backoff functions, telemetry. Such a function may throw, return a promise
- * that rejects, or return an object whose `then` throws; none of that may stop a worker or end the process.
+ * Calls the application's callbacks: listeners, loggers, backoff functions, telemetry. A callback may throw, return a promise that
+ * rejects, or return an object whose `then` throws. None of these may stop a worker or end the process.
  */
 
-/** Told of a callback that failed. Must not throw. */
+/** Called with the error of a failed callback. Must not throw. */
 export type OnFailure = (error: unknown) => void;
 
-/** Whether a value can be awaited. By its shape: a promise of another realm is no `instanceof Promise`. Throws if reading `then` does. */
+/** Whether a value has a `then` method: a promise of another realm is not `instanceof Promise`. Throws if reading `then` throws. */
 export function isThenable<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
   if (typeof value !== "object" && typeof value !== "function") return false;
   return value !== null && typeof (value as { then?: unknown }).then === "function";
 }
 
-/** Calls a callback whose result nobody waits for. Never throws; `failed` is told of a throw or a rejection. */
+/** Calls a callback without waiting for its result. Never throws; an error or rejection is passed to `failed`. */
 export function callSafely(call: () => unknown, failed: OnFailure): void {
   try {
     watchResult(call(), failed);
@@ -21,7 +21,7 @@ export function callSafely(call: () => unknown, failed: OnFailure): void {
   }
 }
 
-/** Keeps a rejection of a callback's result, should it be a promise, from ending the process. Never throws. */
+/** If a callback returned a promise, passes its rejection to `failed` instead of ending the process. Never throws. */
 export function watchResult(result: unknown, failed: OnFailure): void {
   // Most callbacks return nothing.
   if ((typeof result !== "object" && typeof result !== "function") || result === null) return;

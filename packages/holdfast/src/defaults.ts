@@ -8,29 +8,29 @@ export const DEFAULTS = {
   timeoutMs: 900_000,
   leaseMs: 30_000,
   pollMs: 1_000,
-  /** How rarely a worker that finds nothing looks where every look costs money, unless `poll` is longer. */
-  rarePollMs: 10_000,
+  /** The longest poll interval of an idle worker on a metered store, unless `poll` is longer. */
+  meteredPollMs: 10_000,
   concurrency: 4,
-  /** A worker that was not heard of for so long is gone. It is heard of three times in a lease, and at least three times in this. */
+  /** A worker without a heartbeat for this long is gone. Workers send three heartbeats per lease, and at least three in this time. */
   silentWorkerMs: 60_000,
   graceMs: 30_000,
-  /** How long a handler may ignore its signal before it is written off. */
-  writeOffMs: 30_000,
-  /** How long a type may be without any worker that lists it before its jobs go dead. */
+  /** How long a handler may ignore its signal before the worker abandons it. */
+  abandonMs: 30_000,
+  /** How long no worker may have a handler for a type before jobs of that type are dead-lettered. */
   unknownTypeMs: 600_000,
-  /** How long a job of an unknown type is laid aside before it is offered again. */
+  /** How long a job of an unknown type is deferred. */
   unknownTypeDelayMs: 15_000,
   /** How long closing waits for an error reporter. */
   flushMs: 2_000,
   /** How long handlers get to react to the abort at shutdown before their jobs are released. */
   abortWaitMs: 1_000,
   schedule: {
-    /** How often the scheduler looks for due schedules when it knows of no nearer slot. */
+    /** How often the scheduler polls for due schedules, unless a slot is due earlier. */
     tickMs: 5_000,
     timezone: "UTC",
     catchUp: "latest",
     overlap: "allow",
-    /** A slot that becomes a job later than this is reported as late; with `catchUp: "skip"` it is missed. */
+    /** A slot fired later than this is reported as late; with `catchUp: "skip"` it is missed. */
     lateMs: 60_000,
   },
   maintenance: {
@@ -47,22 +47,22 @@ export const DEFAULTS = {
   },
 } as const;
 
-/** The last instant that a `Date` can hold; the first is as long before 1970. */
+/** The latest time a `Date` can hold. The earliest is the same time before 1970. */
 export const LAST_INSTANT_MS = 8_640_000_000_000_000;
 
 export const LIMITS = {
   payloadBytes: 262_144,
-  /** Lists and objects of a payload that are inside each other. */
+  /** Nesting depth of a payload. */
   payloadDepth: 200,
-  /** Payload of one claim or one insert batch. */
+  /** Total payload of one claim or one insert batch. */
   batchBytes: 1_048_576,
   batchJobs: 500,
-  /** Inputs above this live beside the job's row, so that state changes stay cheap. */
+  /** Larger inputs are stored outside the job's row, so that state changes stay cheap. */
   inlineInputBytes: 512,
   typeLength: 200,
   queueLength: 100,
   keyLength: 500,
-  /** Trace context carried by a job, as JSON; a longer one is left out. */
+  /** Trace context stored with a job, as JSON. A longer one is not stored. */
   traceBytes: 1_024,
   userLength: 200,
   tagLength: 100,
@@ -71,44 +71,44 @@ export const LIMITS = {
   maxAttempts: 1_000,
   durationMs: 315_360_000_000,
   concurrency: 1_000,
-  /** Attempts kept in a job's history; older ones are dropped. */
+  /** Attempts in a job's history; older ones are deleted. */
   attempts: 20,
   errorLength: 4_000,
   stackLength: 8_000,
-  /** Causes kept of an error, each the cause of the one before. */
+  /** Depth of the chain of causes stored with an error. */
   errorCauses: 3,
-  /** JSON kept of an error's own fields. */
+  /** JSON stored of an error's own fields. */
   errorDataBytes: 4_096,
   logLines: 100,
   logLineLength: 1_000,
-  /** Outcomes kept through an outage of the store. */
+  /** Outcomes held in memory during an outage of the store. */
   unsettled: 10_000,
-  /** How often a release gives the attempt back. */
-  givenBack: 3,
+  /** Releases of a job that do not use up an attempt. */
+  freeReleases: 3,
   listPage: 1_000,
   scheduleLength: 200,
   cronLength: 200,
   /** The shortest interval of a schedule. */
   everyMs: 1_000,
-  /** Slots that one catch-up may make up for. */
+  /** Missed slots that one catch-up may turn into jobs. */
   catchUp: 1_000,
-  /** Slots kept with a schedule: so many that became jobs, and so many that did not. */
+  /** Slots stored with a schedule: this many that became jobs, and as many that did not. */
   slots: 20,
-  /** Slots that one transaction turns into jobs. */
+  /** Slots fired in one transaction. */
   firedSlots: 20,
-  /** Schedules that a worker lists as defined in its code. */
+  /** Schedules that a worker's record lists as defined in its code. */
   definedSchedules: 500,
-  /** Slots that `preview` gives. */
+  /** Slots that `preview` returns. */
   preview: 100,
-  /** Entries that one call adds to the audit log. */
+  /** Audit entries written in one call. */
   auditEntries: 50,
   actorLength: 300,
   actionLength: 100,
-  /** What an entry of the audit log keeps of its target, in characters. */
+  /** Characters stored of an audit entry's target. */
   targetLength: 2_000,
-  /** JSON that an entry of the audit log keeps of its detail. */
+  /** JSON stored of an audit entry's detail. */
   auditDetailBytes: 16_384,
-  /** Tokens of the API. */
+  /** API tokens. */
   tokens: 1_000,
   tokenNameLength: 200,
 } as const;

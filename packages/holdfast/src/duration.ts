@@ -31,7 +31,7 @@ function parse(text: unknown, field: string): number {
   if (typeof text !== "string" || text.length > 100 || !WHOLE.test(text)) {
     throw new InvalidOptionError(
       field,
-      `${show(text)} is not a duration; use milliseconds or a text like "250ms", "30s", "10m", "2h", "7d"`,
+      `${show(text)} is not a duration; use milliseconds or a string like "250ms", "30s", "10m", "2h", "7d"`,
     );
   }
   let total = 0;
@@ -46,7 +46,7 @@ const SHOWN_UNITS: readonly (readonly [name: string, ms: number])[] = [
   ["s", 1_000],
 ];
 
-/** A length as people read it: `3m 20s`. */
+/** Formats a duration for people: `3m 20s`. */
 export function lengthOf(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   const parts: string[] = [];
@@ -63,21 +63,21 @@ export function lengthOf(ms: number): string {
 const ISO = /^((?:\d{4}|[+-]\d{6})-\d\d-(\d\d))T(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/;
 const ISO_WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 
-/** Reads an instant given as a Date, milliseconds since 1970, or an ISO 8601 string with its zone. */
+/** Reads a time given as a Date, milliseconds since 1970, or an ISO 8601 string with a time zone. */
 export function instantMs(value: Date | number | string, field: string): number {
   const ms = value instanceof Date ? value.getTime() : typeof value === "string" ? isoMs(value, field) : value;
   if (typeof ms !== "number" || !Number.isFinite(ms) || Math.abs(ms) > LAST_INSTANT_MS) {
     throw new InvalidOptionError(
       field,
-      "is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
+      "is not a valid time; use a Date, milliseconds since 1970 or an ISO 8601 string with a time zone (2026-05-01T08:00:00Z)",
     );
   }
   return Math.round(ms);
 }
 
 /**
- * A stored instant as a Date. One that no Date can hold, which others may have written, becomes the nearest that one can: an
- * invalid Date would make every list with it fail.
+ * Converts a stored time to a Date. A time outside the range of Date, which other software may have written, becomes the nearest
+ * valid one: an invalid Date would make every list that contains it fail.
  */
 export function dateOf(ms: number): Date {
   return new Date(Math.min(Math.max(ms, -LAST_INSTANT_MS), LAST_INSTANT_MS));
@@ -88,8 +88,8 @@ export function dateOrNull(ms: number | null): Date | null {
 }
 
 /**
- * Date.parse makes a date of almost anything ("in 5" is a day in 2001, 30 February is 2 March), and reads a time without a
- * zone in this process's own: only days that exist, with a time and a zone, go in.
+ * Date.parse accepts almost anything ("in 5" is a day in 2001, 30 February is 2 March), and reads a time without a zone in the
+ * local zone. So this accepts only existing days with a time and a zone.
  */
 function isoMs(text: string, field: string): number {
   const [, date, day] = ISO.exec(text) ?? [];
@@ -101,7 +101,7 @@ function isoMs(text: string, field: string): number {
     );
   }
   if (new Date(`${date}T00:00Z`).getUTCDate() !== Number(day)) {
-    throw new InvalidOptionError(field, `${show(text)} names a day that does not exist; use a day of the calendar`);
+    throw new InvalidOptionError(field, `${show(text)} is a day that does not exist; use a valid date`);
   }
   return Date.parse(text);
 }

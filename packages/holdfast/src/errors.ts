@@ -2,8 +2,8 @@ import { hideSecret } from "./access/secret.js";
 import { read } from "./job/thrown.js";
 
 /**
- * Every error Holdfast throws or gives to a handler's signal. Each class has a stable `code`; match on that or on
- * `instanceof`, never on the text.
+ * The base class of all errors that Holdfast throws or passes to a handler's signal. Each class has a stable `code`. Match on it
+ * or on `instanceof`, never on the message.
  */
 export class HoldfastError extends Error {
   readonly code: string;
@@ -15,15 +15,15 @@ export class HoldfastError extends Error {
 }
 
 /**
- * An application may have two copies of this package, one of which runs the jobs while a handler throws errors of the other. What
- * the engine acts on is therefore recognised by a symbol that all copies share, and not by `instanceof`. Its value is the version of
- * the error's shape: a copy with another shape will use a greater one, and need not be understood here.
+ * An application may load two copies of this package: one runs the jobs, and a handler throws errors of the other. So the engine
+ * recognises these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
+ * shape. A later release with another shape uses a higher version, and this release ignores its errors.
  */
 const SHAPE = 1;
 type Brand = "NotRetryable" | "RetryAfter" | "outage";
 
 export function brand(kind: { readonly prototype: HoldfastError }, name: Brand): void {
-  // On the prototype, so that subclasses have it, and copies of an error's own fields do not.
+  // On the prototype: subclasses inherit it, and an object copied from an error's fields does not have it.
   Object.defineProperty(kind.prototype, Symbol.for(`holdfast.${name}`), { value: SHAPE });
 }
 
@@ -31,7 +31,7 @@ function isBranded(error: unknown, name: Brand): boolean {
   return read(error, Symbol.for(`holdfast.${name}`)) === SHAPE;
 }
 
-/** An option or argument is not of the form it must have. `field` names it. */
+/** An option or argument is invalid. `field` names it. */
 export class InvalidOptionError extends HoldfastError {
   readonly field: string;
   constructor(field: string, problem: string) {
@@ -46,7 +46,7 @@ export interface InputIssue {
   message: string;
 }
 
-/** An input does not fit its job type's schema, or cannot be carried by JSON. */
+/** An input does not match the schema of its job type, or cannot be represented as JSON. */
 export class InvalidInputError extends HoldfastError {
   readonly type: string;
   readonly issues: readonly InputIssue[];
@@ -60,7 +60,7 @@ export class InvalidInputError extends HoldfastError {
   }
 }
 
-/** A handler returned what JSON cannot carry. The job is dead: running it again would only repeat its effects. */
+/** A handler returned a value that JSON cannot represent. The job is dead-lettered, because a retry would repeat its effects. */
 export class InvalidOutputError extends HoldfastError {
   readonly issue: InputIssue;
   constructor(type: string, issue: InputIssue) {
@@ -83,7 +83,7 @@ export class PayloadTooLargeError extends HoldfastError {
   }
 }
 
-/** An enqueue with `onConflict: "reject"` met a job that holds its unique key. */
+/** Another job holds the unique key of an enqueue with `onConflict: "reject"`. */
 export class DuplicateJobError extends HoldfastError {
   readonly key: string;
   readonly holder: string;
@@ -98,40 +98,43 @@ export class DuplicateJobError extends HoldfastError {
 export class JobNotFoundError extends HoldfastError {
   readonly id: string;
   constructor(id: string) {
-    super("JOB_NOT_FOUND", `no job ${id}; it may have been removed or its retention may be over`);
+    super("JOB_NOT_FOUND", `job ${id} not found; it may have been removed, or deleted when its retention ended`);
     this.id = id;
   }
 }
 
-/** No schedule of this name exists. */
+/** No schedule with this name exists. */
 export class ScheduleNotFoundError extends HoldfastError {
   readonly schedule: string;
   constructor(schedule: string) {
-    super("SCHEDULE_NOT_FOUND", `no schedule ${JSON.stringify(schedule)}; hf.schedules.list() shows what there is`);
-    this.schedule = schedule;
-  }
-}
-
-/** `hf.schedules.create` met a schedule of the same name. */
-export class ScheduleExistsError extends HoldfastError {
-  readonly schedule: string;
-  constructor(schedule: string) {
     super(
-      "SCHEDULE_EXISTS",
-      `there is a schedule ${JSON.stringify(schedule)} already; change it with hf.schedules.update, or choose another name`,
+      "SCHEDULE_NOT_FOUND",
+      `schedule ${JSON.stringify(schedule)} not found; hf.schedules.list() lists all schedules`,
     );
     this.schedule = schedule;
   }
 }
 
-/** As many tokens exist as may. */
-export class TooManyTokensError extends HoldfastError {
-  constructor(most: number) {
-    super("TOO_MANY_TOKENS", `there are ${most} tokens, and no more may be; revoke some with hf.tokens.revoke(id)`);
+/** `hf.schedules.create` was called with a name that already exists. */
+export class ScheduleExistsError extends HoldfastError {
+  readonly schedule: string;
+  constructor(schedule: string) {
+    super(
+      "SCHEDULE_EXISTS",
+      `schedule ${JSON.stringify(schedule)} already exists; change it with hf.schedules.update, or choose another name`,
+    );
+    this.schedule = schedule;
   }
 }
 
-/** `hf.result` waited for a job that ended without an output. */
+/** The maximum number of API tokens exists. */
+export class TooManyTokensError extends HoldfastError {
+  constructor(max: number) {
+    super("TOO_MANY_TOKENS", `token limit reached (${max}); revoke unused tokens with hf.tokens.revoke(id)`);
+  }
+}
+
+/** `hf.result` waited for a job that is dead or was cancelled, so it has no output. */
 export class JobNotCompletedError extends HoldfastError {
   readonly id: string;
   readonly state: "dead" | "cancelled";
@@ -142,33 +145,33 @@ export class JobNotCompletedError extends HoldfastError {
   }
 }
 
-/** A wait ended before what it waited for. */
+/** A wait timed out. */
 export class WaitTimeoutError extends HoldfastError {
   constructor(message: string) {
     super("WAIT_TIMEOUT", message);
   }
 }
 
-/** The client, store or worker has been closed or stopped. */
+/** The client, store or worker is closed or stopped. */
 export class ClosedError extends HoldfastError {
   constructor(what: string, advice: string) {
     super("CLOSED", `${what}; ${advice}`);
   }
 }
 
-/** The store URL names no store that exists. */
+/** The store URL does not match any known store. */
 export class UnknownStoreError extends HoldfastError {
   constructor(given: string) {
-    // A mistyped URL may carry a password, and errors end up in logs.
+    // A mistyped URL may contain a password, and errors are often logged.
     const shown = hideSecret(given);
     super(
       "UNKNOWN_STORE",
-      `no store for ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:", "postgres://…", "dynamodb://<table>" or a store object`,
+      `unknown store ${JSON.stringify(shown)}; use "sqlite:<file>", "sqlite::memory:", "postgres://…", "dynamodb://<table>" or a store object`,
     );
   }
 }
 
-/** The package that talks to the database is not installed, or its native part is not built. */
+/** The database driver is not installed, or its native addon is not built. */
 export class DriverMissingError extends HoldfastError {
   constructor(message: string, cause: unknown) {
     super("DRIVER_MISSING", message, { cause });
@@ -181,14 +184,14 @@ export class DriverMissingError extends HoldfastError {
   }
 }
 
-/** The package that talks to the database is installed in a version that does not run on this Node. */
+/** The installed version of the database driver does not support this Node version. */
 export class DriverUnsupportedError extends HoldfastError {
   constructor(message: string) {
     super("DRIVER_UNSUPPORTED", message);
   }
 }
 
-/** The database cannot be opened or is not one of ours. */
+/** The database cannot be opened, or was not created by Holdfast. */
 export class StoreUnreadableError extends HoldfastError {
   static {
     brand(this, "outage");
@@ -205,7 +208,7 @@ export class SchemaTooNewError extends HoldfastError {
   }
 }
 
-/** The schema, or something in it that Holdfast would use, belongs to somebody whom the role that migrates has no reason to trust. */
+/** The schema, or an object in it that Holdfast uses, is owned by a role that the migrating role does not trust. */
 export class SchemaUntrustedError extends HoldfastError {
   constructor(message: string) {
     super("SCHEMA_UNTRUSTED", message);
@@ -213,8 +216,8 @@ export class SchemaUntrustedError extends HoldfastError {
 }
 
 /**
- * The store did not answer, and may do so later. Whether the call took effect is not known: to repeat it is safe, but an
- * enqueue without an id or a unique key of its own may then be stored twice.
+ * The store did not respond; it may be temporarily unavailable. It is unknown whether the call took effect. Repeating it is safe,
+ * except that an enqueue without an explicit id or unique key may store the job twice.
  */
 export class StoreUnavailableError extends HoldfastError {
   static {
@@ -225,19 +228,19 @@ export class StoreUnavailableError extends HoldfastError {
   }
 }
 
-/** The disk that holds the database is full. Nothing of the call took effect. */
+/** The disk of the database is full. The call had no effect. */
 export class DiskFullError extends HoldfastError {
   static {
     brand(this, "outage");
   }
   constructor(cause?: unknown) {
-    super("DISK_FULL", "the disk that holds the database is full; nothing was written. Make room and try again", {
+    super("DISK_FULL", "the disk of the database is full; nothing was written. Free disk space and try again", {
       cause,
     });
   }
 }
 
-/** The SQLite file, or its folder, is read-only for this process. Nothing of the call took effect. */
+/** This process may not write to the SQLite file or its folder. The call had no effect. */
 export class StoreReadOnlyError extends HoldfastError {
   static {
     brand(this, "outage");
@@ -248,8 +251,8 @@ export class StoreReadOnlyError extends HoldfastError {
 }
 
 /**
- * The SQLite file was renamed, deleted or replaced while this process had it open. If the call took effect, then only in the
- * file that was moved away, which a restart would not find.
+ * The SQLite file was renamed, deleted or replaced while this process had it open. If the call took effect, it did so in the
+ * moved file, which the process will not open after a restart.
  */
 export class StoreMovedError extends HoldfastError {
   static {
@@ -260,12 +263,12 @@ export class StoreMovedError extends HoldfastError {
   }
 }
 
-/** What may pass by itself or be mended: a lock, a full disk, a database that is being put right. */
+/** Whether the error is temporary or can be fixed without a restart: a lock, a full disk, an unreachable database. */
 export function isOutage(error: unknown): boolean {
   return isBranded(error, "outage");
 }
 
-/** Thrown by a handler: this failure is final, whatever attempts remain. */
+/** Thrown by a handler to dead-letter the job immediately, whatever attempts remain. */
 export class NotRetryable extends HoldfastError {
   static {
     brand(this, "NotRetryable");
@@ -275,34 +278,34 @@ export class NotRetryable extends HoldfastError {
   }
 }
 
-/** Whether an error says that its failure is final; of any copy of this package. */
+/** Whether this is a `NotRetryable`, from any copy of this package. */
 export function isNotRetryable(thrown: unknown): boolean {
   return isBranded(thrown, "NotRetryable");
 }
 
-/** The delay that an error asks for, not checked yet; undefined if it asks for none. Of any copy of this package. */
+/** The delay of a `RetryAfter` from any copy of this package, not validated yet; undefined for other errors. */
 export function retryAfterOf(thrown: unknown): unknown {
   return isBranded(thrown, "RetryAfter") ? read(thrown, "delay") : undefined;
 }
 
-/** A handler called `completeIn`, but returned without having committed that transaction: the attempt has failed. */
+/** A handler called `completeIn` but returned before the transaction was committed, so the attempt failed. */
 export class NotCommittedError extends HoldfastError {
   constructor(id: string) {
     super(
       "NOT_COMMITTED",
-      `the transaction in which job ${id} was completed is not committed; commit it before the handler returns`,
+      `the transaction that completes job ${id} is not committed; commit it before the handler returns`,
     );
   }
 }
 
-/** A lease is no longer held: it ran out, and the job may be with another worker. */
+/** A lease is no longer held: it has expired, and another worker may be running the job. */
 export class LeaseLostError extends HoldfastError {
   constructor(id: string) {
     super("LEASE_LOST", `the lease on job ${id} is no longer held; its outcome is not recorded`);
   }
 }
 
-/** Reason of a handler's signal: someone asked to cancel the job. */
+/** Reason of a handler's signal: cancellation of the job was requested. */
 export class JobCancelledError extends HoldfastError {
   constructor(id: string) {
     super("JOB_CANCELLED", `cancellation of job ${id} was requested`);
@@ -316,12 +319,12 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a handler's signal: the worker stops and its grace time is over. The job is released for another worker. */
+/** Reason of a handler's signal: the worker is stopping and its grace period has ended. The job is released for another worker. */
 export class WorkerStoppingError extends HoldfastError {
   constructor() {
     super("WORKER_STOPPING", "the worker is stopping");
   }
 }
 
-/** The reasons a handler's `signal` can carry. */
+/** The possible reasons of a handler's `signal`. */
 export type AbortReason = JobCancelledError | JobTimeoutError | LeaseLostError | WorkerStoppingError;

@@ -1,13 +1,13 @@
 import { DEFAULTS } from "./defaults.js";
 
-/** What says whether a worker is there. */
-export interface Heard {
+/** The fields of a worker's record that show whether it is live. */
+export interface Liveness {
   left: boolean;
-  /** When it was last heard of. */
+  /** The time of its last heartbeat. */
   seenAt: number | string | Date;
 }
 
-/** Whether a worker is there. One that was killed says no goodbye: it is gone once it was silent for too long. */
-export function isLive({ left, seenAt }: Heard, now: number): boolean {
+/** Whether a worker is live. A killed worker does not deregister, so one without recent heartbeats counts as gone. */
+export function isLive({ left, seenAt }: Liveness, now: number): boolean {
   return !left && new Date(seenAt).getTime() >= now - DEFAULTS.silentWorkerMs;
 }

@@ -1,34 +1,33 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOptionError } from "./errors.js";
 
-/** A value as an error message shows it: never throws, never long. */
+/** Formats a value for an error message. Never throws, and the result is short. */
 export function show(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value.length <= 60 ? value : `${value.slice(0, 59)}…`);
   if (typeof value === "function") return "a function";
-  if (Array.isArray(value)) return "a list";
+  if (Array.isArray(value)) return "an array";
   return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
-/** A text that names something: not empty, not too long, no control characters. */
-export function readName(value: unknown, field: string, longest: number): string {
-  if (typeof value !== "string" || value === "")
-    throw new InvalidOptionError(field, "must be a text that is not empty");
-  if (value.length > longest)
-    throw new InvalidOptionError(field, `is ${value.length} characters long; at most ${longest}`);
-  // oxlint-disable-next-line no-control-regex -- control characters are just what is looked for
+/** Reads a name: a non-empty string without control characters. */
+export function readName(value: unknown, field: string, maxLength: number): string {
+  if (typeof value !== "string" || value === "") throw new InvalidOptionError(field, "must be a non-empty string");
+  if (value.length > maxLength)
+    throw new InvalidOptionError(field, `is ${value.length} characters long; the limit is ${maxLength}`);
+  // oxlint-disable-next-line no-control-regex -- the expression must match control characters
   if (/[\u0000-\u001f\u007f]/.test(value) || !value.isWellFormed()) {
     throw new InvalidOptionError(field, "contains control characters or broken Unicode");
   }
   return value;
 }
 
-/** The name of a queue. `*` is none: whoever writes it means all of them, and would get a queue that nobody uses. */
-export function readQueue(value: unknown, field = "queue", orElse = ", or leave the option out"): string {
+/** Reads the name of a queue. `*` is refused: the caller probably means all queues, and would get a queue called `*`. */
+export function readQueue(value: unknown, field = "queue", orElse = ", or omit the option"): string {
   const queue = readName(value, field, LIMITS.queueLength);
   if (queue !== "*") return queue;
   throw new InvalidOptionError(
     field,
-    `"*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)${orElse}`,
+    `"*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)${orElse}`,
   );
 }
 
@@ -44,23 +43,23 @@ export function readPriority(value: unknown): number {
 
 export function readTags(tags: readonly string[]): readonly string[] {
   if (!Array.isArray(tags) || tags.length > LIMITS.tags)
-    throw new InvalidOptionError("tags", `must be a list of at most ${LIMITS.tags}`);
+    throw new InvalidOptionError("tags", `must be an array of at most ${LIMITS.tags} tags`);
   return [...new Set(tags.map((tag, index) => readName(tag, `tags.${index}`, LIMITS.tagLength)))];
 }
 
-export function readCount(value: unknown, field: string, least: number, most: number): number {
-  if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
-    throw new InvalidOptionError(field, `${show(value)} is not a whole number from ${least} to ${most}`);
+export function readCount(value: unknown, field: string, min: number, max: number): number {
+  if (!Number.isInteger(value) || (value as number) < min || (value as number) > max) {
+    throw new InvalidOptionError(field, `${show(value)} is not a whole number from ${min} to ${max}`);
   }
   return value as number;
 }
 
-/** A misspelt option would be ignored in silence; in plain JavaScript no compiler catches it. */
+/** Refuses unknown options: a misspelt one would be ignored silently, and in JavaScript no compiler catches it. */
 export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
   refuse(options, known, { what, within: "" });
 }
 
-/** The same for options within an option: the error names the whole path. `elsewhere`: where one that others have belongs. */
+/** The same for nested options: the error names the full path. `elsewhere` suggests where a misplaced option belongs. */
 export function refuseUnknownIn(
   options: object,
   known: ReadonlySet<string>,
@@ -78,7 +77,7 @@ interface Where {
 
 function refuse(options: object, known: ReadonlySet<string>, { what, within, elsewhere }: Where): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new InvalidOptionError(what, `${show(options)} is not an object of options; known: ${[...known].join(", ")}`);
+    throw new InvalidOptionError(what, `${show(options)} is not an options object; known: ${[...known].join(", ")}`);
   }
   for (const key of Object.keys(options)) {
     if (known.has(key)) continue;

@@ -1,59 +1,59 @@
 import { InvalidOptionError } from "./errors.js";
 import { show } from "./options.js";
 
-/** What stands where something was redacted. */
+/** The placeholder of a redacted value. */
 export const REDACTED = "[redacted]";
 
-/** Gives a copy of a JSON value without what must not be shown; the value itself if there is nothing of that in it. */
+/** Returns a copy of a JSON value in which secret values are replaced; the value itself if it contains none. */
 export type Redactor = <Value>(value: Value) => Value;
 
-// A path costs something at every value; what is nested deeper, or comes after so many values, is not looked at and so
-// not shown either. No payload that a job can have reaches these.
-const MOST_PATHS = 100;
-const LONGEST_PATH = 500;
-const DEEPEST = 250;
-const MOST_VALUES = 1_000_000;
+// Each path costs time at every value. Values that are nested deeper, or that come after this many others, are not checked and so
+// always redacted. No payload of a job reaches these limits.
+const MAX_PATHS = 100;
+const MAX_PATH_LENGTH = 500;
+const MAX_DEPTH = 250;
+const MAX_VALUES = 1_000_000;
 
-const MOST_STATES = 1_000;
+const MAX_STATES = 1_000;
 
 /** A part of a path, or its end. */
 type Segment = { name: string } | "*" | "**" | "end";
 
 /**
- * Reads paths, with dots between their parts: `input.password`, `input.cards.*.number` (`*` is any key or index),
- * `**.token` (`**` is any depth, none included). A dot or a star that belongs to a key has a backslash before it. Names
- * are compared letter by letter.
+ * Creates a redactor for the given paths, whose parts are separated by dots: `input.password`, `input.cards.*.number` (`*` matches
+ * any key or index), `**.token` (`**` matches any depth, including none). Escape a dot or star that is part of a key with a
+ * backslash. Names are case-sensitive.
  *
  * ```ts
  * const redact = redactor(["input.card.number", "**.password"]);
  * redact({ input: { card: { number: "4242", brand: "visa" } } }); // { input: { card: { number: "[redacted]", … } } }
  * ```
  *
- * The redactor never changes what it is given, and is meant for values as `JSON.parse` makes them.
+ * The redactor never modifies its argument. It expects values as `JSON.parse` returns them.
  */
 export function redactor(paths: readonly string[]): Redactor {
   const start = redactionOf(paths);
-  return <Value>(value: Value): Value => hide(value, start, 0, { values: MOST_VALUES }) as Value;
+  return <Value>(value: Value): Value => hide(value, start, 0, { values: MAX_VALUES }) as Value;
 }
 
-/** Where the paths begin: what they hide is found by a step for each key. */
+/** The initial state of a state machine that matches the paths: call `step` for each key on the way to a value. */
 export function redactionOf(paths: readonly string[]): State {
   const program = readPaths(paths).flatMap((pattern): Segment[] => [...pattern, "end"]);
   return new States(program).start;
 }
 
-/** Places in the paths, one after the other, that a value is at. */
+/** A state of the path matcher: the positions in the paths that match a value. */
 export interface State {
-  readonly places: readonly number[];
-  /** Some path ends here. */
+  readonly positions: readonly number[];
+  /** A path ends here, so the value is redacted. */
   readonly hidden: boolean;
-  /** What a key leads to. */
+  /** The state of the value under `key`. */
   step(key: string): State;
 }
 
 /**
- * The states of all paths together, made as they are come by. However many paths there are, a value costs one look into
- * a table: what a key leads to was found out the first time.
+ * A deterministic automaton for all paths together, built lazily. Each transition is computed once, so matching a value is one
+ * table lookup, however many paths there are.
  */
 class States {
   readonly start: State;
@@ -64,50 +64,52 @@ class States {
   constructor(program: readonly Segment[]) {
     this.#program = program;
     this.#names = new Set(program.flatMap((segment) => (typeof segment === "object" ? [segment.name] : [])));
-    const starts = program.flatMap((_, place) => (place === 0 || program[place - 1] === "end" ? [place] : []));
+    const starts = program.flatMap((_, position) =>
+      position === 0 || program[position - 1] === "end" ? [position] : [],
+    );
     this.start = this.#state(starts);
   }
 
   #state(from: readonly number[]): State {
-    const places = [...new Set(from.flatMap((place) => this.#reach(place)))].toSorted((a, b) => a - b);
-    const label = places.join(" ");
-    return this.#known.get(label) ?? this.#make(label, places);
+    const positions = [...new Set(from.flatMap((position) => this.#reach(position)))].toSorted((a, b) => a - b);
+    const label = positions.join(" ");
+    return this.#known.get(label) ?? this.#make(label, positions);
   }
 
-  #make(label: string, places: readonly number[]): State {
+  #make(label: string, positions: readonly number[]): State {
     const next = new Map<string | null, State>();
     const state: State = {
-      places,
-      hidden: places.some((place) => this.#program[place] === "end"),
+      positions,
+      hidden: positions.some((position) => this.#program[position] === "end"),
       step: (key) => {
-        // All keys that no path names lead to the same.
+        // All keys that no path names lead to the same state.
         const name = this.#names.has(key) ? key : null;
-        const known = next.get(name) ?? this.#state(places.flatMap((place) => this.#step(place, name)));
+        const known = next.get(name) ?? this.#state(positions.flatMap((position) => this.#step(position, name)));
         next.set(name, known);
         return known;
       },
     };
-    // Paths with many `**` can have very many states; what is not kept is made again.
-    if (this.#known.size < MOST_STATES) this.#known.set(label, state);
+    // Paths with many `**` can have very many states. Those above the limit are not cached.
+    if (this.#known.size < MAX_STATES) this.#known.set(label, state);
     return state;
   }
 
-  /** The places that are as good as this one: `**` may stand for nothing. */
-  #reach(place: number): number[] {
-    return this.#program[place] === "**" ? [place, ...this.#reach(place + 1)] : [place];
+  /** This position, and the next one if it is `**`, which also matches zero keys. */
+  #reach(position: number): number[] {
+    return this.#program[position] === "**" ? [position, ...this.#reach(position + 1)] : [position];
   }
 
-  #step(place: number, name: string | null): number[] {
-    const segment = this.#program[place];
-    if (segment === "**") return [place];
-    if (segment === "*" || (typeof segment === "object" && segment.name === name)) return [place + 1];
+  #step(position: number, name: string | null): number[] {
+    const segment = this.#program[position];
+    if (segment === "**") return [position];
+    if (segment === "*" || (typeof segment === "object" && segment.name === name)) return [position + 1];
     return [];
   }
 }
 
 function hide(value: unknown, state: State, depth: number, left: { values: number }): unknown {
-  if (state.places.length === 0) return value;
-  if (state.hidden || depth > DEEPEST || --left.values < 0) return REDACTED;
+  if (state.positions.length === 0) return value;
+  if (state.hidden || depth > MAX_DEPTH || --left.values < 0) return REDACTED;
   if (typeof value !== "object" || value === null) return value;
   let changed = false;
   const inside = (item: unknown, key: string): unknown => {
@@ -117,24 +119,27 @@ function hide(value: unknown, state: State, depth: number, left: { values: numbe
   };
   const copy = Array.isArray(value)
     ? value.map((item, index) => inside(item, String(index)))
-    : // Not by assignment: a key `__proto__` would change what the copy is.
+    : // Not by assignment: the key `__proto__` would change the copy's prototype.
       Object.fromEntries(Object.entries(value).map(([key, item]) => [key, inside(item, key)]));
   return changed ? copy : value;
 }
 
 function readPaths(paths: readonly string[]): Segment[][] {
-  if (!Array.isArray(paths) || paths.length > MOST_PATHS) {
-    throw new InvalidOptionError("redact", `must be a list of at most ${MOST_PATHS} paths`);
+  if (!Array.isArray(paths) || paths.length > MAX_PATHS) {
+    throw new InvalidOptionError("redact", `must be an array of at most ${MAX_PATHS} paths`);
   }
   return paths.map((path: unknown, index) => {
-    if (typeof path !== "string" || path === "" || path.length > LONGEST_PATH) {
-      throw new InvalidOptionError(`redact.${index}`, `${show(path)} is not a path of 1 to ${LONGEST_PATH} characters`);
+    if (typeof path !== "string" || path === "" || path.length > MAX_PATH_LENGTH) {
+      throw new InvalidOptionError(
+        `redact.${index}`,
+        `${show(path)} is not a path of 1 to ${MAX_PATH_LENGTH} characters`,
+      );
     }
     const parts = partsOf(path);
     if (parts.includes("")) {
       throw new InvalidOptionError(
         `redact.${index}`,
-        `${show(path)} has an empty part; write names with a dot between them`,
+        `${show(path)} has an empty part; separate names with single dots`,
       );
     }
     return parts.map(readSegment).filter((part, at, all) => part !== "**" || all[at - 1] !== "**");

@@ -4,48 +4,48 @@ import { jsonBytes, NotJson, pathText, toJson } from "./job/json.js";
 import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
 
 /**
- * Puts back what was redacted: gives what somebody sent, with the stored value wherever the mark stands at a path that is
- * redacted. Throws `InvalidOptionError` where there is no such value, or where it cannot be told which is meant, and `PayloadTooLargeError` where
- * marks stand in what is too large to be stored.
+ * Restores redacted values: returns `sent` with each placeholder at a redacted path replaced by the stored value. Throws
+ * `InvalidOptionError` if no value is stored there or if it is ambiguous which one is meant, and `PayloadTooLargeError` if a part
+ * with placeholders is too large to be stored.
  */
 export type Restorer = (sent: unknown, stored: unknown) => unknown;
 
-// Deeper than any payload may be: what is nested further is refused for that.
-const DEEPEST = 250;
+// Deeper than any valid payload; deeper values are refused elsewhere.
+const MAX_DEPTH = 250;
 
 /**
- * The other way of `redactor(paths)`: who edits a payload as it is shown sends the marks back with it, and they must not be
- * stored in place of what they stand for.
+ * The inverse of `redactor(paths)`. A client that edits a redacted payload sends the placeholders back, and they must not be
+ * stored instead of the real values.
  */
 export function restorer(paths: readonly string[]): Restorer {
   const start = redactionOf(paths);
   const redact = redactor(paths);
   return (sent, stored) => {
     const parts = Object.entries(typeof sent === "object" && sent !== null ? sent : { "": sent });
-    // Before anything looks at each value: there may be very many, and mostly no mark among them.
-    if (!parts.map(([part, value]) => writtenOf(part, value)).some((text) => text.includes(MARK))) return sent;
+    // A quick check first: a payload may have very many values, and most have no placeholder.
+    if (!parts.map(([part, value]) => serialize(part, value)).some((json) => json.includes(PLACEHOLDER))) return sent;
     const marked = new Set<unknown>();
     if (!mark(sent, start, 0, marked)) return sent;
-    // Never handed on with its marks: who stores it may find that it fits, and stores them.
+    // Refused here: returned as is, the payload could be stored with its placeholders.
     for (const [part, value] of parts) refuseNotJson(part, value);
     return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, marked);
   };
 }
 
-const MARK = JSON.stringify(REDACTED);
+const PLACEHOLDER = JSON.stringify(REDACTED);
 
-/** A part as JSON. What is too long to be stored, whatever its marks stand for, is refused: to put that back would only cost. */
-function writtenOf(part: string, value: unknown): string {
-  const text = stringified(value) ?? refuseNotJson(part, value);
-  const bytes = jsonBytes(text);
-  if (bytes <= LIMITS.payloadBytes) return text;
-  // A value of a single byte may stand where a mark was sent. What is stored is measured again then.
-  const least = bytes - (text.split(MARK).length - 1) * (MARK.length - 1);
-  if (least > LIMITS.payloadBytes) throw new PayloadTooLargeError(part, least, LIMITS.payloadBytes);
-  return text;
+/** Serializes a part. Refuses one that is too large to be stored, whatever values replace its placeholders. */
+function serialize(part: string, value: unknown): string {
+  const json = stringified(value) ?? refuseNotJson(part, value);
+  const bytes = jsonBytes(json);
+  if (bytes <= LIMITS.payloadBytes) return json;
+  // Each placeholder may become a value of one byte. The restored payload is measured again when it is stored.
+  const minBytes = bytes - (json.split(PLACEHOLDER).length - 1) * (PLACEHOLDER.length - 1);
+  if (minBytes > LIMITS.payloadBytes) throw new PayloadTooLargeError(part, minBytes, LIMITS.payloadBytes);
+  return json;
 }
 
-/** Null: it is nested too deep. */
+/** Null if the value is nested too deep. */
 function stringified(value: unknown): string | null {
   try {
     return JSON.stringify(value) ?? "";
@@ -63,60 +63,63 @@ function refuseNotJson(part: string, value: unknown): string {
   }
 }
 
-/** Finds the lists and objects that have a mark inside. */
+/** Collects the arrays and objects that contain a placeholder. */
 function mark(sent: unknown, state: State, depth: number, marked: Set<unknown>): boolean {
-  if (state.places.length === 0 || depth > DEEPEST) return false;
+  if (state.positions.length === 0 || depth > MAX_DEPTH) return false;
   if (state.hidden) return sent === REDACTED;
   if (typeof sent !== "object" || sent === null) return false;
   let found = false;
-  const look = (item: unknown, key: string): void => {
+  const visit = (item: unknown, key: string): void => {
     found = mark(item, state.step(key), depth + 1, marked) || found;
   };
-  if (Array.isArray(sent)) for (let index = 0; index < sent.length; index++) look(sent[index], String(index));
-  else for (const key of Object.keys(sent)) look((sent as Record<string, unknown>)[key], key);
+  if (Array.isArray(sent)) for (let index = 0; index < sent.length; index++) visit(sent[index], String(index));
+  else for (const key of Object.keys(sent)) visit((sent as Record<string, unknown>)[key], key);
   if (found) marked.add(sent);
   return found;
 }
 
-/** A place in a payload: what the store has there, and how that is shown. */
-interface Place {
+/** A position in a payload: the stored value there, and its redacted form. */
+interface Position {
   stored: unknown;
   shown: unknown;
   state: State;
   path: readonly string[];
 }
 
-function restore(sent: unknown, place: Place, marked: ReadonlySet<unknown>): unknown {
-  const { stored, state, path } = place;
+function restore(sent: unknown, position: Position, marked: ReadonlySet<unknown>): unknown {
+  const { stored, state, path } = position;
   if (state.hidden) {
     if (sent !== REDACTED) return sent;
-    if (stored === undefined) throw refused(path, "and nothing is stored there; write the value itself");
+    if (stored === undefined) throw refused(path, "but no value is stored there; send the actual value");
     return stored;
   }
   if (!marked.has(sent)) return sent;
   if (!Array.isArray(sent)) {
-    const entries = Object.entries(sent as object).map(([key, item]) => [key, restore(item, at(place, key), marked)]);
+    const entries = Object.entries(sent as object).map(([key, item]) => [
+      key,
+      restore(item, at(position, key), marked),
+    ]);
     return Object.fromEntries(entries) as object;
   }
-  const shown: readonly unknown[] = Array.isArray(place.shown) ? place.shown : [];
+  const shown: readonly unknown[] = Array.isArray(position.shown) ? position.shown : [];
   const before = shown.map((item) => JSON.stringify(item));
   const after = sent.map((item) => JSON.stringify(item));
   const known = new Set(before);
-  // A value is known by its index only as long as the others have stayed in their places, or new ones follow them.
-  const isLonger = before.every((text, nth) => text === after[nth]);
+  // An index identifies a value only if the other items kept their positions or new items were appended.
+  const isLonger = before.every((json, nth) => json === after[nth]);
   const isInPlace = (index: number): boolean =>
     isLonger || (sent.length === shown.length && (after[index] === before[index] || !known.has(after[index] ?? "")));
   return sent.map((item: unknown, index) => {
-    const inside = at(place, String(index));
+    const inside = at(position, String(index));
     const isMarked = marked.has(item) || (item === REDACTED && inside.state.hidden);
     if (isMarked && !isInPlace(index)) {
-      throw refused(inside.path, "in a list that was put in another order or cut; write the value itself");
+      throw refused(inside.path, "in an array that was reordered or shortened; send the actual value");
     }
     return restore(item, inside, marked);
   });
 }
 
-function at({ stored, shown, state, path }: Place, key: string): Place {
+function at({ stored, shown, state, path }: Position, key: string): Position {
   return { stored: own(stored, key), shown: own(shown, key), state: state.step(key), path: [...path, key] };
 }
 
@@ -128,6 +131,6 @@ function own(value: unknown, key: string): unknown {
 function refused(path: readonly string[], why: string): InvalidOptionError {
   return new InvalidOptionError(
     pathText(path),
-    `is ${JSON.stringify(REDACTED)}, which stands for a value that is not shown, ${why}`,
+    `is ${JSON.stringify(REDACTED)}, the placeholder of a hidden value, ${why}`,
   );
 }

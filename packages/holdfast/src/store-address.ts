@@ -1,6 +1,6 @@
 import { UnknownStoreError } from "./errors.js";
 
-/** The stores that an address can name. */
+/** The stores that a URL can name. */
 export type StoreKind = "sqlite" | "postgres" | "dynamodb";
 
 const KINDS: ReadonlyMap<string, StoreKind> = new Map([
@@ -10,7 +10,7 @@ const KINDS: ReadonlyMap<string, StoreKind> = new Map([
   ["dynamodb", "dynamodb"],
 ]);
 
-/** Which store an address names, by what stands before its first colon. */
+/** The store that a URL names, by the part before the first colon. */
 export function storeKindOf(url: string): StoreKind {
   const kind = KINDS.get(url.slice(0, Math.max(0, url.indexOf(":"))));
   if (kind === undefined) throw new UnknownStoreError(url);

@@ -1,5 +1,3 @@
-import type { ErrorRecord } from "./job/error-record.js";
-import type { FinishedState, State } from "./job/state.js";
 import type {
   AuditEntry,
   AuditFilter,
@@ -8,180 +6,239 @@ import type {
   StoredAuditEntry,
   TokenRecord,
 } from "./access/stored-access.js";
+import type { ErrorRecord } from "./job/error-record.js";
+import type { FinishedState, State } from "./job/state.js";
+import type {
+  DueSchedules,
+  PutResult,
+  ScheduleFilter,
+  SchedulePage,
+  ScheduleRecord,
+  SlotReason,
+  StoredSchedule,
+  StoredSlot,
+} from "./schedule/stored-schedule.js";
 
 export type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, StoredAuditEntry, TokenRecord };
+export type {
+  DueSchedules,
+  PutResult,
+  ScheduleFilter,
+  SchedulePage,
+  ScheduleRecord,
+  SlotReason,
+  StoredSchedule,
+  StoredSlot,
+};
 
 /**
- * The store contract: the only thing the engine knows of a database.
+ * The store contract. The engine accesses the database only through these methods.
  *
- * Calls take and give plain values. Times are milliseconds since 1970, payloads are JSON text. Batches answer item by
- * item, and one bad item never hurts the others. Policy (backoff, what to do with an expired job) is the engine's;
- * a store only guards what must be atomic:
+ * Arguments and results are plain values. Times are milliseconds since 1970, payloads are JSON strings. A call with an array
+ * returns one result per item, in the same order, and a bad item never affects the others. Policy (backoff, handling of expired
+ * jobs) belongs to the engine. A store guarantees what must be atomic:
  *
- * - **The one idea.** A live job has a due time: for a waiting job when it may run, for a leased one when its lease
- *   ends. `claim` takes jobs whose due time has passed and pushes it forward; settling to a finished state removes it.
- * - **The fence** grows by one with every claim. `start`, `extend` and `settle` with another fence change nothing and
- *   answer `lost`.
- * - **Claim arithmetic** is `countClaim` of `state.ts`. When the lease before was lost, the claim also appends that
+ * - **Due times.** Every live job has a due time. For a waiting job it is the time when it may run, for a leased job the end of
+ *   its lease. `claim` takes jobs whose due time has passed and sets it to the end of the new lease. A finished job has none.
+ * - **The fencing token** (`fence`) increases by one with every claim. `start`, `extend` and `settle` with another fence change
+ *   nothing and return `lost`.
+ * - **Attempts** are counted at claim, by `countClaim` of `state.ts`. If the previous lease expired, the claim also adds that
  *   attempt to the job's history and sets the job's error to `STALE_ERROR`.
- * - **A requested cancellation wins** over every outcome but `completed`: the job becomes `cancelled`.
- * - **Unique keys** are rows of their own; see {@link UniqueKey}.
- * - **A schedule's slot becomes a job at most once**: `fire` compares the version that was read with what is there.
+ * - **A requested cancellation** overrides every outcome except `completed`: the job becomes `cancelled`.
+ * - **Unique keys** are separate rows; see {@link UniqueKey}.
+ * - **A slot of a schedule** becomes at most one job: `fire` writes only if the schedule still has the version that was read.
  */
 export interface Store {
   readonly capabilities: Capabilities;
 
-  /** Brings the database to this version's schema. Safe to repeat and to run from many processes at once. */
+  /** Updates the database to the current schema. May be repeated, and called by many processes concurrently. */
   migrate(): Promise<void>;
   /**
-   * What `migrate` would do, in its order, a few words for each thing; nothing where the schema is this version's. Makes and
-   * changes nothing, not even the database. Throws what `migrate` would refuse by, such as `SchemaTooNewError`.
+   * Lists what `migrate` would do, in order, one short description per step; empty if the schema is up to date. Writes nothing
+   * and does not create the database. Throws what `migrate` would throw, for example `SchemaTooNewError`.
    */
-  pendingMigrations?(): Promise<string[]>;
+  pendingMigrations?(): Promise<PendingMigration[]>;
+  /** Closes all connections. Later calls fail with `ClosedError`. */
   close(): Promise<void>;
 
   /**
-   * `busy`: somebody's open transaction is about to take the job's key or its id or to make its queue, or has locked its
-   * user's row, and it is to be asked again; the rest of the batch is not held up.
+   * Stores new jobs with their unique keys. Once it resolves, the inserted jobs are durable. A job whose id exists is a
+   * `duplicate`. `busy`: another open transaction holds what the job needs (its unique key, its id, its queue or the row of its
+   * user), nothing was stored, and the caller tries again.
    */
   insert(jobs: readonly NewJob[]): Promise<(InsertResult | "busy")[]>;
-  /** Inserts inside the caller's own transaction. A store whose driver is synchronous answers synchronously. */
+  /**
+   * Inserts jobs in the caller's transaction `tx`: they exist when it commits. Returns synchronously if the driver is
+   * synchronous.
+   */
   insertIn(tx: unknown, jobs: readonly NewJob[]): InsertResult[] | Promise<InsertResult[]>;
 
+  /**
+   * Leases due jobs to a worker and counts their attempts. No job is leased to two workers: the next claim can take it only
+   * after the lease has expired. Returns at most `limit` jobs, none from paused queues.
+   */
   claim(request: ClaimRequest): Promise<Claim>;
-  /** claimed → running, if the lease is held. */
+  /** Changes `claimed` jobs to `running` if their leases are still held. */
   start(marks: readonly StartMark[]): Promise<LeaseResult[]>;
-  /** Moves the end of held leases to `leaseMs` from now. */
+  /** Extends held leases to `leaseMs` from now. The results also report requested cancellations. */
   extend(leases: readonly LeaseRef[], leaseMs: number): Promise<LeaseResult[]>;
-  /** `busy`: somebody else has the job's row locked, and it is to be asked again; the rest of the batch is not held up. */
+  /**
+   * Ends leases with the outcomes of their attempts, and removes or updates each job's due time. Safe to repeat: an outcome that
+   * was already applied returns `applied` again. `busy`: another transaction has locked the job's row, nothing was written, and
+   * the caller tries again.
+   */
   settle(outcomes: readonly Outcome[]): Promise<(SettleResult | "busy")[]>;
   /**
-   * Settles to a finished state inside the caller's own transaction, after keeping what was noted: both become true with
-   * that. Unlike `settle` it answers `lost` to a repetition, or whatever else the transaction does would be done twice.
-   * A store whose driver is synchronous answers synchronously.
+   * Stores `note` and settles a job to a finished state, both in the caller's transaction `tx`. Unlike `settle`, it returns
+   * `lost` for a repeated call, so that the caller does not repeat its own writes. Returns synchronously if the driver is
+   * synchronous.
    */
   settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleResult | Promise<SettleResult>;
-  /** Keeps progress and log lines of held leases; silently drops those of lost ones. */
+  /** Stores progress and log lines of jobs whose leases are held. Ignores those of lost leases. */
   note(notes: readonly Note[]): Promise<void>;
 
-  /** The whole record, history and log included. With `user` set, another user's job is as good as missing. */
+  /** Returns the full record of a job, including history and log; null if it does not exist or is not in `scope`. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
   /**
-   * Newest first. Records come without history and log. A page may be short, even empty, while there is a cursor: a store
-   * looks at a bounded number of jobs in one call, and goes on from there in the next.
+   * Lists matching jobs, newest first, without history and log. Each call reads a bounded number of jobs, so a page may be short
+   * or empty although more follow. Only a null cursor means the end.
    */
   list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
   /**
-   * Passes over the jobs that `list` would give, at most `limit`, without reading them, and says how many there were and where
-   * the page after them begins. As there, they may be fewer, even none, while there is a cursor. Left out by a store that can
-   * do this no cheaper than by `list`.
+   * Skips up to `limit` jobs that `list` would return, without reading them. Returns how many it skipped and where the next page
+   * begins. Like `list`, it may skip fewer although more follow. Optional: omit it if it would cost as much as `list`.
    */
   skip?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Skipped>;
-  /** Waiting jobs become cancelled, leased ones are asked to stop, finished ones are left alone. */
+  /** Cancels waiting jobs and requests cancellation of leased ones. Finished jobs do not change. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
-  /** dead|cancelled → pending with fresh attempts and no error, failed → due now. The fence goes on. */
+  /**
+   * Makes `dead` and `cancelled` jobs `pending` with all attempts and no error, and makes `failed` jobs due now. The fence
+   * continues from its current value.
+   */
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
-  /** Deletes jobs that are not leased, with everything that belongs to them, their unique key included. */
+  /** Deletes jobs that are not leased, with their unique keys, history and log. */
   remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveResult[]>;
 
-  /** Lays down leases that ran out: back to waiting, due at once, or dead when attempts are used up. */
+  /**
+   * Ends up to `limit` leases that have expired. Each job becomes `cancelled` if that was requested, `dead` if no attempts
+   * remain, and otherwise `pending` and due now. Returns the jobs it changed.
+   */
   reapExpiredLeases(limit: number): Promise<ReapedJob[]>;
-  /** Lays down waiting jobs whose time to live has passed. */
+  /** Dead-letters up to `limit` waiting jobs that have passed their `expiresAt`. Returns the jobs it changed. */
   expireOverdue(limit: number): Promise<ReapedJob[]>;
-  /** Deletes finished jobs, oldest first: those that ended before `before`, or those past the newest `keep`. */
+  /**
+   * Deletes finished jobs, oldest first: those that ended before `before`, or all but the newest `keep`. Returns how many it
+   * deleted, at most `limit`.
+   */
   purge(request: PurgeRequest): Promise<number>;
-  /** Housekeeping of the store's own (checkpoints, free pages), in a small step. */
+  /** Does a small step of the store's own maintenance, such as a checkpoint or returning free pages. */
   maintain(): Promise<void>;
-  /** True for one caller per `everyMs`, over all processes: whose turn it is to do `name`. */
+  /** Returns true to one caller per `everyMs`, over all processes: that caller performs the duty `name`. */
   tryAcquireDuty(name: string, everyMs: number): Promise<boolean>;
 
+  /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
   stats(): Promise<StoreStats>;
+  /** Stops claims from this queue, in all processes, from the next claim on. */
   pause(queue: string): Promise<void>;
+  /** Undoes `pause`. */
   resume(queue: string): Promise<void>;
+  /** Returns all queues that have jobs (including finished ones) or are paused. */
   queues(): Promise<QueueRecord[]>;
 
   /**
-   * Writes a schedule, if what is there is still the given version (null: if there is none of that name). What was
-   * fired stays as it was: the last slot and the slots kept.
+   * Writes a schedule if its stored version is still `version` (null: if no schedule has this name). Otherwise it writes nothing
+   * and returns `changed`. The last slot and the stored slots do not change.
    */
   putSchedule(schedule: ScheduleRecord, version: string | null): Promise<PutResult>;
-  /** With the slots kept, those dealt with last first. */
+  /** Returns a schedule with its stored slots, newest first; null if it does not exist. */
   getSchedule(name: string): Promise<StoredSchedule | null>;
-  /** By name, in the order of code points. Records come without their slots. */
+  /** Lists schedules without their slots, ordered by the code points of their names. */
   listSchedules(filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
-  /** Deletes a schedule and its slots; the jobs it made stay. False: there was none. */
+  /** Deletes a schedule and its slots, but not its jobs. Returns false if it did not exist. */
   removeSchedule(name: string): Promise<boolean>;
-  /** Limit 0 asks for the store's time alone. Otherwise: enabled schedules whose next run is not known, then those whose next run has come, earliest first. */
+  /**
+   * Returns up to `limit` enabled schedules to process: first those whose next run is not computed yet, then those whose next run
+   * is due, earliest first. With limit 0 it returns only the store's time.
+   */
   dueSchedules(limit: number): Promise<DueSchedules>;
   /**
-   * Turns slots into jobs. For each schedule all or nothing, in one transaction: if it is still the version that was
-   * read, and its last slot would not move back, its next run and last slot are set, the jobs inserted, the slots kept.
-   * A job whose id exists is the same job, and counts as made. The jobs' keys keep on conflict, never replace. A schedule
-   * that somebody's open transaction keeps from being fired is `busy`, and holds up no other.
+   * Turns slots into jobs, in one transaction per schedule. If the schedule still has the version that was read, and its last
+   * slot would not move back, the transaction sets version, next run and last slot, inserts the jobs and stores the slots. A job
+   * whose id exists counts as inserted. Unique keys of these jobs always use `keep`. A `busy` schedule does not delay the others.
    */
   fire(firings: readonly Firing[]): Promise<FireResult[]>;
 
+  /** Stores a worker's record with the current time. Records are deleted an hour after their last heartbeat. */
   heartbeat(worker: WorkerRecord): Promise<void>;
+  /** Marks a worker as stopped. */
   deregister(workerId: string): Promise<void>;
+  /** Returns all stored workers, including stopped ones. */
   workers(): Promise<StoredWorker[]>;
 
   /**
-   * Appends to the audit log, all or nothing, at most `LIMITS.auditEntries`. An entry whose id is there already is the same
-   * entry, and stays as it is.
+   * Appends at most `LIMITS.auditEntries` entries to the audit log, all or nothing. An entry whose id exists is skipped, so a
+   * repeated call adds nothing twice.
    */
   audit(entries: readonly AuditEntry[]): Promise<void>;
   /**
-   * Newest first; of one time the larger id first. A filter may make a page shorter than its limit, even empty, although more
-   * follows: only a cursor of null says that nothing does.
+   * Lists audit entries, newest first; entries of the same time by descending id. With a filter, a page may be short or empty
+   * although more follow. Only a null cursor means the end.
    */
   listAudit(filter: AuditFilter, page: { limit: number; cursor: string | null }): Promise<AuditPage>;
-  /** Deletes entries written before `before`, oldest first, at most `limit`. Answers how many. */
+  /** Deletes audit entries written before `before`, oldest first. Returns how many it deleted, at most `limit`. */
   purgeAudit(request: { before: number; limit: number }): Promise<number>;
 
-  /** At most `LIMITS.tokens` are kept, however many processes put some at once. */
+  /** Stores an API token. Never stores more than `LIMITS.tokens`, even if many processes call it concurrently. */
   putToken(token: TokenRecord): Promise<PutTokenResult>;
+  /** Returns a token, including an expired one; null if it does not exist. */
   getToken(id: string): Promise<TokenRecord | null>;
-  /** All of them, oldest first; of one time the smaller id first. */
+  /** Returns all tokens, oldest first; tokens of the same time by ascending id. */
   listTokens(): Promise<TokenRecord[]>;
-  /** False: there was none. */
+  /** Deletes a token. Returns false if it did not exist. */
   removeToken(id: string): Promise<boolean>;
 
   /**
-   * A random string of at least 32 characters that clients encrypt cursors with: the same for every process on this database, and
-   * after every restart. Callers who only see cursors must not learn it.
+   * Returns the key that clients encrypt page cursors with: a random string of at least 32 characters, the same in every process
+   * on this database and after every restart. Callers who only see cursors must not be able to learn it.
    */
   cursorKey(): Promise<string>;
 
-  /** Hints that something changed. Only a hint: polling is the truth. Without listeners a store runs no timer. */
+  /**
+   * Calls `listener` with wake-up hints when something may have changed. Hints may be missing or wrong, so the engine also polls.
+   * Without listeners a store runs no timer. Returns a function that unsubscribes.
+   */
   listen(listener: (hint: Hint) => void): () => void;
 }
 
-/** What a store can do; documented flags instead of checks on its name. */
+/** What a store can do. The engine checks these flags and never the store's name. */
 export interface Capabilities {
   /** `insertIn` and `settleIn` work inside the caller's transaction. */
   transactions: boolean;
   /**
-   * `insertIn` and `settleIn` are done before they return, as the caller's transaction cannot wait. Calls of the client with
-   * `tx` then throw; on other stores they reject.
+   * `insertIn` and `settleIn` return synchronously, because the caller's transaction cannot wait. Client calls with `tx` then
+   * throw their errors; on other stores they reject.
    */
   synchronous: boolean;
-  /** Claims come in strict order (priority, due time, id) within a queue. */
+  /** Jobs of a queue are claimed in strict order: priority, due time, id. */
   strictOrder: boolean;
-  /** Other processes are woken by the store and not only by polling. */
+  /** The store wakes other processes up; they need not wait for their next poll. */
   push: boolean;
-  /** Every look costs money: workers that find nothing look more and more rarely. */
+  /** Every request costs money: workers that find no jobs poll less and less often. */
   metered: boolean;
-  /** `stats` agrees with the records at any time. Otherwise its count of completed jobs may lag, and lack what a process was about to count when it was killed. */
+  /**
+   * `stats` always agrees with the stored jobs. Otherwise its count of completed jobs may lag, and may miss jobs that a process had
+   * not counted yet when it was killed.
+   */
   exactCounts: boolean;
-  /** Calls made in one turn of the event loop are carried out together, in order: a claim sees the insert before it. */
+  /** Calls made in the same turn of the event loop are executed in order, as one batch: a claim sees an insert made before it. */
   together: boolean;
 }
 
-/** Limits a call to one user's jobs. */
+/** Limits a call to one user's jobs. Other users' jobs are not found. */
 export interface Scope {
   user?: string | undefined;
 }
-/** Limits a change to jobs that are in one of these states at the moment of the change; others are as good as missing. */
+/** Limits a change to jobs that are in one of these states when it is applied. Other jobs return `missing`. */
 export interface ChangeScope extends Scope {
   states?: readonly State[] | undefined;
 }
@@ -192,20 +249,20 @@ export interface NewJob {
   queue: string;
   priority: number;
   user: string | null;
-  /** JSON text. */
+  /** JSON. */
   input: string;
   maxAttempts: number;
-  /** Due at this instant, or from now if null; `delayMs` is added to either. */
+  /** When the job is due; null means now. `delayMs` is added to it. */
   runAt: number | null;
   delayMs: number;
   expiresAt: number | null;
   tags: readonly string[];
   unique: UniqueKey | null;
-  /** The schedule and slot it was made for. */
+  /** The schedule and slot that created it. */
   schedule: ScheduleSlot | null;
   /**
-   * The trace context of its enqueue, for whoever runs it: a carrier as JSON text, `{"traceparent":"00-…"}`, at most
-   * `LIMITS.traceBytes`. What it says is not the store's business. A retry keeps it.
+   * The trace context of the enqueue call as JSON, such as `{"traceparent":"00-…"}`, at most `LIMITS.traceBytes`. Stores do not
+   * interpret it. A retry does not change it.
    */
   trace: string | null;
 }
@@ -217,26 +274,26 @@ export interface ScheduleSlot {
 }
 
 /**
- * A unique key has at most one job in its scope. It is held
- * - `waiting`: until the job's first claim, and is never retaken;
- * - `live`: until the job is finished; a retry takes it again or is refused;
- * - `period`: until `periodMs` after the enqueue, however the job ends;
- * - `forever`: even past the job's retention; only removing the job frees it.
+ * At most one job holds a unique key. How long it holds the key depends on its scope:
+ * - `waiting`: until its first claim. A retry does not acquire the key again.
+ * - `live`: until it is finished. A retry acquires the key again, or is refused if another job holds it.
+ * - `period`: until `periodMs` after the enqueue, whatever the outcome.
+ * - `forever`: even after retention has deleted the job. Only `remove` frees the key.
  *
- * Except for `forever`, a key whose job is gone is free, whatever deleted the job: an enqueue never counts as done by a job that is
- * not there. The scope of the job that holds the key decides, not that of the newcomer.
+ * Except for `forever`, deleting the job frees its key, whatever deleted it: an enqueue is never a duplicate of a job that does
+ * not exist. The scope of the holder applies, not the scope of the new job.
  */
 export interface UniqueKey {
   key: string;
   scope: "waiting" | "live" | "period" | "forever";
   periodMs: number;
-  /** `replace` rewrites a waiting holder under its own id; a leased or finished holder is kept as it is. */
+  /** `replace` overwrites a waiting holder, which keeps its id. A leased or finished holder is not changed. */
   onConflict: "keep" | "replace" | "reject";
 }
 
 export type InsertResult =
   | { status: "inserted" }
-  /** The job with this id exists already, or the key is held: `of` is the job that counts. */
+  /** A job with this id exists, or job `of` holds the unique key. `replaced`: job `of` was overwritten with the new one. */
   | { status: "duplicate"; of: string; replaced: boolean }
   | { status: "refused"; reason: "key-held"; of: string }
   | { status: "refused"; reason: "not-stored"; error: string };
@@ -244,10 +301,10 @@ export type InsertResult =
 export interface ClaimRequest {
   /** Null: every queue. */
   queues: readonly string[] | null;
-  /** Null: every type. Given types are served by an index of their own. */
+  /** Null: every type. A claim with types uses a separate index. */
   types: readonly string[] | null;
   limit: number;
-  /** Stop after this much input; one job is always taken. */
+  /** The maximum total size of the inputs. The first job is claimed whatever its size. */
   bytes: number;
   worker: string;
   leaseMs: number;
@@ -258,7 +315,7 @@ export interface Claim {
   at: number;
   /** Highest priority first, then by due time, then oldest first. */
   jobs: ClaimedJob[];
-  /** When the next job falls due, if the claim came back short and the store can tell cheaply. Only a hint. */
+  /** When the next job is due, if fewer than `limit` were claimed and the store can find out cheaply. Only a hint. */
   nextDueAt: number | null;
 }
 
@@ -278,18 +335,19 @@ export interface ClaimedJob {
   expiresAt: number | null;
   createdAt: number;
   cancelRequested: boolean;
-  /** Error of the job before this claim, with the time it was set. */
+  /** The job's error before this claim, with the time it was set. */
   error: StoredError | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
   trace: string | null;
   /**
-   * What the job was before this claim: the engine tells a lost lease, and lays down what must not run. `attempt` is
-   * the number of attempts used before this one, `exhausted` says that none was left.
+   * The job before this claim. The engine uses it to report an expired lease and to reject jobs that must not run. `attempt` is
+   * the number of attempts used before this one; `exhausted` means that none was left.
    */
   previous: { state: State; attempt: number; exhausted: boolean };
 }
 
+/** Identifies a lease: a job and the fencing token of its claim. */
 export interface LeaseRef {
   id: string;
   fence: number;
@@ -298,8 +356,10 @@ export interface StartMark extends LeaseRef {
   startedAt: number;
 }
 /**
- * `cancel`: the lease is kept, and someone asked for the job to be cancelled. `busy`: somebody else has the job's row
- * locked; the lease is held, but nothing was written, and it is to be asked again.
+ * - `kept`: the lease is held, and the change was written.
+ * - `lost`: the lease is not held any more.
+ * - `cancel`: the lease is held, and cancellation of the job was requested.
+ * - `busy`: the lease is held, but another transaction has locked the job's row. Nothing was written; try again.
  */
 export type LeaseResult = "kept" | "lost" | "cancel" | "busy";
 
@@ -309,46 +369,48 @@ export interface StoredError {
   at: number;
 }
 
-/** What became of a lease. `attempt` and `releases` are the counts the job shall have afterwards. */
+/** The result of an attempt. `attempt` and `releases` are the job's counts after it. */
 export interface Outcome extends LeaseRef {
   to: "completed" | "failed" | "dead" | "cancelled" | "pending";
-  /** JSON text, for `completed`. */
+  /** JSON, for `completed`. */
   output: string | null;
   /** For `failed` and `pending`: due this long from now. */
   delayMs: number;
   attempt: number;
   releases: number;
-  /** The job's error afterwards; null keeps what is there. */
+  /** The job's new error; null leaves it unchanged. */
   error: { message: string; code: string | null } | null;
-  /** When the handler began, for jobs whose start was never marked; null if it did not begin. */
+  /** When the handler started, for jobs whose `start` was not stored; null if it did not start. */
   startedAt: number | null;
-  /** An entry for the job's history; null for outcomes that are no failure. */
+  /** An entry for the job's history; null if the attempt did not fail. */
   attemptRecord: AttemptRecord | null;
   /**
-   * False: a job that comes to `to`, a finished state, is deleted at once with all that belongs to it, but for a key that
-   * outlives its job. A repeated settle then answers `lost`.
+   * False: if `to` is a finished state, delete the job with its history and log, but not a unique key that outlives it. A
+   * repeated settle then returns `lost`.
    */
   keep: boolean;
   /**
-   * How long a job that is kept is kept at least. A store that clears away by itself does so after that; null, and on other
-   * stores, `purge` does.
+   * How long the finished job is kept at least. A store that deletes expired records by itself may do so after that. Null,
+   * and in all other stores: only `purge` deletes it.
    */
   keepMs: number | null;
 }
 
-/** `cancelled`: applied, and a requested cancellation turned the outcome into that. */
+/** `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. */
 export type SettleResult = "applied" | "cancelled" | "lost";
 
+/** A failed attempt in a job's history. */
 export interface AttemptRecord {
   attempt: number;
   worker: string | null;
   claimedAt: number | null;
   startedAt: number | null;
   endedAt: number;
-  /** Stored and given back as it is, whatever its fields. */
+  /** Stored and returned unchanged, including fields that the store does not know. */
   error: ErrorRecord;
 }
 
+/** Progress and log lines of a running job. */
 export interface Note extends LeaseRef {
   progress: { fraction: number; note: string | null } | null;
   log: readonly { at: number; line: string }[];
@@ -369,9 +431,9 @@ export interface StoredJob {
   losses: number;
   releases: number;
   fence: number;
-  /** When it may run, as asked for or as set by the last retry. */
+  /** When it may run, as enqueued or as set by the last retry. */
   runAt: number;
-  /** When it may be claimed; the end of the lease for a leased job, null for a finished one. */
+  /** When it may be claimed. For a leased job, the end of its lease; for a finished job, null. */
   dueAt: number | null;
   expiresAt: number | null;
   createdAt: number;
@@ -398,41 +460,42 @@ export interface JobFilter {
   queues?: readonly string[] | undefined;
   user?: string | undefined;
   tag?: string | undefined;
-  /** Jobs that this schedule made. */
+  /** Jobs created by this schedule. */
   schedule?: string | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
 }
 export interface PageRequest {
-  /** At most so many. */
+  /** The maximum number of jobs. */
   limit: number;
-  /** Where the page before ended. */
+  /** Where the previous page ended; null for the first page. */
   cursor: string | null;
-  /** False: jobs come with the input `null` and no output, and what is large is not even read. Default true. */
+  /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
   payloads?: boolean | undefined;
 }
 export interface JobPage {
   jobs: StoredJob[];
-  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null: there is none. Only this tells the end. */
+  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null at the end of the list. */
   cursor: string | null;
 }
 
-/** How many jobs were passed over, and where the next page begins; null: there is none. */
+/** How many jobs were skipped, and where the next page begins; null at the end of the list. */
 export interface Skipped {
   passed: number;
   cursor: string | null;
 }
 
 export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
-/** `key-held`: another job holds the unique key. `not-retryable`: it waits, runs, or has completed. */
+/** `key-held`: another job holds the unique key. `not-retryable`: the job is waiting, running or completed. */
 export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
 export type RemoveResult = "removed" | "leased" | "missing";
 
+/** A job changed by `reapExpiredLeases` or `expireOverdue`. */
 export interface ReapedJob {
   id: string;
   type: string;
   queue: string;
-  /** Attempts it has used. */
+  /** Attempts used. */
   attempt: number;
   to: State;
 }
@@ -445,9 +508,9 @@ export interface PurgeRequest {
 }
 
 export interface StoreStats {
-  /** Jobs by queue, type and state; combinations without jobs are left out. */
+  /** Jobs by queue, type and state. Combinations without jobs are omitted. */
   counts: { queue: string; type: string; state: State; count: number }[];
-  /** Age of the job that has been due longest and waits for a worker; null if none is due. */
+  /** How long the oldest due job has waited for a worker; null if none is due. */
   oldestDueMs: number | null;
   /** Jobs that ended in the last 60 seconds. */
   lastMinute: Record<FinishedState, number>;
@@ -459,108 +522,30 @@ export interface QueueRecord {
   priorities: number[];
 }
 
-/** A schedule as the engine writes it. What its fields mean is the engine's business; the store keeps them. */
-export interface ScheduleRecord {
-  name: string;
-  /** Another with every change, one of a kind: what was read before a change can be told from what is there now. */
-  version: string;
-  origin: "code" | "runtime";
-  /** What becomes of each slot. */
-  type: string;
-  queue: string;
-  priority: number;
-  user: string | null;
-  /** JSON text. */
-  input: string;
-  maxAttempts: number;
-  expiresAfterMs: number | null;
-  tags: readonly string[];
-  /** Either a pattern with its zone, or an interval. */
-  cron: string | null;
-  timezone: string | null;
-  everyMs: number | null;
-  startAt: number | null;
-  endAt: number | null;
-  jitterMs: number;
-  catchUp: "skip" | "latest" | { all: number };
-  overlap: "allow" | "skip";
-  enabled: boolean;
-  /** JSON text: the definition in code, and what was changed over it at run time. */
-  defined: string | null;
-  changes: string | null;
-  /** Null: not known, to be found out. `NEVER`: none comes any more. */
-  nextRunAt: number | null;
-}
-
-export interface StoredSchedule extends ScheduleRecord {
-  /** The latest slot dealt with. It never moves back, unless `upkeep` mends what a wrong clock did. */
-  lastSlot: number | null;
-  createdAt: number;
-  updatedAt: number;
-  /** Newest first: the last that became jobs and the last that did not, `LIMITS.slots` of each. Empty in lists. */
-  slots: readonly StoredSlot[];
-}
-
-/** `changed`: it is there in another version, or there where none was expected, or gone. */
-export type PutResult = "put" | "changed";
-
-export interface ScheduleFilter {
-  origin?: "code" | "runtime" | undefined;
-  enabled?: boolean | undefined;
-  type?: string | undefined;
-  user?: string | undefined;
-}
-export interface SchedulePage {
-  schedules: StoredSchedule[];
-  cursor: string | null;
-}
-
-export interface DueSchedules {
-  /** The store's time. */
-  at: number;
-  schedules: StoredSchedule[];
-  /** The earliest next run still to come, in milliseconds since 1970; null if there is none. */
-  nextRunAt: number | null;
-}
-
+/** Slots of one schedule to turn into jobs, and the schedule's new values. */
 export interface Firing {
   name: string;
-  /** As it was read. */
+  /** The version that was read. */
   version: string;
-  /** As it shall be. */
   newVersion: string;
   nextRunAt: number | null;
   lastSlot: number | null;
   slots: readonly FiredSlot[];
 }
 
-/** A slot, or a stretch of them, with what becomes of it: a job, or nothing. */
-export interface FiredSlot {
-  slot: number;
-  /** The last slot of a stretch; null for a single one. */
-  through: number | null;
+/** A slot, or a range of slots, to store. */
+export interface FiredSlot extends Omit<StoredSlot, "job" | "at"> {
+  /** The job to insert; null if the slot is skipped. */
   job: NewJob | null;
-  reason: SlotReason | null;
 }
 
 /**
- * What was odd about a slot: it became a job `late` or `by hand`; or it became none, since it was `missed`, since a run
- * of its schedule was live (`overlap`), or since the store refused the job.
- */
-export type SlotReason = "late" | "manual" | "missed" | "overlap" | `refused: ${string}`;
-
-/** A slot as it is kept: `job` is null if it was skipped. */
-export interface StoredSlot extends Omit<FiredSlot, "job"> {
-  job: string | null;
-  /** When it was dealt with. */
-  at: number;
-}
-
-/**
- * `changed`: it is there in another version, or gone. `busy`: somebody's open transaction has locked it or what its jobs
- * need, and it is to be asked again. With both, nothing was done. Otherwise each slot's answer, in their order. A job whose unique key is held is not
- * inserted: its slot is kept without a job, with the reason `OVERLAP`, and `heldBy` names the holder. A job that cannot
- * be stored leaves its slot without a job, with the fault in its reason.
+ * The result for one schedule.
+ *
+ * - `fired`: one entry per slot, in order. If a job's unique key is held, the slot is stored without a job and with the reason
+ *   `overlap`, and `heldBy` is the holder. If a job cannot be stored, the slot is stored without a job and the reason has the error.
+ * - `changed`: the stored version is another one, or the schedule is gone. Nothing was written.
+ * - `busy`: another open transaction has locked the schedule or something its jobs need. Nothing was written; try again.
  */
 export type FireResult =
   | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
@@ -570,7 +555,7 @@ export interface WorkerRecord {
   id: string;
   queues: readonly string[] | null;
   types: readonly string[];
-  /** Schedules that its process's code defines; null if they are too many to list. */
+  /** Schedules defined by the code of its process; null if there are too many to list. */
   schedules: readonly string[] | null;
   concurrency: number;
   running: number;
@@ -578,18 +563,27 @@ export interface WorkerRecord {
   pid: number;
   startedAt: number;
 }
-/** A worker with the time it was last heard of; one that left is kept for a while with `left` set. */
+/** A worker with the time of its last heartbeat. A stopped one has `left` set and is kept for an hour. */
 export interface StoredWorker extends WorkerRecord {
   seenAt: number;
   left: boolean;
 }
 
+/** A wake-up hint: something may have changed. */
 export type Hint =
-  /** Something may be due, now or this much later. */
+  /** A job may be due, now or after `inMs`. */
   | { kind: "work"; inMs: number }
-  /** These jobs are asked to stop. */
+  /** Cancellation of these jobs was requested. */
   | { kind: "cancel"; ids: readonly string[] }
-  /** Some job may have ended. */
+  /** A job may have finished. */
   | { kind: "finished" }
-  /** Schedules changed so that one may be due earlier than was known. */
+  /** A schedule changed and may be due earlier than before. */
   | { kind: "schedules" };
+
+/** A step that `migrate` would take. */
+export interface PendingMigration {
+  /** For people, such as `migration 2: functions for SQL`. */
+  readonly title: string;
+  /** Whether the store has no tables yet, and this step is part of creating them. */
+  readonly createsTables: boolean;
+}

@@ -1,12 +1,12 @@
 /**
- * Strings for a terminal. What a job says may come from anywhere: no character of it may move the cursor, change a title, turn the
- * direction of reading, or stand there unseen. Such characters are shown as their escapes.
+ * Makes untrusted strings safe to print on a terminal. A job's log may contain characters that move the cursor, change the title,
+ * reverse the reading direction or are invisible. They are printed as escapes.
  */
 
-// Controls, formats (zero-width, bidirectional, tags), halves of pairs, private and unassigned characters; ends of lines that only some
-// terminals know; and what else Unicode lets programs draw as nothing: variation selectors and fillers.
+// Control and format characters (zero-width, bidirectional, tags), lone surrogates, private and unassigned characters, Unicode line
+// separators, and other characters that may be drawn as nothing: variation selectors and fillers.
 const INVISIBLE = String.raw`[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]`;
-// An emoji may be made of several, joined by invisible characters.
+// An emoji may consist of several emoji joined by invisible characters.
 const JOINS = String.raw`\ufe0f\u200d\u{e0020}-\u{e007f}`;
 const SEQUENCE = String.raw`\p{Emoji}\p{Emoji_Modifier}?[${JOINS}][${JOINS}\u20e3\p{Extended_Pictographic}\p{Emoji_Modifier}]*`;
 const FOUND = new RegExp(`${SEQUENCE}|${INVISIBLE}`, "gu");
@@ -14,7 +14,7 @@ const ONE_INVISIBLE = new RegExp(`^${INVISIBLE}$`, "u");
 
 let known: RegExp | null = null;
 
-/** Unicode's own list of emoji, or an invisible character: in others anything could be hidden. Made when needed, as it takes a while. */
+/** Matches an emoji of Unicode's own list, or an invisible character: other sequences could hide anything. Built on first use because it is slow. */
 function emojiOrInvisible(): RegExp {
   known ??= new RegExp(String.raw`\p{RGI_Emoji}|${INVISIBLE}`, "gv");
   return known;
@@ -27,12 +27,12 @@ function escapeInvisible(text: string, escape: (character: string) => string): s
   );
 }
 
-/** One line without anything that a terminal would act on or hide. */
+/** Makes one safe line: line breaks and tabs become spaces. */
 export function clean(text: string): string {
   return escapeInvisible(text.replaceAll(/\r?\n|\t/g, " "), escaped);
 }
 
-/** Like {@link clean}, with its lines. */
+/** Like {@link clean}, but keeps line breaks. */
 export function cleanBlock(text: string): string {
   return escapeInvisible(text.replaceAll("\r\n", "\n").replaceAll("\t", "  "), escaped);
 }
@@ -44,7 +44,7 @@ function escaped(character: string): string {
   return code < 0x1_0000 ? `\\u${hex.padStart(4, "0")}` : `\\u{${hex}}`;
 }
 
-/** JSON that is safe to print: what JSON allows and terminals act on or hide is escaped, which changes no value. */
+/** JSON that is safe to print: unsafe characters in strings are escaped, which does not change the parsed value. */
 export function jsonText(value: unknown, indent: number): string {
   return escapeInvisible(JSON.stringify(value, null, indent) ?? "null", (character) =>
     character.replaceAll(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`),

@@ -4,7 +4,7 @@ import { holdfast } from "holdfast";
 import { admin } from "holdfast/admin";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { serve, TIMEOUTS, type Timeouts } from "#src/admin/http/serve.js";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { mail } from "./scene.js";
 
@@ -146,7 +146,7 @@ describe("a slow client", () => {
     const request = `GET /api/admin/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\n\r\n`;
     const { socket } = await open(request);
     socket.pause();
-    const { events } = Holdfast.engineOf(hf);
+    const { events } = engineOf(hf);
     const queue = "x".repeat(100_000);
     await until("its stream to be closed", async () => {
       for (let nth = 0; nth < 20; nth++) events.emit("paused", { queue });

@@ -83,7 +83,7 @@ describe.each(STORES)("cursors on %s", (_name, store) => {
   it("read their key only once", async () => {
     const { hf } = await adminScene(store());
     await enqueue(hf, "ada", 5);
-    const { store: asked } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { store: asked } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const before = asked.cursorKey.bind(asked);
     let [looks, fails] = [0, true];
     asked.cursorKey = async () => {

@@ -58,7 +58,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
 
   it("poll the store once for all clients", async () => {
     const { hf, send, token } = await adminScene(store());
-    const { store: asked } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { store: asked } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const calls: unknown[][] = [];
     for (const name of ["stats", "list"] as const) {
       const before = asked[name].bind(asked) as (...given: unknown[]) => Promise<never>;
@@ -88,7 +88,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
     const received = await readEvents(send, await token("viewer"));
     await until("two polls", () => received.filter(({ event }) => event === "stats").length > 1);
     // Directly on the store, so that this process emits no event.
-    const { store: shared } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { store: shared } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     await shared.cancel([id]);
     await until("the final state", () =>
       received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "cancelled"),
@@ -99,7 +99,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
 describe.each(STORES)("slow clients on %s", (_name, store) => {
   it("receive a missed event while others receive all", async () => {
     const { hf, send, token, url } = await adminScene(store());
-    const { events } = (await import("#src/engine/client/holdfast.js")).Holdfast.engineOf(hf);
+    const { events } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const viewer = await token("viewer");
     const received = await readEvents(send, viewer);
     // Reads the headers and nothing after them.

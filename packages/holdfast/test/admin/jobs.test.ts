@@ -2,7 +2,7 @@ import { StoreUnavailableError } from "holdfast";
 import { adminClient, AdminError, type AdminClient, type OperationResult } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "#src/engine/client/holdfast.js";
 import { SCHEMAS } from "#src/admin/contract/schemas.js";
 import type { RouteName } from "#src/admin/contract/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -77,7 +77,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       ids.push((await hf.enqueue(never, {}, { delay: "1h", user: nth % 2 === 0 ? "ada" : "bob" })).id);
     const newest = ids.toReversed();
     const [viewer, ada] = [await as("viewer"), await as("user", "ada")];
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const read: number[] = [];
     const list = asked.list.bind(asked);
     Object.assign(asked, {
@@ -101,7 +101,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     for (let nth = 0; nth < 7; nth++) ids.push((await hf.enqueue(mail, { to: `${nth}` })).id);
     const newest = ids.toReversed();
     const client = await as("viewer");
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const whole = asked.list.bind(asked);
     asked.list = (filter, page) => {
       expect(page).toMatchObject({ payloads: false });
@@ -118,7 +118,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
 
   it("limits counts to the 200 largest queues and types", async () => {
     const { hf, as, send, token } = await adminScene(store());
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const real = await asked.stats();
     const long = "x".repeat(140);
     // The larger its number, the more jobs a type has. Two have special names: "other" and "__proto__".
@@ -425,7 +425,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("records a created token if later reads fail", async () => {
     const { hf, as } = await adminScene(store());
     const admin = await as("admin");
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const listTokens = asked.listTokens.bind(asked);
     Object.assign(asked, { listTokens: () => Promise.reject(new StoreUnavailableError("out", new Error("out"))) });
     const made = checked("tokens.create", await admin.tokens.create({ name: "ci", role: "viewer", expiresIn: "1h" }));
@@ -439,7 +439,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("records cancelled jobs if later reads fail", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const ids: string[] = [];
     for (let nth = 0; nth < 6; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
     const get = asked.get.bind(asked);
@@ -465,7 +465,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const client = await as("operator");
     const ids: string[] = [];
     for (let nth = 0; nth < 4; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const [cancel, stats] = [asked.cancel.bind(asked), asked.stats.bind(asked)];
     const gate = deferred();
     onTestFinished(() => gate.resolve());

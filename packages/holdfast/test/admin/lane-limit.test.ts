@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LaneLimit } from "#src/admin/calls/lane-limit.js";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, never, STORES } from "./scene.js";
 
@@ -60,7 +60,7 @@ describe.each(STORES)("the lane limit on %s", (_name, store) => {
   it("applies to concurrent calls with one read", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 10 });
     const client = await as("operator");
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const before = asked.queues.bind(asked);
     let reads = 0;
     asked.queues = () => {

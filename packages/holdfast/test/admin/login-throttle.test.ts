@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { LoginThrottle, networkOf } from "#src/admin/auth/login-throttle.js";
 import { cached } from "#src/admin/calls/cached.js";
 import { serve } from "#src/admin/http/serve.js";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES, type AdminScene } from "./scene.js";
 
@@ -24,7 +24,7 @@ async function login({ send }: Pick<AdminScene, "send">, token: string, headers 
 
 /** Counts reads of one token and of all tokens. */
 function countReads(hf: Holdfast): { one: number; all: number } {
-  const { store } = Holdfast.engineOf(hf);
+  const { store } = engineOf(hf);
   const calls = { one: 0, all: 0 };
   const [token, tokens] = [store.getToken.bind(store), store.listTokens.bind(store)];
   Object.assign(store, {
@@ -103,7 +103,7 @@ describe.each(STORES)("the login throttle on %s", (_name, store) => {
 
   it("reads the store once per second for /readyz", async () => {
     const { hf, send } = await adminScene(store());
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const dueSchedules = asked.dueSchedules.bind(asked);
     let [reads, isOut] = [0, false];
     Object.assign(asked, {

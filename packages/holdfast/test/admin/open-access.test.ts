@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { nodeListener } from "holdfast/admin";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, STORES } from "./scene.js";
 
@@ -33,7 +33,7 @@ describe.each(STORES)("open mode on %s", (_name, store) => {
 
   it("reads the tokens at most once per second", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open" });
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     const listTokens = asked.listTokens.bind(asked);
     let calls = 0;
     Object.assign(asked, { listTokens: () => (calls++, listTokens()) });
@@ -45,7 +45,7 @@ describe.each(STORES)("open mode on %s", (_name, store) => {
 
   it("rejects requests while the tokens cannot be read", async () => {
     const { hf, send } = await adminScene(store(), { auth: "open", onError: () => {} });
-    const { store: asked } = Holdfast.engineOf(hf);
+    const { store: asked } = engineOf(hf);
     Object.assign(asked, { listTokens: () => Promise.reject(new Error("out")) });
     expect((await send("/api/admin/queues")).status).toBe(500);
   });

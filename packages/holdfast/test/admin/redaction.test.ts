@@ -73,7 +73,7 @@ describe.each(STORES)("redacted values on %s", (_name, store) => {
       const client = await as("operator");
       expect(await errorOf(WAYS[way]?.(hf, client, edit) ?? Promise.resolve())).toMatchObject({
         status: 400,
-        issues: [{ path, message: expect.stringContaining("stands for a value that is not shown") }],
+        issues: [{ path, message: expect.stringContaining("the placeholder of a hidden value") }],
       });
       expect((await hf.list()).jobs.filter(({ input }) => JSON.stringify(input).includes(MARK))).toEqual([]);
     }

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { bare, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const ADDRESS =
@@ -11,8 +11,8 @@ const LOOKS = [
   ["stats", "--verbose"],
 ];
 
-it("no command shows a secret of the store's address", SLOW, async () => {
-  const { cwd } = bare((folder) => `sqlite:${join(folder, "jobs.db")}`);
+it("no command prints a secret of the store address", SLOW, async () => {
+  const { cwd } = emptyWorkspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   const shown = async (store: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> => {
     writeFileSync(join(cwd, "holdfast.toml"), `store = ${JSON.stringify(store)}\n`);
     const { stdout, stderr } = await holdfastCommand(args, { cwd, env });
@@ -44,7 +44,7 @@ it("no command shows a secret of the store's address", SLOW, async () => {
   }
 });
 
-it("no command shows a secret of a server's address", SLOW, async () => {
+it("no command prints a secret of a server URL", SLOW, async () => {
   for (const url of ["http://127.0.0.1:1/?token=hunter2", "http://127.0.0.1:1#hunter2"]) {
     for (const more of [[], ["--json", "--verbose"]]) {
       const ended = await holdfastCommand(["stats", "--url", url, ...more]);

@@ -9,9 +9,9 @@ const make = holdfast as (options: unknown) => Promise<unknown>;
 
 describe("job() refuses by name", () => {
   it.each<[string, unknown, string, RegExp]>([
-    ["an empty type", { type: "", run }, "type", /not empty/],
-    ["no type", { run }, "type", /must be a text/],
-    ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; at most 200/],
+    ["an empty type", { type: "", run }, "type", /non-empty string/],
+    ["no type", { run }, "type", /non-empty string/],
+    ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; the limit is 200/],
     ["a type with control characters", { type: "a\u0000b", run }, "type", /control characters/],
     ["a type with a lone surrogate", { type: "a\ud800", run }, "type", /broken Unicode/],
     ["no run", { type: "x" }, "run", /x needs a run function/],
@@ -20,14 +20,14 @@ describe("job() refuses by name", () => {
     ["a timeout of nothing", { type: "x", run, timeout: 0 }, "timeout", /longer than 0/],
     ["a timeout in words", { type: "x", run, timeout: "a minute" }, "timeout", /is not a duration/],
     ["an expiry of nothing", { type: "x", run, expiresAfter: 0 }, "expiresAfter", /longer than 0/],
-    ["an empty queue", { type: "x", run, queue: "" }, "queue", /not empty/],
+    ["an empty queue", { type: "x", run, queue: "" }, "queue", /non-empty string/],
     ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
-    ["tags that are no list", { type: "x", run, tags: "a" }, "tags", /must be a list/],
+    ["tags that are not an array", { type: "x", run, tags: "a" }, "tags", /must be an array/],
     [
       "retry that is no object",
       { type: "x", run, retry: 3 },
       "retry",
-      /3 is not an object of options; known: maxAttempts/,
+      /3 is not an options object; known: maxAttempts/,
     ],
     ["no attempts", { type: "x", run, retry: { maxAttempts: 0 } }, "retry.maxAttempts", /1 to 1000/],
     ["attempts as text", { type: "x", run, retry: { maxAttempts: "3" } }, "retry.maxAttempts", /1 to 1000/],
@@ -70,7 +70,7 @@ describe("job() refuses by name", () => {
       "retry.backoff.cap",
       /known: .*max/,
     ],
-    ["nothing at all", undefined, "job", /is not an object/],
+    ["nothing at all", undefined, "job", /is not an options object/],
   ])("%s", async (_name, definition, field, says) => {
     await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
@@ -88,10 +88,10 @@ describe("holdfast() refuses by name", () => {
   const twin = job({ type: "double", input: z.object({}), run });
 
   it.each<[string, unknown, string, RegExp]>([
-    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is there twice/],
+    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is listed twice/],
     ["what is not a job type", { jobs: [double, { type: "x" }] }, "jobs.1", /make it with job/],
     ["a job type forgotten", { jobs: [undefined] }, "jobs.0", /is not a job type/],
-    ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
+    ["jobs that are no list", { jobs: double }, "jobs", /must be an array/],
     ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retry, retention/],
     ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
     [
@@ -101,7 +101,7 @@ describe("holdfast() refuses by name", () => {
       /^store: is undefined; is the environment variable set\?/,
     ],
     ["a store that is null", { store: null }, "store", /null is neither the URL of a store nor a store/],
-    ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
+    ["a store without a file", { store: "sqlite:" }, "store", /has no file name/],
     [
       "an unknown state in retention",
       { retention: { running: "1d" } },
@@ -110,7 +110,7 @@ describe("holdfast() refuses by name", () => {
     ],
     ["a retention that says nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
     ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
-    ["options that are no object", "sqlite::memory:", "holdfast", /is not an object of options/],
+    ["options that are no object", "sqlite::memory:", "holdfast", /is not an options object/],
   ])("%s", async (_name, options, field, says) => {
     await expectRefusal(make(options), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
@@ -118,7 +118,7 @@ describe("holdfast() refuses by name", () => {
   it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
     "the store %j is unknown, and the forms that are known are named",
     async (store) => {
-      const says = /no store for .*; use "sqlite:<file>"/;
+      const says = /unknown store .*; use "sqlite:<file>"/;
       await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", says });
     },
   );

@@ -96,7 +96,7 @@ describe("each job has its own answer", () => {
       is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "inputs",
-      says: /list or a stream/,
+      says: /array or another iterable/,
     });
   });
 });

@@ -23,14 +23,14 @@ describe("the queue *", () => {
     const { hf } = await open();
     const error = await errorOf((async () => call(hf))());
     expect(error).toMatchObject({ code: "INVALID_OPTION" });
-    expect((error as Error).message).toMatch(/^queues?(?:\.\d)?: "\*" is not the name of a queue.+hf\.queues\(\)/);
+    expect((error as Error).message).toMatch(/^queues?(?:\.\d)?: "\*" is not a queue name.+hf\.queues\(\)/);
     expect(await hf.queues()).toEqual([]);
   });
 
   it("pause and resume, which have no options, do not say to leave one out", async () => {
     const { hf } = await open();
     const message =
-      'queue: "*" is not the name of a queue, nor does it mean all of them; name each queue (hf.queues() lists them)';
+      'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)';
     for (const call of [hf.pause("*"), hf.resume("*")]) expect(await errorOf(call)).toMatchObject({ message });
   });
 

@@ -238,7 +238,7 @@ describe.each(PLACES)("schedules %s", (place) => {
       await expectRefusal(action, {
         is: ScheduleNotFoundError,
         code: "SCHEDULE_NOT_FOUND",
-        says: /^no schedule "gone"/,
+        says: /^schedule "gone" not found/,
       });
     }
     expect(names(await hf.schedules.list())).toEqual(["there"]);

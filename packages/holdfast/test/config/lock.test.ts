@@ -42,7 +42,7 @@ describe("the lock beside the file", () => {
     age(lock, 5);
     const mine = withLock(lock, () => "done", { waitMs: 20 });
     await expect(mine).rejects.toThrow(ConfigLockedError);
-    await expect(mine).rejects.toThrow(`if there is none, delete ${lock}`);
+    await expect(mine).rejects.toThrow(`if no other process is running, delete ${lock}`);
     expect(readFileSync(lock, "utf8")).toBe("somebody else's");
   });
 

@@ -17,7 +17,7 @@ import {
 import { DEFAULTS } from "#src/defaults.js";
 import { durationMs } from "#src/duration.js";
 import { readRetention } from "#src/engine/maintenance.js";
-import { readWorkOptions } from "#src/engine/worker/worker.js";
+import { readWorkOptions } from "#src/engine/worker/work-options.js";
 import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder, problemsOf, read } from "./scene.js";
@@ -94,13 +94,13 @@ describe("C-20 values outside of their range are refused with the key's name, th
     expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "0.5" } }).values["retry.jitter"]).toBe(0.5);
     expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "1s" } }).values["retry.jitter"]).toBe("1s");
     expect(problemsOf("[retry]\njitter = 1.5\n")).toEqual([
-      'retry.jitter: 1.5 is not a share from 0 to 1 or a duration such as "1s" (holdfast.toml:2)',
+      'retry.jitter: 1.5 is not a fraction from 0 to 1 or a duration such as "1s" (holdfast.toml:2)',
     ]);
   });
 
   it("texts", () => {
     expect(problemsOf("[jobs]\nmodule = 5\n")).toEqual([
-      "jobs.module: 5 is not a text; put it in quotes (holdfast.toml:2)",
+      "jobs.module: 5 is not a string; put it in quotes (holdfast.toml:2)",
     ]);
   });
 
@@ -123,9 +123,9 @@ const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 
 /** Texts that the library refuses, by what it says of them. */
 const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
-  ["store", "jobs.db", '"jobs.db" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "mysql://h/x", '"mysql://h/x" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "sqlite:", '"sqlite:" cannot be used: names no file; use "sqlite:jobs.db" or "sqlite::memory:"'],
+  ["store", "jobs.db", '"jobs.db" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "mysql://h/x", '"mysql://h/x" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
   [
     "store",
     "postgres://h/x?schema=My%zz",
@@ -139,7 +139,7 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs',
   ],
   [
     "store",
@@ -147,25 +147,20 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
     '"dynamodb://jobs?shards=0" cannot be used: shards: 0 is not a whole number from 1 to 1000',
   ],
   ["jobs.module", "src/jobs", '"src/jobs" is not a path that ends in .ts, .mts, .js, .mjs'],
-  ["server.base_path", "ops", '"ops" is not a path such as "/ops", without a slash at its end'],
-  ["server.base_path", "/ops/", '"/ops/" is not a path such as "/ops", without a slash at its end'],
+  ["server.base_path", "ops", '"ops" is not a path such as "/ops", without a trailing slash'],
+  ["server.base_path", "/ops/", '"/ops/" is not a path such as "/ops", without a trailing slash'],
   ...["not a host!", "a..b", "-a", "[::1]", "1.2.3", "300.1.1.1", "a/b", "host:80", "q".repeat(64)].map(
     (host): [KeyName, string, string] => [
       "server.host",
       host,
-      `${host.length > 60 ? LONG_SHOWN : /^[\d.]+$/.test(host) ? host : `"${host}"`} is not the name or the IP address of a host`,
+      `${host.length > 60 ? LONG_SHOWN : /^[\d.]+$/.test(host) ? host : `"${host}"`} is not a host name or IP address`,
     ],
   ),
 ];
 /** The same in lists, where the one that is wrong is named. */
 const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, says: string][] = [
-  ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; at most 100`],
-  [
-    "redact.paths",
-    "input.a",
-    "input..x",
-    'has "input..x", which has an empty part; write names with a dot between them',
-  ],
+  ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; the limit is 100`],
+  ["redact.paths", "input.a", "input..x", 'has "input..x", which has an empty part; separate names with single dots'],
   ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
 ];
 
@@ -217,7 +212,7 @@ describe("what would stop a command later is refused with the key's name, the va
     const env = { HOLDFAST_SESSION_SECRET: "short", HOLDFAST_SERVER_PORT: "x" };
     expect(problemsOf(null, { env })).toEqual([
       'server.port: "x" is not a whole number from 0 to 65535 (HOLDFAST_SERVER_PORT)',
-      "HOLDFAST_SESSION_SECRET: must be a text of at least 32 characters",
+      "HOLDFAST_SESSION_SECRET: must be a string of at least 32 characters",
     ]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "" } }).warnings).toEqual([]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "s".repeat(32) } }).warnings).toEqual([]);
@@ -287,8 +282,8 @@ describe("names that are not known", () => {
   it("are warned of in the environment, with the nearest", () => {
     const env = { HOLDFAST_JOB_CONCURRENCY: "3", HOLDFAST_ZZZ: "1", HOLDFAST_URL: "http://x", PATH: "/bin" };
     expect(read(null, { env }).warnings).toEqual([
-      "the variable HOLDFAST_JOB_CONCURRENCY sets nothing; did you mean HOLDFAST_JOBS_CONCURRENCY?",
-      "the variable HOLDFAST_ZZZ sets nothing",
+      "the variable HOLDFAST_JOB_CONCURRENCY is unknown and has no effect; did you mean HOLDFAST_JOBS_CONCURRENCY?",
+      "the variable HOLDFAST_ZZZ is unknown and has no effect",
     ]);
   });
 });
@@ -338,18 +333,16 @@ describe("the file", () => {
     const env = { HOLDFAST_CONFIG: "two.toml" };
     expect(readConfig({ cwd, env }).values["jobs.concurrency"]).toBe(2);
     expect(readConfig({ cwd, env, file: "one.toml" }).values["jobs.concurrency"]).toBe(1);
-    expect(problemsOf(null, { cwd, file: "three.toml" })).toEqual([
-      "there is no file three.toml, which --config names",
-    ]);
+    expect(problemsOf(null, { cwd, file: "three.toml" })).toEqual(["file three.toml (from --config) does not exist"]);
     expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "no/such.toml" } })).toEqual([
-      "there is no file no/such.toml, which HOLDFAST_CONFIG names",
+      "file no/such.toml (from HOLDFAST_CONFIG) does not exist",
     ]);
     expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "" } })).toHaveLength(1);
   });
 
   it("that is not TOML is refused with the place, and without the line, in which a password may stand", () => {
     expect(problemsOf('[jobs]\nstore = "postgres://ada:secret@db/x\n')).toEqual([
-      "holdfast.toml:2:36 is not TOML: control characters are not allowed in strings",
+      "holdfast.toml:2:36 is not valid TOML: control characters are not allowed in strings",
     ]);
   });
 

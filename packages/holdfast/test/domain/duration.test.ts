@@ -60,7 +60,7 @@ describe("durations", () => {
     const error = refusal(() => durationMs(given as string, "delay"));
     expect(error.code).toBe("INVALID_OPTION");
     expect(error.field).toBe("delay");
-    expect(error.message).toMatch(/^delay: .*(use milliseconds or a text like|use 0 or more|finite|ten years)/);
+    expect(error.message).toMatch(/^delay: .*(use milliseconds or a string like|use 0 or more|finite|ten years)/);
   });
 
   it.each([
@@ -136,7 +136,7 @@ describe("instants", () => {
   ])("%s is refused, and the forms that are right are named", (given) => {
     const error = refusal(() => instantMs(given as string, "runAt"));
     expect(error.message).toBe(
-      "runAt: is not a point in time; use a Date, milliseconds since 1970 or an ISO 8601 string with its zone (2026-05-01T08:00:00Z)",
+      "runAt: is not a valid time; use a Date, milliseconds since 1970 or an ISO 8601 string with a time zone (2026-05-01T08:00:00Z)",
     );
   });
 
@@ -157,7 +157,7 @@ describe("instants", () => {
     "2026-13-01T00:00:00Z",
   ])("%s is refused: there is no such day", (given) => {
     expect(refusal(() => instantMs(given, "runAt")).message).toBe(
-      `runAt: "${given}" names a day that does not exist; use a day of the calendar`,
+      `runAt: "${given}" is a day that does not exist; use a valid date`,
     );
   });
 

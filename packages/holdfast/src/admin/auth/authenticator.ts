@@ -1,5 +1,5 @@
 import { isThenable, watchResult } from "../../callbacks.js";
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { TokenIdentity } from "../../engine/client/tokens.js";
 import { callerFromRequest, callerFromToken, type Caller } from "./credentials.js";
 import { ApiError } from "../http/api-error.js";
@@ -84,7 +84,7 @@ export class Authenticator {
     const verified = await this.#tokens.verify(token, this.#addressOf(request));
     const { found } = verified;
     if (found === null) throw verified.waitMs > 0 ? tooManyAttempts(verified.waitMs) : invalidToken();
-    const now = Holdfast.engineOf(this.#hf).clock.now();
+    const now = engineOf(this.#hf).clock.now();
     // A session never outlives its token.
     const expiresAt = Math.min(now + sessions.lengthMs, found.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
     const value = sessions.sign({ tokenId: found.id, expiresAt });

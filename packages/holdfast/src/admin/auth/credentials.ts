@@ -1,5 +1,5 @@
-import { Holdfast } from "../../engine/client/holdfast.js";
-import type { TokenIdentity } from "../../engine/client/tokens.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { currentIdentity, type TokenIdentity } from "../../engine/client/tokens.js";
 import type { Identity } from "./identity.js";
 import { readSessionCookie, type Sessions } from "./sessions.js";
 
@@ -32,8 +32,8 @@ export async function callerFromRequest(
   }
   const cookie = readSessionCookie(request.headers.get("cookie"));
   if (cookie === null) return null;
-  const session = sessions.verify(cookie, Holdfast.engineOf(hf).clock.now());
-  const found = session === null ? null : await hf.tokens.current(session.tokenId);
+  const session = sessions.verify(cookie, engineOf(hf).clock.now());
+  const found = session === null ? null : await currentIdentity(engineOf(hf), session.tokenId);
   return session === null || found === null ? null : callerFromToken(found, session.expiresAt);
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { Holdfast } from "../../engine/client/holdfast.js";
-import type { KnownTokens, TokenIdentity } from "../../engine/client/tokens.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { readKnownTokens, type KnownTokens, type TokenIdentity } from "../../engine/client/tokens.js";
 import { LIMITS } from "../../defaults.js";
 import type { LoginThrottle } from "./login-throttle.js";
 import { cached } from "../calls/cached.js";
@@ -22,7 +22,7 @@ export class TokenVerifier {
   constructor(hf: Holdfast, throttle: LoginThrottle) {
     this.#hf = hf;
     this.#throttle = throttle;
-    this.#allTokens = cached(() => hf.tokens.known(), CACHE_MS);
+    this.#allTokens = cached(() => readKnownTokens(engineOf(hf)), CACHE_MS);
   }
 
   /** Whether a valid token exists. Up to a second old. */
@@ -37,7 +37,7 @@ export class TokenVerifier {
       if (found !== null) return { found };
       this.#recentlyValid.delete(hash);
     }
-    const { clock } = Holdfast.engineOf(this.#hf);
+    const { clock } = engineOf(this.#hf);
     const waitMs = this.#throttle.waitMs(address, clock.now());
     // Valid clients may share the address with an attacker. So a throttled address is checked against the cached list:
     // valid tokens pass, and all guesses together cost the store one read per second.

@@ -1,12 +1,8 @@
-import type { Holdfast } from "../../engine/client/holdfast.js";
+import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
 import type { OperationResult } from "../contract/api-types.js";
 import { pathParts, ROUTES, type RouteName } from "../contract/routes.js";
-
-type AuditEntryDraft = Holdfast["audit"]["record"] extends (...entries: readonly (infer Draft)[]) => unknown
-  ? Draft
-  : never;
 
 /** Whether a call changes something and is therefore recorded in the audit log. */
 export function isAudited(name: RouteName): boolean {

@@ -1,4 +1,5 @@
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { readListOptions, type Filter } from "../../engine/client/filter.js";
 import type {
   NamedScheduleOptions,
@@ -62,7 +63,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
     throw new ApiError(403, "FORBIDDEN", `user: this token can only list jobs of user ${identity.user}`);
   }
-  const from = offset === 0 ? cursor : await skip(Holdfast.engineOf(context.hf), filterOf(context, conditions), offset);
+  const from = offset === 0 ? cursor : await skip(engineOf(context.hf), filterOf(context, conditions), offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
   const page = await filledPage(jobsOf(context), conditions, limit, from);
   const jobs = page.jobs.map(jobSummary);
@@ -259,7 +260,9 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
       const stored = await hf.schedules.get(name);
       if (stored !== null) await admitLane(context, stored.type, { ...stored, ...changes });
     }
-    const changed = await hf.schedules.updateBy(name, (schedule) => withRestoredInput(restore, changes, schedule));
+    const changed = await updateScheduleBy(hf.schedules, name, (schedule) =>
+      withRestoredInput(restore, changes, schedule),
+    );
     return scheduleResult(changed, redact);
   },
   "schedules.remove": async ({ hf }, { name }) => {
@@ -283,7 +286,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
   "types.list": async ({ hf }) => {
-    const { clock, types } = Holdfast.engineOf(hf);
+    const { clock, types } = engineOf(hf);
     const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
     const names = new Set([...types.keys(), ...live.flatMap(({ types }) => types)]);
     return { types: [...names].toSorted() };
@@ -312,7 +315,7 @@ async function admitLane(
   given: { queue?: string | undefined; priority?: number | undefined },
 ): Promise<void> {
   if (given.queue === undefined && given.priority === undefined) return;
-  const { queue, priority } = Holdfast.engineOf(hf).types.get(type) ?? DEFAULTS;
+  const { queue, priority } = engineOf(hf).types.get(type) ?? DEFAULTS;
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
 }
 

@@ -1,4 +1,4 @@
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { QueueRecord, SchedulePage, Store } from "../../store.js";
 import { ApiError } from "../http/api-error.js";
 import { cached } from "./cached.js";
@@ -35,7 +35,7 @@ export class LaneLimit {
 
   constructor(hf: Holdfast, max: number) {
     this.#max = max;
-    const { store } = Holdfast.engineOf(hf);
+    const { store } = engineOf(hf);
     const scheduled = cached(() => this.#scheduled(store), SCHEDULES_CACHE_MS);
     this.#read = cached(async () => {
       const lanes = lanesOf(await store.queues());

@@ -1,5 +1,5 @@
 import type { Stats } from "../../engine/client/stats.js";
-import { isCut, MOST_NAMES, OTHER } from "../../observe/names.js";
+import { isCut, MAX_NAMES, OTHER } from "../../observe/names.js";
 import type { State } from "../../job/state.js";
 import type { StatsResult } from "../contract/api-types.js";
 
@@ -30,7 +30,7 @@ function largest(counts: Readonly<Record<string, Counts>>): ReadonlySet<string> 
   const totals = Object.entries(counts)
     .filter(([name]) => name !== OTHER)
     .map(([name, states]) => ({ name, count: sumOf(Object.values(states)) }));
-  const first = totals.toSorted((one, other) => other.count - one.count).slice(0, MOST_NAMES);
+  const first = totals.toSorted((one, other) => other.count - one.count).slice(0, MAX_NAMES);
   return new Set(first.map(({ name }) => name));
 }
 

@@ -17,7 +17,7 @@ import {
   SchemaUntrustedError,
   TooManyTokensError,
 } from "../../errors.js";
-import { cutText } from "../../job/json.js";
+import { truncate } from "../../job/json.js";
 import type { ErrorResult } from "../contract/api-types.js";
 
 export interface Issue {
@@ -82,12 +82,12 @@ export function describeError(
   const status = error instanceof ApiError ? error.status : known;
   if (status === undefined) return null;
   const { code } = error;
-  const message = cutText(error.message, MAX_MESSAGE_LENGTH);
+  const message = truncate(error.message, MAX_MESSAGE_LENGTH);
   const issues = issuesOf(error)
     .slice(0, MAX_ISSUES)
     .map((issue) => ({
-      path: cutText(issue.path, MAX_ISSUE_LENGTH),
-      message: cutText(issue.message, MAX_ISSUE_LENGTH),
+      path: truncate(issue.path, MAX_ISSUE_LENGTH),
+      message: truncate(issue.message, MAX_ISSUE_LENGTH),
     }));
   const headers = error instanceof ApiError ? error.headers : {};
   return { status, headers, body: { error: { code, message, ...(issues.length > 0 && { issues }) } } };

@@ -2,7 +2,8 @@ import { Hono, type Context } from "hono";
 import { getPath } from "hono/utils/url";
 import { readBasePath } from "../../base-path.js";
 import { callSafely } from "../../callbacks.js";
-import { Holdfast } from "../../engine/client/holdfast.js";
+import { recordAudit } from "../../engine/client/audit.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { durationMs, lengthOf, type Duration } from "../../duration.js";
 import { InvalidOptionError, StoreUnavailableError } from "../../errors.js";
 import { Metrics } from "../../observe/metrics.js";
@@ -120,7 +121,7 @@ export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
 /** `emitOutages: false`: for the CLI, which prints the errors of its own calls. */
 export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { emitOutages: boolean }): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { logger, clock, redact, restore, events } = Holdfast.engineOf(hf);
+  const { logger, clock, redact, restore, events } = engineOf(hf);
   const outages = emitOutages ? new StoreOutages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
   const authenticator = new Authenticator(hf, readAuthOptions(options, basePath));
@@ -153,7 +154,9 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
     redact,
     restore,
     recordEnd: (result, target) =>
-      startRecorded.then(() => hf.audit.record(auditEntryForEnd(result, caller, target as object))).catch(onError),
+      startRecorded
+        .then(() => recordAudit(engineOf(hf), auditEntryForEnd(result, caller, target as object)))
+        .catch(onError),
   });
 
   const watchOutages = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>
@@ -186,7 +189,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
       const result = await handler(contextOf(caller, startRecorded), input);
       try {
         // Recorded before the response is sent.
-        await hf.audit.record(auditEntryFor(name, caller, input, result, redact));
+        await recordAudit(engineOf(hf), auditEntryFor(name, caller, input, result, redact));
       } finally {
         recorded();
       }
@@ -211,7 +214,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
   /** This route needs no authentication, so the store is queried at most once per second, even while it does not respond. */
   const storeResponds = cached(async () => {
     const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_TIMEOUT_MS).unref());
-    const response = Holdfast.engineOf(hf)
+    const response = engineOf(hf)
       .store.dueSchedules(0)
       .then(
         () => (outages?.succeeded("read"), true),
