@@ -1,6 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear } from "../engine/scene.js";
+import { eventsOf } from "../engine/scene.js";
 import { after, DAY, HOUR, MINUTE, openOn, PLACES, scheduleOf, slotsMade } from "./schedule-scene.js";
 import { cleanup, double, jobOf, stateOf } from "./scene.js";
 
@@ -61,7 +61,7 @@ describe.each(PLACES)("a manual run %s", (place) => {
   it("creates a job and does not affect the slots", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: double, input: { n: 4 }, every: "1h", queue: "q", priority: 3, jitter: "30m" });
-    const fired = hear(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     await clock.advance("10m");
     const before = await scheduleOf(hf, "hourly");
     const { id, duplicate } = await hf.schedules.runNow("hourly");
