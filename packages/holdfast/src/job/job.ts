@@ -105,11 +105,15 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly timeoutMs: number;
   readonly expiresAfterMs: number | null;
   readonly tags: readonly string[];
-  /** @internal The options set by the type itself. */ readonly retry: RetryOptions;
-  /** @internal */ readonly backoff: Backoff;
-  /** @internal */ readonly schema: StandardSchemaV1 | null;
-  /** @internal */ readonly run: (context: RunContext<never>) => unknown;
-  /** Only for the compiler; the property does not exist at run time. */
+  /** The `retry` of the definition; the client's defaults are not included. */
+  readonly retry: RetryOptions;
+  /** The delay before a retry, computed from `retry`. */
+  readonly backoff: Backoff;
+  /** The schema of the input; null if the type takes no input. */
+  readonly schema: StandardSchemaV1 | null;
+  /** The handler. */
+  readonly run: (context: RunContext<never>) => unknown;
+  /** Only for the compiler: there is no such property at run time. */
   readonly [types]?: { input: Input; output: Output };
 }
 
