@@ -9,14 +9,9 @@ import { expectRefusal } from "./scene.js";
 
 const HOST = "postgres://ada:s3cret@db.example/shop";
 
-describe("postgres() refuses by name", () => {
+describe("postgres() refuses, with the option's name,", () => {
   it.each<[string, unknown, string, RegExp]>([
-    [
-      "an address that is not set",
-      undefined,
-      "url",
-      /is undefined; is the environment variable set\? .*postgres\(\{ pool/,
-    ],
+    ["a URL that is not set", undefined, "url", /is undefined; is the environment variable set\? .*postgres\(\{ pool/],
     ["options without a pool", {}, "pool", /is missing; use postgres\("postgres:\/\/…"\) or postgres\(\{ pool \}\)/],
     ["a pool that is not set", { pool: undefined }, "pool", /is missing/],
     ["an address of SQLite", "sqlite:jobs.db", "url", /"sqlite:jobs.db" is no postgres:\/\/ address/],
@@ -24,12 +19,12 @@ describe("postgres() refuses by name", () => {
     ["a letter left out of schema", `${HOST}?shema=jobs`, "shema", /did you mean schema\?/],
     ["schema in capitals", `${HOST}?Schema=jobs`, "Schema", /did you mean schema\?/],
     ["two letters of schema changed places", `${HOST}?sslmode=require&shcema=jobs`, "shcema", /did you mean schema\?/],
-  ])("%s", async (_name, given, field, says) => {
+  ])("%s", async (_name, given, field, message) => {
     const opening = (async () => postgres(given as string))();
-    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
+    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field, message });
   });
 
-  it("nothing that the driver understands", async () => {
+  it("accepts everything that the driver supports", async () => {
     const parameters = [
       "sslmode=require&application_name=shop&options=-c%20geqo%3Doff&host=/tmp&ssl=true&schema=jobs",
       "sslrootcert=system&sslcert=a&sslkey=b&client_encoding=utf8&connect_timeout=5&keepalives=1&statement_timeout=5",
@@ -37,23 +32,20 @@ describe("postgres() refuses by name", () => {
     for (const each of parameters) await postgres(`${HOST}?${each}`).close();
   });
 
-  it.each(["a#b", "a/b", "a?b"])(
-    "a password such as %s that is not percent-encoded, without showing it",
-    async (password) => {
-      const opening = holdfast({ store: `postgres://ada:${password}@127.0.0.1:1/shop`, logger: false });
-      const error = await opening.then(
-        () => null,
-        (thrown: unknown) => thrown as InvalidOptionError,
-      );
-      expect(error).toMatchObject({ code: "INVALID_OPTION", field: "url" });
-      expect(error?.message).toMatch(/cannot be read; in user and password write # as %23/);
-      expect(error?.message).not.toContain(password);
-    },
-  );
+  it.each(["a#b", "a/b", "a?b"])("the unencoded password %s, without showing it", async (password) => {
+    const opening = holdfast({ store: `postgres://ada:${password}@127.0.0.1:1/shop`, logger: false });
+    const error = await opening.then(
+      () => null,
+      (thrown: unknown) => thrown as InvalidOptionError,
+    );
+    expect(error).toMatchObject({ code: "INVALID_OPTION", field: "url" });
+    expect(error?.message).toMatch(/cannot be read; in user and password write # as %23/);
+    expect(error?.message).not.toContain(password);
+  });
 });
 
 describe("sqlite()", () => {
-  it("takes sqlite: in front of the file as the client does", async () => {
+  it("accepts a path with the prefix sqlite:", async () => {
     const file = join(tempFolder(), "jobs.db");
     const store = sqlite(`sqlite:${file}`);
     await store.migrate();
@@ -67,8 +59,8 @@ describe("sqlite()", () => {
   it.each<[string, unknown, RegExp]>([
     ["a file that is not set", undefined, /undefined is not the name of a file/],
     ["an address of PostgreSQL", HOST, /is an address of PostgreSQL; open it with postgres\(\)/],
-  ])("refuses %s", async (_name, given, says) => {
+  ])("refuses %s", async (_name, given, message) => {
     const opening = (async () => sqlite(given as string))();
-    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field: "file", says });
+    await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field: "file", message });
   });
 });

@@ -5,7 +5,7 @@ import { cleanup, errorOf, open } from "./scene.js";
 
 type Client = Awaited<ReturnType<typeof open>>["hf"];
 
-/** Wherever somebody may write `*` and mean every queue. */
+/** Calls in which a user may write `*` and mean every queue. */
 const CALLS: Record<string, (hf: Client) => unknown> = {
   pause: (hf) => hf.pause("*"),
   resume: (hf) => hf.resume("*"),
@@ -19,7 +19,7 @@ const CALLS: Record<string, (hf: Client) => unknown> = {
 };
 
 describe("the queue *", () => {
-  it.each(Object.entries(CALLS))("is refused by %s, with what to do", async (_, call) => {
+  it.each(Object.entries(CALLS))("is refused by %s with advice", async (_, call) => {
     const { hf } = await open();
     const error = await errorOf((async () => call(hf))());
     expect(error).toMatchObject({ code: "INVALID_OPTION" });
@@ -27,7 +27,7 @@ describe("the queue *", () => {
     expect(await hf.queues()).toEqual([]);
   });
 
-  it("pause and resume, which have no options, do not say to leave one out", async () => {
+  it("is refused by pause and resume without mentioning an option", async () => {
     const { hf } = await open();
     const message =
       'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)';
@@ -41,7 +41,7 @@ describe("the queue *", () => {
     expect(await errorOf(client.queues.pause({ queue: "*" }))).toMatchObject({ status: 400, code: "INVALID_OPTION" });
   });
 
-  it("is none of those that may be paused before their first job", async () => {
+  it("cannot be paused", async () => {
     const { hf } = await open();
     await hf.pause("later");
     await hf.enqueue(cleanup, {}, { queue: "later" });

@@ -11,7 +11,7 @@ const FIELDS = (
   .split(" ")
   .toSorted();
 
-/** Every field of a record with its type, and those that a stage must or must not have. */
+/** Every field of a record with its type, and the fields that each stage must or must not have. */
 function expectRecord(record: Job, state: State, stage: Partial<Record<keyof Job, unknown>>): void {
   expect(Object.keys(record).toSorted()).toEqual(FIELDS);
   expect(record).toMatchObject({
@@ -39,8 +39,8 @@ function expectRecord(record: Job, state: State, stage: Partial<Record<keyof Job
 
 const nothing = { output: null, error: null, claimedAt: null, startedAt: null, finishedAt: null, worker: null };
 
-describe("A-01 one record shape for every job, complete after each stage", () => {
-  it("through failure and retry to completion, and every state on the way", async () => {
+describe("A-01 every record has the same fields", () => {
+  it("in every state from enqueue to completion", async () => {
     const { hf, clock } = await open();
     const seen = new Set<State>();
     const options = { user: "ada", unique: "k", tags: ["t"], expiresAt: START + 3_600_000 };
@@ -119,7 +119,7 @@ describe("A-01 one record shape for every job, complete after each stage", () =>
     expect([...seen].toSorted()).toEqual([...STATE_NAMES].toSorted());
   });
 
-  it("updatedAt moves with every change", async () => {
+  it("every change updates updatedAt", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(double, { n: 4 });
     const updated = async (): Promise<number> => (await jobOf(hf, id)).updatedAt.getTime() - START;
@@ -135,7 +135,7 @@ describe("A-01 one record shape for every job, complete after each stage", () =>
     expect(await updated()).toBe(30);
   });
 
-  it("a list has the same shape as get", async () => {
+  it("list returns the same fields as get", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 4 });
     expect((await hf.list()).jobs[0]).toEqual(await hf.get(id));

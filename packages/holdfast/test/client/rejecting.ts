@@ -12,10 +12,10 @@ const NOTHING_FITS: unknown[][] = [
   [Symbol("odd")],
   ["", "", null],
 ];
-// What starts or registers something here is no call to wait for; and after `close` every call is refused.
+// Synchronous methods are excluded, and `close`, after which every call is refused.
 const LEFT_OUT = ["constructor", "forUser", "on", "work", "close"];
 
-/** Calls of the client reject what is wrong; a caller who handles rejections need not catch as well. */
+/** Calls of the client reject invalid arguments and never throw synchronously. */
 export function rejectingCases(name: string, open: () => Promise<string | Store>): void {
   async function client(): Promise<Holdfast> {
     const hf = await holdfast({ store: await open(), jobs: [double], logger: false });
@@ -23,8 +23,8 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
     return hf;
   }
 
-  describe(`${name}: every call rejects and none throws`, () => {
-    it("whatever it is given", async () => {
+  describe(`${name}: calls reject instead of throwing`, () => {
+    it("for any arguments", async () => {
       const hf = await client();
       const parts = { hf, schedules: hf.schedules, audit: hf.audit, tokens: hf.tokens, user: hf.forUser("ada") };
       let rejected = 0;
@@ -38,7 +38,7 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
       expect(rejected).toBeGreaterThan(100);
     });
 
-    it("and when the client is closed", async () => {
+    it("after close", async () => {
       const hf = await client();
       const user = hf.forUser("ada");
       await hf.close();
@@ -49,12 +49,12 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
   });
 }
 
-/** The same of calls inside a transaction of the caller's, on a store whose driver is not synchronous. */
+/** The same for calls with a transaction, on a store with an asynchronous driver. */
 export function rejectingInTransactionCases(
   name: string,
   open: () => Promise<{ store: string | Store; tx: unknown }>,
 ): void {
-  it(`${name}: calls inside a transaction reject bad input and none throws`, async () => {
+  it(`${name}: calls with tx reject instead of throwing`, async () => {
     const { store, tx } = await open();
     const hf = await holdfast({ store, jobs: [double], logger: false });
     onTestFinished(() => hf.close());
@@ -95,7 +95,7 @@ function callOf(object: object, method: string): (...args: unknown[]) => unknown
   return typeof call === "function" ? (call.bind(object) as () => unknown) : (call as never);
 }
 
-/** 1 if the call rejected; fails the test if it threw, or is no call to wait for. */
+/** 1 if the call rejected. Fails the test if it threw or returned no promise. */
 async function rejection(name: string, call: () => unknown): Promise<0 | 1> {
   let promise: unknown;
   try {

@@ -8,7 +8,7 @@ import { z } from "zod";
 
 export const START = Date.UTC(2026, 0, 1);
 
-/** A client on a database in memory, with a clock that stands still; closed when the test ends. */
+/** A client on an in-memory database with a fake clock. Closed when the test ends. */
 export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfast; clock: FakeClock }> {
   const clock = (options.clock as FakeClock | undefined) ?? fakeClock(START);
   const hf = await holdfast({ store: "sqlite::memory:", clock, logger: false, random: () => 0.5, ...options });
@@ -16,14 +16,14 @@ export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfas
   return { hf, clock };
 }
 
-/** The URL of a database file that is deleted when the test ends. */
+/** The URL of a temporary database file. Deleted when the test ends. */
 export async function fileStore(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-client-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return `sqlite:${join(folder, "jobs.db")}`;
 }
 
-/** A job type that takes a number and gives its double. */
+/** A job type that returns twice its input. */
 export const double = job({
   type: "double",
   input: z.object({ n: z.number() }),
@@ -33,7 +33,7 @@ export const double = job({
 /** A job type without input. */
 export const cleanup = job({ type: "cleanup", run: () => {} });
 
-/** What the promise was rejected with, or the function threw. */
+/** The error that the promise rejected with or the function threw. */
 export async function errorOf(action: Promise<unknown> | (() => unknown)): Promise<unknown> {
   try {
     await (typeof action === "function" ? action() : action);
@@ -43,10 +43,10 @@ export async function errorOf(action: Promise<unknown> | (() => unknown)): Promi
   throw new Error("nothing was refused");
 }
 
-/** A refusal is a typed error with its stable code, whose text names the field and says what would be right. */
+/** Asserts the class, code, field and message of an error. */
 export async function expectRefusal(
   action: Promise<unknown> | (() => unknown),
-  expected: { is: new (...args: never[]) => HoldfastError; code: string; field?: string; says?: RegExp },
+  expected: { is: new (...args: never[]) => HoldfastError; code: string; field?: string; message?: RegExp },
 ): Promise<void> {
   const error = await errorOf(action);
   expect(error).toBeInstanceOf(expected.is);
@@ -55,10 +55,10 @@ export async function expectRefusal(
     expect(error).toMatchObject({ field: expected.field });
     expect((error as Error).message.startsWith(`${expected.field}: `)).toBe(true);
   }
-  if (expected.says !== undefined) expect((error as Error).message).toMatch(expected.says);
+  if (expected.message !== undefined) expect((error as Error).message).toMatch(expected.message);
 }
 
-/** How many jobs the store counts, in any state. */
+/** The number of jobs in the store. */
 export async function jobCount(hf: Holdfast): Promise<number> {
   const { states } = await hf.stats();
   return Object.values(states).reduce((sum, count) => sum + count, 0);
@@ -75,7 +75,7 @@ export async function stateOf(hf: Holdfast, id: string): Promise<State> {
   return (await jobOf(hf, id)).state;
 }
 
-/** Calls into the API as plain JavaScript would, without the compiler's help. */
+/** Calls the API like JavaScript code, without type checks. */
 export function untyped(hf: Holdfast): {
   [Name in keyof Holdfast]: (...args: unknown[]) => Promise<unknown>;
 } {

@@ -7,7 +7,7 @@ import { cleanup, double, expectRefusal, jobOf, START } from "./scene.js";
 const names = ({ schedules }: { schedules: Schedule[] }): string[] => schedules.map(({ name }) => name);
 
 describe.each(PLACES)("schedules %s", (place) => {
-  it("C-11 are read back with all they were given, with their next and their last run", async () => {
+  it("C-11 are returned with all options and runs", async () => {
     const { hf, clock } = await openOn(place);
     const made = await hf.schedules.create("digest", {
       job: double,
@@ -64,7 +64,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.get("digest")).toEqual({
       ...expected,
       lastSlot: new Date("2026-01-02T07:00:00Z"),
-      // After Friday comes Monday.
+      // The slot after Friday is on Monday.
       nextRunAt: new Date("2026-01-05T07:00:00Z"),
       updatedAt: after(31 * HOUR),
       slots: [
@@ -73,7 +73,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("C-11 have defaults: UTC, the latest of what was missed, overlaps allowed, and what the job type says", async () => {
+  it("C-11 have defaults", async () => {
     const { hf } = await openOn(place);
     const slow = job({ type: "slow", queue: "slow", priority: -7, retry: { maxAttempts: 2 }, tags: ["t"], run() {} });
     expect(await hf.schedules.create("nightly", { job: slow, cron: "@daily" })).toMatchObject({
@@ -94,14 +94,14 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("are at rest when made disabled, and when none of their slots is left", async () => {
+  it("do not run when disabled or ended", async () => {
     const { hf, clock } = await openOn(place);
     expect(await hf.schedules.create("off", { job: cleanup, every: "1h", enabled: false })).toMatchObject({
       enabled: false,
       nextRunAt: null,
     });
     await hf.schedules.create("short", { job: cleanup, every: "1h", endAt: after(90 * MINUTE) });
-    // Code may outlive what it planned.
+    // A definition in code may have ended.
     expect((await hf.schedule("over", { job: cleanup, every: "1h", endAt: after(-1) })).nextRunAt).toBeNull();
     await clock.advance("1h");
     expect(await hf.schedules.fireDue()).toBe(1);
@@ -110,21 +110,25 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("C-11 have names of their own: a second one of the name is refused, and the first is left alone", async () => {
+  it("C-11 have unique names", async () => {
     const { hf, versionOf } = await openOn(place);
     await hf.schedules.create("one", { job: cleanup, every: "1h" });
     await hf.schedule("two", { job: cleanup, every: "1h" });
     const versions = [await versionOf("one"), await versionOf("two")];
     for (const name of ["one", "two"]) {
       const again = hf.schedules.create(name, { job: double, input: { n: 1 }, every: "2h" });
-      await expectRefusal(again, { is: ScheduleExistsError, code: "SCHEDULE_EXISTS", says: /hf\.schedules\.update/ });
+      await expectRefusal(again, {
+        is: ScheduleExistsError,
+        code: "SCHEDULE_EXISTS",
+        message: /hf\.schedules\.update/,
+      });
     }
     expect([await versionOf("one"), await versionOf("two")]).toEqual(versions);
     await hf.unschedule("one");
     expect(await hf.schedules.create("one", { job: cleanup, every: "2h" })).toMatchObject({ everyMs: 2 * HOUR });
   });
 
-  it("may be named by anything that can be read, up to its length", async () => {
+  it("may have any printable name up to the limit", async () => {
     const { hf } = await openOn(place);
     for (const name of ["x".repeat(200), "ü ☕ / ' \" ; --", "__proto__", "constructor", " "]) {
       await hf.schedules.create(name, { job: cleanup, every: "1h" });
@@ -135,18 +139,18 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("may name a type that only other processes know; its input is then any JSON", async () => {
+  it("may name an unknown type, with any JSON input", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("elsewhere", { job: "elsewhere", input: [1, null], every: "1h" });
     await clock.advance("1h");
     await hf.schedules.fireDue();
     expect((await hf.list()).jobs[0]).toMatchObject({ type: "elsewhere", input: [1, null], queue: "default" });
-    // One that is known here by name is as good as the type itself.
+    // A known name is equivalent to the type itself.
     const known = await hf.schedules.create("known", { job: "double", input: { n: 2 }, every: "1h" });
     expect(known).toMatchObject({ type: "double", input: { n: 2 } });
   });
 
-  it("are gone once removed, with what is known of their slots; their jobs stay", async () => {
+  it("are removed with their slots, but not their jobs", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("a", { job: cleanup, every: "1h" });
     await hf.schedule("b", { job: cleanup, every: "1h" });
@@ -162,7 +166,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect((await scheduleOf(hf, "a")).slots).toEqual([]);
   });
 
-  it("are listed by name, filtered and a page at a time, without their slots", async () => {
+  it("are listed by name, with filters and pages", async () => {
     const { hf } = await openOn(place);
     for (const name of ["e", "c", "a"]) await hf.schedule(name, { job: cleanup, every: "1h" });
     await hf.schedules.create("b", { job: double, input: { n: 1 }, every: "1h", user: "ada", enabled: false });
@@ -177,7 +181,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(names(await hf.schedules.list({ enabled: true, user: "ada" }))).toEqual(["d"]);
     expect(names(await hf.schedules.list({ type: double }))).toEqual(["b"]);
     expect(names(await hf.schedules.list({ type: "cleanup" }))).toEqual(["a", "c", "d", "e"]);
-    expect(names(await hf.schedules.list({ user: "nobody" }))).toEqual([]);
+    expect(names(await hf.schedules.list({ user: "unknown" }))).toEqual([]);
 
     const pages: string[][] = [];
     let at: string | null = null;
@@ -187,14 +191,14 @@ describe.each(PLACES)("schedules %s", (place) => {
       at = page.cursor;
     } while (at !== null);
     expect(pages).toEqual([["a", "b"], ["c", "d"], ["e"]]);
-    // What is removed while somebody turns the pages takes nothing else away.
+    // Removing a schedule while paging hides no other.
     const first = await hf.schedules.list({ limit: 2 });
     await hf.unschedule("b");
     expect(names(await hf.schedules.list({ limit: 2, cursor: first.cursor }))).toEqual(["c", "d"]);
     expect(names(await hf.schedules.list({ origin: "code", limit: 1, cursor: "a" }))).toEqual(["c"]);
   });
 
-  it("C-13 keep their history while disabled, and run from now on once enabled again", async () => {
+  it("C-13 keep their slots while disabled", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("2h");
@@ -214,7 +218,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(HOUR), after(2 * HOUR), after(13 * HOUR)]);
   });
 
-  it("that are enabled already are not enabled again: what is due stays due", async () => {
+  it("enabling an enabled schedule keeps a due slot", async () => {
     const { hf, clock, versionOf } = await openOn(place);
     await hf.schedules.create("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("3h");
@@ -224,7 +228,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(3);
   });
 
-  it("that do not exist cannot be changed, run or looked ahead", async () => {
+  it("that do not exist cannot be changed, run or previewed", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("there", { job: cleanup, every: "1h" });
     for (const action of [
@@ -238,13 +242,13 @@ describe.each(PLACES)("schedules %s", (place) => {
       await expectRefusal(action, {
         is: ScheduleNotFoundError,
         code: "SCHEDULE_NOT_FOUND",
-        says: /^schedule "gone" not found/,
+        message: /^schedule "gone" not found/,
       });
     }
     expect(names(await hf.schedules.list())).toEqual(["there"]);
   });
 
-  it("cannot be reached through a client that is closed", async () => {
+  it("cannot be used on a closed client", async () => {
     const { hf } = await openOn(place);
     await hf.close();
     for (const action of [
@@ -263,7 +267,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("fireDue makes a job of every slot that has come, once, and says how many", async () => {
+  it("fireDue fires due slots once and returns their number", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await hf.schedule("daily", { job: double, input: { n: 1 }, cron: "@daily" });
@@ -281,8 +285,8 @@ describe.each(PLACES)("schedules %s", (place) => {
   });
 });
 
-describe("what would puzzle whoever wrote the code", () => {
-  it("is told at the start: options changed at run time that outlive a deployment", async () => {
+describe("surprising situations", () => {
+  it("logs runtime changes that override code at start", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: cleanup, every: "1h" });
@@ -293,7 +297,7 @@ describe("what would puzzle whoever wrote the code", () => {
     await hf.close();
   });
 
-  it("is told at the start: a job that is not among this process's jobs", async () => {
+  it("logs a schedule whose job is not registered", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: job({ type: "forgotten", run() {} }), every: "1h" });
@@ -301,7 +305,7 @@ describe("what would puzzle whoever wrote the code", () => {
     await hf.close();
   });
 
-  it("does not happen: close waits for a schedule whose await was forgotten", async () => {
+  it("close waits for a schedule that was not awaited", async () => {
     const { hf, another } = await openOn("on a file");
     const reader = await another();
     const defined = hf.schedule("s", { job: cleanup, every: "1h" });

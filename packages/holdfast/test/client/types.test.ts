@@ -16,7 +16,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { cleanup, open } from "./scene.js";
 
-// Checked by the compiler: each @ts-expect-error fails the build if the line below it compiles.
+// Checked by the compiler: each @ts-expect-error fails the build if the next line compiles.
 
 const welcome = job({
   type: "welcome",
@@ -43,15 +43,15 @@ const convert = job({
 /** Never called: its body is for the compiler. */
 const neverRun = (_body: () => unknown): void => {};
 
-describe("types run end to end", () => {
-  it("a calendar scope has a unit and perhaps a zone", () => {
+describe("public types", () => {
+  it("a calendar scope has a unit and an optional zone", () => {
     expectTypeOf<{ key: string; scope: { calendar: "day" } }>().toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { calendar: "month"; zone: string } }>().toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { calendar: "fortnight" } }>().not.toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { zone: string } }>().not.toExtend<EnqueueOptions["unique"]>();
   });
 
-  it("a job type carries what goes in and what comes out", () => {
+  it("a job type has input and output types", () => {
     expectTypeOf(welcome).toEqualTypeOf<JobType<{ to: string; copies?: number | undefined }, { messageId: number }>>();
     expectTypeOf(remind).toEqualTypeOf<JobType<{ at: string; times?: number | undefined }, number>>();
     expectTypeOf(convert).toEqualTypeOf<JobType<{ file: string; width?: number | undefined }, string[]>>();
@@ -64,7 +64,7 @@ describe("types run end to end", () => {
       expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult>>();
       await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
       await hf.enqueue(convert, { file: "a.png" });
-      // @ts-expect-error the input is a text; the handler gets the Date
+      // @ts-expect-error the input is a string; the handler gets the Date
       await hf.enqueue(remind, { at: new Date() });
       // @ts-expect-error a wrong type
       await hf.enqueue(welcome, { to: 5 });
@@ -74,18 +74,18 @@ describe("types run end to end", () => {
       await hf.enqueue(welcome, { to: "ada", cc: "bob" });
       // @ts-expect-error no input
       await hf.enqueue(welcome);
-      // @ts-expect-error something of which nothing is known
+      // @ts-expect-error unknown
       await hf.enqueue(welcome, JSON.parse("{}") as unknown);
-      // @ts-expect-error something of a wider type
+      // @ts-expect-error a wider type
       await hf.enqueue(welcome, {} as { to?: string });
       // @ts-expect-error valibot is as strict
       await hf.enqueue(convert, { file: "a.png", width: "wide" });
-      // @ts-expect-error a name is no job type
+      // @ts-expect-error a name is not a job type
       await hf.enqueue("welcome", { to: "ada" });
     });
   });
 
-  it("a job without input needs none", () => {
+  it("a job without input takes none", () => {
     neverRun(async () => {
       const { hf } = await open();
       const counting = job({ type: "counting", run: () => 5 });
@@ -93,12 +93,12 @@ describe("types run end to end", () => {
       await hf.enqueue(cleanup);
       await hf.enqueue(cleanup, undefined, { delay: "5m" });
       await hf.enqueue(cleanup, {}, { delay: "5m" });
-      // @ts-expect-error there is nothing to give it
+      // @ts-expect-error the job has no input
       await hf.enqueue(cleanup, { to: "ada" });
     });
   });
 
-  it("enqueueMany takes lists and streams of the input", () => {
+  it("enqueueMany takes arrays and streams of inputs", () => {
     neverRun(async () => {
       const { hf } = await open();
       async function* stream(): AsyncGenerator<{ to: string }> {
@@ -106,14 +106,14 @@ describe("types run end to end", () => {
       }
       await hf.enqueueMany(welcome, stream(), { each: ({ to }, index) => ({ unique: `${to}:${index}` }) });
       await hf.enqueueMany(welcome, new Set([{ to: "ada" }]));
-      // @ts-expect-error a wrong input among them
+      // @ts-expect-error one wrong input
       await hf.enqueueMany(welcome, [{ to: "ada" }, { to: 5 }]);
-      // @ts-expect-error one id cannot be several jobs'
+      // @ts-expect-error several jobs cannot share an id
       await hf.enqueueMany(welcome, [{ to: "ada" }], { id: "x" });
     });
   });
 
-  it("misspelt and impossible options do not compile", () => {
+  it("misspelt and invalid options do not compile", () => {
     neverRun(async () => {
       const { hf } = await open();
       // @ts-expect-error dealy
@@ -124,7 +124,7 @@ describe("types run end to end", () => {
       await hf.list({ state: "queued" });
       // @ts-expect-error concurency
       hf.work({ concurency: 2 });
-      // @ts-expect-error jobs wait and are not purged
+      // @ts-expect-error pending jobs cannot be purged
       await hf.purge({ state: "pending", olderThan: "1d" });
       // @ts-expect-error job
       await holdfast({ job: [welcome] });
@@ -137,7 +137,7 @@ describe("types run end to end", () => {
     });
   });
 
-  it("result has the handler's output type when the type is given", () => {
+  it("result has the handler's output type", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(await hf.result(welcome, "id")).toEqualTypeOf<{ messageId: number }>();
@@ -147,13 +147,13 @@ describe("types run end to end", () => {
     });
   });
 
-  it("holdfast takes job types of every kind in one list", () => {
+  it("holdfast takes job types of different types", () => {
     neverRun(() => holdfast({ jobs: [welcome, remind, convert, cleanup] }));
     expectTypeOf(welcome).toExtend<JobType>();
     expectTypeOf(cleanup).toExtend<JobType>();
   });
 
-  it("a handler knows its context", () => {
+  it("a handler has a typed context", () => {
     job({
       type: "context",
       input: z.string(),
@@ -170,25 +170,25 @@ describe("types run end to end", () => {
     job({ type: "none", run: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, never>>() });
   });
 
-  it("a user's view has no user option, and the same payload types", () => {
+  it("forUser has no user option", () => {
     type Options = NonNullable<Parameters<UserJobs["enqueue"]>[2]>;
     expectTypeOf<Options>().toEqualTypeOf<Omit<EnqueueOptions, "user">>();
     neverRun(async () => {
       const ada = (await open()).hf.forUser("ada");
       await ada.enqueue(welcome, { to: "ada" }, { delay: "1m" });
       await ada.enqueue(cleanup);
-      // @ts-expect-error the user is given
+      // @ts-expect-error the user is fixed
       await ada.enqueue(welcome, { to: "ada" }, { user: "bob" });
-      // @ts-expect-error nor can a list name another
+      // @ts-expect-error list has no user either
       await ada.list({ user: "bob" });
       // @ts-expect-error a wrong payload
       await ada.enqueue(welcome, { to: 5 });
-      // @ts-expect-error something of which nothing is known
+      // @ts-expect-error unknown
       await ada.enqueue(welcome, {} as unknown);
     });
   });
 
-  it("expectEnqueued takes part of the input and gives the typed job", () => {
+  it("expectEnqueued takes a partial input, returns the job", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(await expectEnqueued(hf, welcome, { copies: 2 })).toEqualTypeOf<
@@ -199,7 +199,7 @@ describe("types run end to end", () => {
     });
   });
 
-  it("events carry their own shape", () => {
+  it("events are typed", () => {
     neverRun(async () => {
       const { hf } = await open();
       hf.on("failed", (event) => expectTypeOf(event.retryInMs).toEqualTypeOf<number>());

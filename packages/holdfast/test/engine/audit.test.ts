@@ -63,10 +63,10 @@ describe("the audit log", () => {
 
   it("an entry that is written again under its own id is there once", async () => {
     const { hf, clock } = await scene();
-    const deed = { ...retry, id: newId(clock.now()) };
-    await hf.audit.record(deed);
+    const entry = { ...retry, id: newId(clock.now()) };
+    await hf.audit.record(entry);
     await clock.advance("1m");
-    await hf.audit.record(deed, { ...retry, target: "another" });
+    await hf.audit.record(entry, { ...retry, target: "another" });
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 

@@ -8,9 +8,9 @@ const type = job({ type: "t", run: () => {} });
 describe("natural batching", () => {
   it("fifty enqueues at once are one write", async () => {
     const { hf, store } = await scene();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([50]);
-    expect(new Set(answers.map(({ id }) => id)).size).toBe(50);
+    expect(new Set(results.map(({ id }) => id)).size).toBe(50);
     expect((await hf.stats()).states.pending).toBe(50);
   });
 
@@ -49,8 +49,8 @@ describe("natural batching", () => {
   it("a batch that the store refuses fails each of its callers, and the next one is tried afresh", async () => {
     const { hf, store } = await scene();
     const back = store.fail(new Error("disk gone"), "insert");
-    const answers = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
-    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    const results = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
+    expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     back();
     await hf.enqueue(type);
     expect((await hf.stats()).states.pending).toBe(1);
@@ -96,9 +96,9 @@ describe("natural batching", () => {
 
   it("on a file fifty enqueues at once are durable and all run", async () => {
     const { hf } = await onFile({ jobs: [type] });
-    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     hf.work();
-    await Promise.all(answers.map(({ id }) => hf.result(id)));
+    await Promise.all(results.map(({ id }) => hf.result(id)));
     expect((await hf.stats()).states.completed).toBe(50);
   });
 });

@@ -33,9 +33,9 @@ const WAYS = Object.entries(MISBEHAVING);
 /** Rejections that nobody handled while the test ran. Each would have ended the process. */
 function unhandled(): { settled(): Promise<unknown[]> } {
   const rejections: unknown[] = [];
-  const hear = (reason: unknown): void => void rejections.push(reason);
-  process.on("unhandledRejection", hear);
-  onTestFinished(() => void process.off("unhandledRejection", hear));
+  const onRejection = (reason: unknown): void => void rejections.push(reason);
+  process.on("unhandledRejection", onRejection);
+  onTestFinished(() => void process.off("unhandledRejection", onRejection));
   return {
     async settled() {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -271,17 +271,17 @@ describe("enqueueMany", () => {
       }
     }
     await hf.enqueueMany(quick, inputs(), {
-      onResult: async (_answer, index) => {
+      onResult: async (_result, index) => {
         most = Math.max(most, ++open);
         await Promise.resolve();
         open--;
-        if (index % 500 === 499) order.push(`answered ${index}`);
+        if (index % 500 === 499) order.push(`stored ${index}`);
       },
     });
     expect(most).toBe(1);
     // Three chunks at most are in memory: one read, one written, one whose answers are given.
-    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("answered 499"));
-    expect(order.at(-1)).toBe("answered 1999");
+    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("stored 499"));
+    expect(order.at(-1)).toBe("stored 1999");
   });
 
   it("refuses an asynchronous each", async () => {

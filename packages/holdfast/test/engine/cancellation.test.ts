@@ -1,13 +1,13 @@
 import { job, JobCancelledError, StoreUnavailableError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, hinting, onFile, scene, untilAborted } from "./scene.js";
+import { deferred, recordEvents, hinting, onFile, scene, untilAborted } from "./scene.js";
 
 describe("cancellation", () => {
   it("C-07 a waiting job is cancelled at once and never runs", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const cancelled = hear(hf, "cancelled");
+    const cancelled = recordEvents(hf, "cancelled");
     const { id } = await hf.enqueue(type, undefined, { delay: "1m" });
 
     expect(await hf.cancel(id)).toBe("cancelled");
@@ -42,7 +42,7 @@ describe("cancellation", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const heard = hear(hf, "cancelled");
+    const received = recordEvents(hf, "cancelled");
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
     await clock.settle();
@@ -55,7 +55,7 @@ describe("cancellation", () => {
     expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
     // It did as it was asked: that is no failure.
     expect(cancelled).toMatchObject({ error: null, attempts: [] });
-    expect(heard.map((event) => event.id)).toEqual([id]);
+    expect(received.map((event) => event.id)).toEqual([id]);
     expect(worker.running).toBe(0);
   });
 
@@ -180,7 +180,7 @@ describe("cancellation", () => {
   it("the events of jobs that a filter found cost no reading; those of jobs by id are read, and missed if that fails", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, lines } = await scene({ jobs: [type] });
-    const cancelled = hear(hf, "cancelled");
+    const cancelled = recordEvents(hf, "cancelled");
     const add = async (): Promise<string> => (await hf.enqueue(type, undefined, { delay: "1m", queue: "q" })).id;
     const found = [await add(), await add(), await add(), await add()];
     store.forget();

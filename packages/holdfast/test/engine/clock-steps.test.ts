@@ -1,6 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, recordEvents, scene } from "./scene.js";
 
 const HOUR = 3_600_000;
 
@@ -44,7 +44,7 @@ describe("a wall clock that is set while jobs run", () => {
       },
     });
     const { hf, clock, store, job: read } = await scene({ jobs: [long] });
-    const lost = hear(hf, "lost");
+    const lost = recordEvents(hf, "lost");
     const { id } = await hf.enqueue(long, undefined, { maxAttempts: 1 });
     hf.work({ concurrency: 10 });
     await clock.advance("5s");

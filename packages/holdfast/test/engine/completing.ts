@@ -1,6 +1,6 @@
 import { holdfast, job, type Events, type Holdfast, type Lease, type RunContext, type Store } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { deferred, hear } from "./scene.js";
+import { deferred, recordEvents } from "./scene.js";
 
 type Context = RunContext<Record<string, never>>;
 
@@ -29,7 +29,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
     const hf = await holdfast({ store: desk.store, jobs: [type], logger: false, ...options });
     onTestFinished(() => hf.close());
     hf.work();
-    const completed = hear(hf, "completed");
+    const completed = recordEvents(hf, "completed");
     return { hf, desk, completed, enqueue: async () => (await hf.enqueue(type)).id };
   }
 
@@ -87,7 +87,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       const thrown = deferred<unknown>();
       const { desk, enqueue } = await scene(async (context, at) => {
         // Laid down by somebody else meanwhile, as a lease that ran out would be.
-        await laidDown(await at.again(), context.job.id);
+        await untilReaped(await at.again(), context.job.id);
         await at.effect(context, 1, "commit").catch((error: unknown) => thrown.resolve(error));
       });
       await enqueue();
@@ -121,7 +121,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
   });
 }
 
-async function laidDown(store: Store, id: string): Promise<void> {
+async function untilReaped(store: Store, id: string): Promise<void> {
   const fence = (await store.get(id))?.fence ?? 0;
   const nothing = {
     output: null,

@@ -1,6 +1,6 @@
 import { job, type EventName } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, recordEvents, scene } from "./scene.js";
 
 const quick = job({ type: "quick", run: () => {} });
 
@@ -43,9 +43,9 @@ describe("events", () => {
       },
     });
     const { hf, clock } = await scene({ jobs: [type] });
-    const heard: [EventName, object][] = [];
+    const received: [EventName, object][] = [];
     for (const name of ["enqueued", "claimed", "started", "progress", "completed", "failed", "retried"] as const) {
-      hf.on(name, (event) => void heard.push([name, event]));
+      hf.on(name, (event) => void received.push([name, event]));
     }
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
@@ -58,7 +58,7 @@ describe("events", () => {
     const about = { id, type: "t", queue: "default" };
     const lease = { ...about, worker: worker.id };
     const error = { message: "once", code: null };
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["enqueued", { ...about, replaced: false }],
       ["claimed", { ...lease, attempt: 1 }],
       ["failed", { ...lease, attempt: 1, error, retryInMs: 30_000, durationMs: 0, waitMs: 0 }],
@@ -75,10 +75,10 @@ describe("events", () => {
     const slow = job({ type: "slow", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf, clock } = await scene({ jobs: [slow, bad] });
-    const told: [EventName, number | null, number | null][] = [];
-    hf.on("started", ({ waitMs }) => void told.push(["started", waitMs, null]));
-    hf.on("completed", ({ waitMs, durationMs }) => void told.push(["completed", waitMs, durationMs]));
-    hf.on("dead", ({ waitMs, durationMs }) => void told.push(["dead", waitMs, durationMs]));
+    const recorded: [EventName, number | null, number | null][] = [];
+    hf.on("started", ({ waitMs }) => void recorded.push(["started", waitMs, null]));
+    hf.on("completed", ({ waitMs, durationMs }) => void recorded.push(["completed", waitMs, durationMs]));
+    hf.on("dead", ({ waitMs, durationMs }) => void recorded.push(["dead", waitMs, durationMs]));
     await hf.enqueue(slow, {}, { delay: "5s" });
     await hf.enqueue(bad, {}, { delay: "8s", priority: -1 });
     await hf.enqueue(bad, {}, { delay: "1s", queue: "other", expiresAt: clock.now() + 2_000 });
@@ -88,7 +88,7 @@ describe("events", () => {
     await clock.advance("700ms");
     gate.resolve();
     await clock.settle();
-    expect(told).toEqual([
+    expect(recorded).toEqual([
       ["dead", null, null],
       ["started", 4_000, null],
       ["completed", 4_000, 700],
@@ -99,9 +99,9 @@ describe("events", () => {
   it("B-18 tell what is done to jobs and queues by hand", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     for (const name of ["cancelled", "removed", "paused", "resumed"] as const) {
-      hf.on(name, (event) => void heard.push([name, event]));
+      hf.on(name, (event) => void received.push([name, event]));
     }
     const { id } = await hf.enqueue(type);
     await hf.cancel(id);
@@ -109,7 +109,7 @@ describe("events", () => {
     await hf.remove(id);
     await hf.pause("default");
     await hf.resume("default");
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["cancelled", { id, type: "t", queue: "default" }],
       ["removed", { id }],
       ["paused", { queue: "default" }],
@@ -117,7 +117,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a listener that throws hurts nobody: it is logged, the others hear, the job completes", async () => {
+  it("a listener that throws hurts nobody: it is logged, the others recordEvents, the job completes", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const broken = new Error("in a listener");
@@ -126,7 +126,7 @@ describe("events", () => {
         throw broken;
       });
     }
-    const completed = hear(hf, "completed");
+    const completed = recordEvents(hf, "completed");
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push((await hf.enqueue(type)).id);
@@ -143,22 +143,22 @@ describe("events", () => {
   it("a listener that was taken away hears nothing more, even from within an event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const heard: string[] = [];
+    const received: string[] = [];
     const off = hf.on("completed", ({ id }) => {
-      heard.push(id);
+      received.push(id);
       off();
       off();
     });
     const first = await hf.enqueue(type);
     await hf.enqueue(type);
     await hf.drain();
-    expect(heard).toEqual([first.id]);
+    expect(received).toEqual([first.id]);
   });
 
   it("a duplicate enqueue tells nothing; one that replaced tells so", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const enqueued = hear(hf, "enqueued");
+    const enqueued = recordEvents(hf, "enqueued");
     const { id } = await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: { key: "k", onConflict: "replace" } });

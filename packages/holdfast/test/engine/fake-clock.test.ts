@@ -9,7 +9,7 @@ import { errorOf } from "../client/scene.js";
 import { dynamoServer, NO_SERVER, REGION } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { deferred, folder, hear } from "./scene.js";
+import { deferred, folder, recordEvents } from "./scene.js";
 
 const server = postgresServer();
 const dynamo = dynamoServer({ forSome: true });
@@ -49,8 +49,8 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
     const long = job({ type: "long", run: () => gate.promise });
     const hf = await open(clock, [long]);
     onTestFinished(() => closed(hf, clock));
-    const lost = hear(hf, "lost");
-    const outages = hear(hf, "outage");
+    const lost = recordEvents(hf, "lost");
+    const outages = recordEvents(hf, "outage");
     const { id } = await hf.enqueue(long);
     hf.work({ lease: "3s", poll: "5s" });
     await clock.advance("30s");

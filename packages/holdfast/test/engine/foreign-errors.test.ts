@@ -7,7 +7,7 @@ import type * as own from "holdfast";
 import { holdfast, job, NotRetryable, RetryAfter, StoreUnavailableError, type Job } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { hear, scene, watch } from "./scene.js";
+import { recordEvents, scene, watch } from "./scene.js";
 
 let other: typeof own;
 
@@ -72,7 +72,7 @@ describe("errors of another copy of the package", () => {
     const store = watch(sqlite(":memory:"));
     const hf = await holdfast({ store: store.store, jobs: [type], logger: false });
     onTestFinished(() => hf.close());
-    const outages = hear(hf, "outage");
+    const outages = recordEvents(hf, "outage");
     const { id } = await hf.enqueue(type);
     const mend = store.fail(new other.StoreUnavailableError("gone for a moment"), "settle");
     hf.on("outage", () => mend());

@@ -2,7 +2,7 @@ import type { Note } from "#src/store.js";
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, recordEvents, scene } from "./scene.js";
 
 const hostile = new Proxy(
   {},
@@ -231,8 +231,8 @@ describe("handlers", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const heard = hear(hf, "progress");
-    const lines = hear(hf, "log");
+    const received = recordEvents(hf, "progress");
+    const lines = recordEvents(hf, "log");
     const { id } = await hf.enqueue(type);
     hf.work();
     const begunAt = new Date(clock.now());
@@ -247,7 +247,7 @@ describe("handlers", () => {
     const ended = await read(id);
     expect(ended).toMatchObject({ state: "completed", progress: { fraction: 1, note: null } });
     expect(ended.log.map(({ line }) => line)).toEqual(["begun", "done"]);
-    expect(heard).toMatchObject([
+    expect(received).toMatchObject([
       { id, fraction: 0.5, note: "half way" },
       { id, fraction: 1, note: null },
     ]);
@@ -291,7 +291,7 @@ describe("handlers", () => {
     const quick = job({ type: "quick", run: () => new Promise<void>((resolve) => void clock.after(15, resolve)) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [quick, slow] });
-    const started = hear(hf, "started");
+    const started = recordEvents(hf, "started");
     hf.work();
     const first = await hf.enqueue(quick);
     await clock.advance("1s");

@@ -1,6 +1,6 @@
 import { job, LeaseLostError, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, untilAborted, watch } from "./scene.js";
+import { deferred, recordEvents, scene, untilAborted, watch } from "./scene.js";
 
 const STALE = "Job timed out (stale claim)";
 const VANISHED = `${STALE}: the worker of its last attempt vanished`;
@@ -61,7 +61,7 @@ describe("leases", () => {
     const { hf, clock, store, another, job: read } = await scene();
     const line = watch(store.store);
     const cutOff = await another({ jobs: [long] }, line.store);
-    const lost = hear(cutOff, "lost");
+    const lost = recordEvents(cutOff, "lost");
     cutOff.work();
     const { id } = await hf.enqueue(long);
     await clock.advance("1s");
@@ -90,7 +90,7 @@ describe("leases", () => {
     });
     const { hf, clock, another, job: read } = await scene();
     const worker = await another({ jobs: [long] });
-    const lost = hear(worker, "lost");
+    const lost = recordEvents(worker, "lost");
     const { id } = await hf.enqueue(long);
     worker.work({ concurrency: 1 });
     await clock.advance("1s");
@@ -109,7 +109,7 @@ describe("leases", () => {
   it("C-02 A-35 after a crash the next claim recovers the job: error, history, event and a line in the log", async () => {
     const type = job({ type: "t", run: () => ({ ok: true }) });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
-    const recovered = hear(hf, "recovered");
+    const recovered = recordEvents(hf, "recovered");
     const { id } = await hf.enqueue(type);
     // A runner that takes the job, begins, and is never heard of again.
     const [crashed] = await hf.claim();
@@ -131,7 +131,7 @@ describe("leases", () => {
     let ran = 0;
     const type = job({ type: "t", retry: { maxAttempts: 1 }, run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const died = hear(hf, "dead");
+    const died = recordEvents(hf, "dead");
     const { id } = await hf.enqueue(type);
     const [crashed] = await hf.claim();
     await crashed?.start();
@@ -159,7 +159,7 @@ describe("leases", () => {
     const seen: unknown[] = [];
     const type = job({ type: "t", run: async ({ job: own }) => void seen.push((await hf.get(own.id))?.state) });
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const started = hear(hf, "started");
+    const started = recordEvents(hf, "started");
     await hf.enqueue(type);
     await hf.claim();
     await clock.advance("30s");

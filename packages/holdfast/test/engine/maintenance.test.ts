@@ -1,6 +1,6 @@
 import { InvalidOptionError, job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, recordEvents, scene } from "./scene.js";
 
 const STALE = "Job timed out (stale claim)";
 const DAY = 86_400_000;
@@ -9,7 +9,7 @@ const type = job({ type: "t", run: () => {} });
 describe("stale leases", () => {
   it("A-13 A-32 reapExpiredLeases lays down leases that ran out and answers how many", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
-    const recovered = hear(hf, "recovered");
+    const recovered = recordEvents(hf, "recovered");
     const ids: string[] = [];
     for (let n = 0; n < 3; n++) ids.push((await hf.enqueue(type, undefined, n === 2 ? { maxAttempts: 1 } : {})).id);
     for (const lease of await hf.claim({ limit: 3 })) await lease.start();
@@ -53,7 +53,7 @@ describe("stale leases", () => {
 
   it("A-16 A-32 a worker's client does it by itself every 5 minutes", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const { id } = await hf.enqueue(type, undefined, { queue: "nobody" });
+    const { id } = await hf.enqueue(type, undefined, { queue: "unserved" });
     await hf.claim();
     hf.work({ queues: ["default"], poll: "1m", lease: "1m" });
     await clock.advance(299_999);
@@ -82,7 +82,7 @@ describe("stale leases", () => {
 
   it("a turn that fails is told as an outage, and the next is taken all the same", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const outages = hear(hf, "outage");
+    const outages = recordEvents(hf, "outage");
     hf.work({ poll: "1m", lease: "1m" });
     const back = store.fail(new Error("no"), "reapExpiredLeases");
     await clock.advance("5m");
@@ -112,7 +112,7 @@ describe("expiry", () => {
     let ran = 0;
     const counted = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [counted] });
-    const died = hear(hf, "dead");
+    const died = recordEvents(hf, "dead");
     const { id } = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_000 });
     const later = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_001 });
     await clock.advance("1m");
@@ -143,12 +143,12 @@ describe("expiry", () => {
   it("A-34 where nobody claims, maintenance lays it down within half a minute", async () => {
     const short = job({ type: "short", expiresAfter: "10s", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [short] });
-    const expired = hear(hf, "expired");
-    const { id } = await hf.enqueue(short, undefined, { queue: "nobody" });
+    const expired = recordEvents(hf, "expired");
+    const { id } = await hf.enqueue(short, undefined, { queue: "unserved" });
     hf.work({ queues: ["default"] });
     await clock.advance("30s");
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { code: "EXPIRED" } });
-    expect(expired).toEqual([{ id, type: "short", queue: "nobody" }]);
+    expect(expired).toEqual([{ id, type: "short", queue: "unserved" }]);
   });
 });
 
@@ -158,7 +158,7 @@ describe("retention", () => {
     const long = job({ type: "long", timeout: "300d", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf, clock } = await scene({ jobs: [type, long, bad] });
-    const purged = hear(hf, "purged");
+    const purged = recordEvents(hf, "purged");
     const completed = await hf.enqueue(type);
     const dead = await hf.enqueue(bad);
     const running = await hf.enqueue(long);
@@ -194,7 +194,7 @@ describe("retention", () => {
       jobs: [type],
       retention: { completed: { age: "1h", count: 3 }, cancelled: { count: 1 }, dead: false },
     });
-    const purged = hear(hf, "purged");
+    const purged = recordEvents(hf, "purged");
     for (let n = 0; n < 5; n++) {
       await hf.enqueue(type);
       await hf.runNext();
@@ -226,7 +226,7 @@ describe("retention", () => {
   ])("with %s of 0 a finished job is deleted by the write that ends it", async (_what, retention) => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf } = await scene({ jobs: [type, bad], retention });
-    const [completed, dead] = [hear(hf, "completed"), hear(hf, "dead")];
+    const [completed, dead] = [recordEvents(hf, "completed"), recordEvents(hf, "dead")];
     const ids = [(await hf.enqueue(type)).id, (await hf.enqueue(bad)).id];
     const { id: kept } = await hf.enqueue(type, undefined, { delay: "1h" });
     await hf.cancel(kept);
@@ -280,7 +280,7 @@ describe("maintain", () => {
 
   it("tells of every death, by a lost lease and by expiry alike", async () => {
     const { hf, clock, lines } = await scene({ jobs: [type] });
-    const dead = hear(hf, "dead");
+    const dead = recordEvents(hf, "dead");
     const stale = await hf.enqueue(type, undefined, { maxAttempts: 1 });
     for (const lease of await hf.claim()) await lease.start();
     const late = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });

@@ -5,7 +5,7 @@ import { DiskFullError, HoldfastError, job, StoreUnavailableError } from "holdfa
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, hear, scene, type Deferred } from "./scene.js";
+import { deferred, recordEvents, scene, type Deferred } from "./scene.js";
 
 const gone = new StoreUnavailableError("the database is restarting");
 
@@ -24,7 +24,7 @@ describe("an outage of the store", () => {
       },
     });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
-    const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
+    const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push((await hf.enqueue(type)).id);
@@ -69,7 +69,7 @@ describe("an outage of the store", () => {
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
     await clock.settle();
-    const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
+    const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
     const back = store.fail(gone, "claim");
     store.forget();
     await clock.advance("10s");
@@ -123,7 +123,7 @@ describe("an outage of the store", () => {
     let runs = 0;
     const type = job({ type: "t", run: () => void runs++ });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
-    const lost = hear(hf, "lost");
+    const lost = recordEvents(hf, "lost");
     hf.work();
     const back = store.fail(gone, "settle");
     const { id } = await hf.enqueue(type);
@@ -150,14 +150,14 @@ describe("an outage of the store", () => {
       },
     } as unknown as Store;
     const settler = new Settler(store, clock, new Emitter(() => {}));
-    const answers: unknown[] = [];
+    const results: unknown[] = [];
     for (let n = 0; n < 10_005; n++) {
-      settler.add({ id: String(n) } as Outcome, 30_000, (answer) => void (answers[n] = answer));
+      settler.add({ id: String(n) } as Outcome, 30_000, (result) => void (results[n] = result));
     }
     await clock.advance("5s");
     expect(settler.size).toBe(10_000);
     expect(settler.healthy).toBe(false);
-    expect(answers.slice(10_000)).toEqual(["lost", "lost", "lost", "lost", "lost"]);
+    expect(results.slice(10_000)).toEqual(["lost", "lost", "lost", "lost", "lost"]);
     up = true;
     await clock.advance("2s");
     expect(settler.size).toBe(0);

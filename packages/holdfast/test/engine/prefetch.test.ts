@@ -2,7 +2,7 @@ import { Prefetch } from "#src/engine/worker/prefetch.js";
 import type { ClaimRequest } from "#src/store.js";
 import { job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, type Scene, type WatchedStore } from "./scene.js";
+import { deferred, recordEvents, scene, type Scene, type WatchedStore } from "./scene.js";
 
 function limits(store: WatchedStore): number[] {
   return store.calls("claim").map(([request]) => (request as ClaimRequest).limit);
@@ -62,7 +62,7 @@ describe("prefetch", () => {
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const on = await scene({ jobs: [quick, slow] });
-    const released = hear(on.hf, "released");
+    const released = recordEvents(on.hf, "released");
     const { held } = await heldBehindSlow(on, quick, slow);
     for (const id of held) expect(await on.job(id)).toMatchObject({ state: "claimed", attempt: 1 });
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { hear, onFile } from "./scene.js";
+import { recordEvents, onFile } from "./scene.js";
 
 const slow = job({ type: "slow", run: () => ({ by: "the one that came after" }) });
 
@@ -53,9 +53,9 @@ describe("processes", () => {
     const child = start("drain-on-signal", file);
     expect(await says(child)).toBe("running");
     for (const _time of ["from the terminal", "handed on by a runner"]) {
-      const heard = says(child);
+      const received = says(child);
       child.kill("SIGTERM");
-      expect(await heard).toBe("stopping");
+      expect(await received).toBe("stopping");
     }
     const ended = ends(child);
     child.send("finish");
@@ -79,7 +79,7 @@ describe("processes", () => {
 
   it("A-35 C-02 a server killed mid-job: after the restart the job is recovered and retried", async () => {
     const { hf, file } = await onFile({ jobs: [slow] });
-    const recovered = hear(hf, "recovered");
+    const recovered = recordEvents(hf, "recovered");
     const { id } = await hf.enqueue(slow);
     const child = start("stuck-worker", file);
     expect(await says(child)).toBe("running");

@@ -10,16 +10,16 @@ import {
 import { describe, expect, it } from "vitest";
 import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 
-const type = job({ type: "t", run: () => ({ answer: 42 }) });
+const type = job({ type: "t", run: () => ({ value: 42 }) });
 
 describe("results", () => {
   it("a finished job's output is given at once", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    const output: { answer: number } = await hf.result(type, id);
-    expect(output).toEqual({ answer: 42 });
-    expect(await hf.result(id)).toEqual({ answer: 42 });
+    const output: { value: number } = await hf.result(type, id);
+    expect(output).toEqual({ value: 42 });
+    expect(await hf.result(id)).toEqual({ value: 42 });
   });
 
   it("a wait ends when the job does, without a poll in between", async () => {
@@ -28,7 +28,7 @@ describe("results", () => {
     const waiting = hf.result(type, id);
     await clock.settle();
     hf.work();
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ value: 42 });
   });
 
   it("hints that are not true cost a bounded number of looks", async () => {
@@ -45,7 +45,7 @@ describe("results", () => {
     expect(store.count("get")).toBeLessThan(150);
     await hf.runNext();
     await clock.advance(20);
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ value: 42 });
   });
 
   it("where no hint arrives the poll finds it", async () => {
@@ -63,7 +63,7 @@ describe("results", () => {
     await clock.settle();
     expect(output).toBeUndefined();
     await clock.advance("1s");
-    expect(output).toEqual({ answer: 42 });
+    expect(output).toEqual({ value: 42 });
     await waiting;
     await client.close();
   });
@@ -133,7 +133,7 @@ describe("results", () => {
     expect(store.count("listen")).toBe(1);
     expect(store.count("get")).toBeLessThanOrEqual(3 * 7);
     await hf.runNext();
-    expect(await Promise.all(waiting)).toEqual([{ answer: 42 }, { answer: 42 }, { answer: 42 }]);
+    expect(await Promise.all(waiting)).toEqual([{ value: 42 }, { value: 42 }, { value: 42 }]);
     store.forget();
     await clock.advance("1m");
     expect(store.total()).toBe(0);
@@ -145,7 +145,7 @@ describe("results", () => {
     const { id } = await other.enqueue(type);
     const waiting = other.result(type, id);
     hf.work();
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ value: 42 });
   });
 
   describe("a wait for a job that nobody takes", () => {
@@ -211,7 +211,7 @@ describe("results", () => {
       await clock.advance("10s");
       expect(warnings(lines)).toEqual([]);
       await hf.drain();
-      expect(await waiting).toEqual({ answer: 42 });
+      expect(await waiting).toEqual({ value: 42 });
     });
   });
 

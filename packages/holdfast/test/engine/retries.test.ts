@@ -1,7 +1,7 @@
 import { job, NotRetryable, RetryAfter, type JobType, type NoInput, type RetryOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { hear, scene, type Scene } from "./scene.js";
+import { recordEvents, scene, type Scene } from "./scene.js";
 
 function failing(error: unknown = new Error("the mail server is down"), retry?: RetryOptions): JobType<NoInput, never> {
   return job({
@@ -98,7 +98,7 @@ describe("retries", () => {
   it("waits 30, 60 and 120 s, then is dead and logged as an error", async () => {
     const mail = failing();
     const on = await scene({ jobs: [mail] });
-    const died = hear(on.hf, "dead");
+    const died = recordEvents(on.hf, "dead");
     const { id } = await on.hf.enqueue(mail);
 
     expect(await delaysOf(on, id)).toEqual([30_000, 60_000, 120_000]);

@@ -183,10 +183,10 @@ export function deferred<Value = void>(): Deferred<Value> {
 }
 
 /** Everything heard of an event, in order. */
-export function hear<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
-  const heard: Events[Name][] = [];
-  hf.on(name, (event) => void heard.push(event));
-  return heard;
+export function recordEvents<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
+  const received: Events[Name][] = [];
+  hf.on(name, (event) => void received.push(event));
+  return received;
 }
 
 /** The next event of this name. */

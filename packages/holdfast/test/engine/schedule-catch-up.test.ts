@@ -1,7 +1,7 @@
 import { job, type CatchUp, type Holdfast, type SlotRecord } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { hear, scene } from "./scene.js";
+import { recordEvents, scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
@@ -79,7 +79,7 @@ describe("slots missed while nothing ran", () => {
     await before.close();
     await clock.advance("320m");
     const hf = await open({ jobs: [nothing] });
-    const [skipped, fired] = [hear(hf, "skipped"), hear(hf, "fired")];
+    const [skipped, fired] = [recordEvents(hf, "skipped"), recordEvents(hf, "fired")];
     expect(await hf.schedules.fireDue()).toBe(made.length);
     expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
     expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
@@ -175,7 +175,7 @@ describe("a thousand slots to catch up", () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
     clock.setWall(Number(after(2_000 * MINUTE)));
-    const fired = hear(hf, "fired");
+    const fired = recordEvents(hf, "fired");
     hf.work({ concurrency: 50 });
     for (let round = 0; round < 50 && fired.length < 1_000; round++) await clock.settle();
     expect(fired.map(({ slot }) => slot)).toEqual(steps(MINUTE, 1_001, 2_000));

@@ -1,7 +1,7 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene } from "./scene.js";
-import { after, byHand, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { recordEvents, scene } from "./scene.js";
+import { after, writeSchedule, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
@@ -134,10 +134,10 @@ describe("C-13 a next run that is missing", () => {
   it("is computed at start, from now on", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "1h", catchUp: { all: 100 } });
-    await byHand(store.store, "s", { nextRunAt: null });
+    await writeSchedule(store.store, "s", { nextRunAt: null });
     await clock.advance("150m");
     expect((await hf.schedules.get("s"))?.nextRunAt).toBeNull();
-    const [fired, skipped] = [hear(hf, "fired"), hear(hf, "skipped")];
+    const [fired, skipped] = [recordEvents(hf, "fired"), recordEvents(hf, "skipped")];
     hf.work({ poll: "1h" });
     await clock.settle();
     expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(3 * HOUR), slots: [] });
@@ -151,7 +151,7 @@ describe("C-13 a next run that is missing", () => {
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("2h");
     await hf.schedules.fireDue();
-    await byHand(store.store, "s", { nextRunAt: null });
+    await writeSchedule(store.store, "s", { nextRunAt: null });
     clock.setWall(START + HOUR);
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(3 * HOUR));
@@ -162,15 +162,15 @@ describe("C-13 a next run that is missing", () => {
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
     await clock.advance("60s");
     await hf.schedules.fireDue();
-    const told = (await hf.schedules.get("s"))?.slots;
-    await byHand(store.store, "s", { nextRunAt: START + 20 * SECOND });
+    const slots = (await hf.schedules.get("s"))?.slots;
+    await writeSchedule(store.store, "s", { nextRunAt: START + 20 * SECOND });
     store.forget();
-    const fired = hear(hf, "fired");
+    const fired = recordEvents(hf, "fired");
     hf.work({ poll: "1h" });
     await clock.advance("5s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
     expect(fired).toEqual([]);
-    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots: told });
+    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots });
     expect(store.count("fire")).toBe(1);
   });
 
@@ -178,7 +178,7 @@ describe("C-13 a next run that is missing", () => {
     const { hf, store, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("off", { job: nothing, every: "1h", enabled: false });
     await hf.schedule("over", { job: nothing, every: "1h", endAt: after(-1) });
-    await byHand(store.store, "over", { nextRunAt: null });
+    await writeSchedule(store.store, "over", { nextRunAt: null });
     expect(await hf.schedules.fireDue()).toBe(0);
     store.forget();
     await clock.advance("1d");
@@ -188,7 +188,7 @@ describe("C-13 a next run that is missing", () => {
 });
 
 describe("a schedule that cannot be read", () => {
-  it.each<[string, Parameters<typeof byHand>[2], RegExp]>([
+  it.each<[string, Parameters<typeof writeSchedule>[2], RegExp]>([
     ["a nonsense pattern", { cron: "every morning" }, /^cron: "every morning" has 2 fields/],
     ["a zone that is gone", { timezone: "Europe/Atlantis" }, /^timezone: "Europe\/Atlantis"/],
   ])(
@@ -198,14 +198,14 @@ describe("a schedule that cannot be read", () => {
       await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
       await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
       await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
-      await byHand(store.store, "bad", changes);
-      const skipped = hear(hf, "skipped");
+      await writeSchedule(store.store, "bad", changes);
+      const skipped = recordEvents(hf, "skipped");
       hf.work({ poll: "1h" });
       await clock.advance("1m");
       expect(skipped).toEqual([]);
       for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
-      const told = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
-      expect(told.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
+      const logged = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
+      expect(logged.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
       // A firing for each of the slots of the others, two where the machine was busy, and nothing more.
       expect(store.count("fire")).toBeGreaterThanOrEqual(6);
       expect(store.count("fire")).toBeLessThanOrEqual(12);
@@ -221,7 +221,7 @@ describe("a schedule that cannot be read", () => {
   it("is asked again an hour later", async () => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("bad", { job: nothing, cron: "* * * * *" });
-    await byHand(store.store, "bad", { cron: "never ever" });
+    await writeSchedule(store.store, "bad", { cron: "never ever" });
     for (let minute = 0; minute < 150; minute++) {
       await clock.advance("1m");
       await hf.schedules.fireDue();

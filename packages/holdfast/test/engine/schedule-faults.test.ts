@@ -2,7 +2,7 @@ import { holdfast, job } from "holdfast";
 import type { Store, StoredSchedule } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { scene } from "./scene.js";
-import { after, byHand, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { after, writeSchedule, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const other = job({ type: "other", run() {} });
@@ -12,9 +12,9 @@ describe("C-12 a slot is neither lost nor made up", () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
-    await byHand(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
+    await writeSchedule(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
     expect(await hf.schedules.fireDue()).toBe(0);
-    await byHand(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
+    await writeSchedule(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
     await clock.advance("10m");
     const elsewhere = await another({ jobs: [nothing], scheduler: false });
     expect(await elsewhere.schedules.fireDue()).toBe(1);
@@ -24,7 +24,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
   it("by a stored next run that is no slot any more, as after a change of a zone's rules", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, cron: "0 * * * *" });
-    await byHand(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
+    await writeSchedule(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
     await clock.advance("45m");
     expect(await hf.schedules.fireDue()).toBe(0);
     await clock.advance("15m");
@@ -76,7 +76,7 @@ describe("one bad schedule", () => {
   ])("with %s keeps no other from its slots", async (_what, changes) => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, cron: "* * * * *" });
-    await byHand(store.store, "bad", changes);
+    await writeSchedule(store.store, "bad", changes);
     await clock.advance("1m");
     expect(await hf.schedules.fireDue()).toBe(2);
     await clock.advance("1m");
@@ -111,10 +111,10 @@ describe("a scheduler in trouble", () => {
       get(target, property) {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (firings: Parameters<Store["fire"]>[0]) => {
-          const answers = await target.fire(firings);
+          const results = await target.fire(firings);
           // Each firing takes longer than the interval: when it is through, the next slot has come.
           clock.setWall(clock.now() + 2_000);
-          return answers;
+          return results;
         };
       },
     });
@@ -140,7 +140,7 @@ describe("what a schedule keeps", () => {
     const { hf, store } = await scene({ jobs: [nothing], scheduler: false });
     const text = "x".repeat(100_000);
     await hf.schedules.create("s", { job: "big", input: { text }, every: "1h" });
-    await byHand(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
+    await writeSchedule(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
     await hf.schedules.update("s", { priority: 5 });
     const { input, defined, changes } = (await store.store.getSchedule("s")) ?? {};
     expect([input?.length, (defined?.length ?? 0) < 1_000, (changes?.length ?? 0) < 1_000]).toEqual([

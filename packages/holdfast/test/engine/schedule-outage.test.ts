@@ -1,6 +1,6 @@
 import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene } from "./scene.js";
+import { recordEvents, scene } from "./scene.js";
 import { after, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
@@ -12,7 +12,7 @@ describe("a scheduler whose store fails", () => {
     async (call) => {
       const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
       await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
-      const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
+      const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
       hf.work();
       await clock.advance("11s");
       store.forget();
@@ -39,9 +39,9 @@ describe("a scheduler whose store fails", () => {
       get(target, property) {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (...args: Parameters<typeof target.fire>) => {
-          const answers = await target.fire(...args);
+          const results = await target.fire(...args);
           if (failing) throw gone;
-          return answers;
+          return results;
         };
       },
     });
@@ -54,8 +54,8 @@ describe("a scheduler whose store fails", () => {
     await clock.advance("25s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
     expect((await hf.stats()).states.completed).toBe(6);
-    const told = (await hf.schedules.get("s"))?.slots.map(({ slot }) => slot);
-    expect(told?.toReversed()).toEqual(steps(10 * SECOND, 1, 6));
+    const slots = (await hf.schedules.get("s"))?.slots.map(({ slot }) => slot);
+    expect(slots?.toReversed()).toEqual(steps(10 * SECOND, 1, 6));
   });
 
   it("while it looks for schedules that nobody defines goes on firing", async () => {

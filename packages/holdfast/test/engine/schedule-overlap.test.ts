@@ -1,6 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, type Deferred } from "./scene.js";
+import { deferred, recordEvents, scene, type Deferred } from "./scene.js";
 import { after, jobsOf, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const OVERLAP = "overlap";
@@ -25,7 +25,7 @@ describe("overlap: skip", () => {
     const { type, gates } = gated();
     const { hf, clock, lines } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip" });
-    const [fired, skipped] = [hear(hf, "fired"), hear(hf, "skipped")];
+    const [fired, skipped] = [recordEvents(hf, "fired"), recordEvents(hf, "skipped")];
     hf.work();
     await clock.advance("35s");
     expect(fired.map(({ slot }) => slot)).toEqual([after(10 * SECOND)]);
@@ -67,7 +67,7 @@ describe("overlap: skip", () => {
     const { type, gates } = gated();
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip", maxAttempts: 2 });
-    const skipped = hear(hf, "skipped");
+    const skipped = recordEvents(hf, "skipped");
     hf.work();
     await clock.advance("11s");
     gates[0]?.reject(new Error("not yet"));

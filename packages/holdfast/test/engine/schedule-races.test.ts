@@ -2,7 +2,7 @@ import { job, type Events, type Holdfast } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { hear, scene, watch, type Scene } from "./scene.js";
+import { recordEvents, scene, watch, type Scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
@@ -15,7 +15,7 @@ async function caughtFiring(act: (hf: Holdfast) => Promise<unknown>): Promise<Sc
   // A way of its own to the database, with a gate that nobody else has to pass.
   const way = watch(scenery.store.store);
   const scheduler = await another({ jobs: [nothing, counted] }, way.store);
-  const fired = hear(scheduler, "fired");
+  const fired = recordEvents(scheduler, "fired");
   await hf.schedule("s", { job: counted, input: { n: 1 }, every: "10s" });
   await hf.schedule("other", { job: nothing, every: "10s", startAt: after(SECOND) });
   scheduler.work();
@@ -106,9 +106,9 @@ describe("C-12 several schedulers on one store", () => {
   it("make one job of each slot, and what is fired, skipped and enqueued is told once", async () => {
     const { hf, clock, another } = await scene({ jobs: [nothing] });
     const clients = [hf, await another({ jobs: [nothing] }), await another({ jobs: [nothing] })];
-    const fired = clients.map((client) => hear(client, "fired"));
-    const enqueued = clients.map((client) => hear(client, "enqueued"));
-    const completed = clients.map((client) => hear(client, "completed"));
+    const fired = clients.map((client) => recordEvents(client, "fired"));
+    const enqueued = clients.map((client) => recordEvents(client, "enqueued"));
+    const completed = clients.map((client) => recordEvents(client, "completed"));
     for (const client of clients) {
       await client.schedule("every", { job: nothing, every: "2s" });
       await client.schedule("cron", { job: nothing, cron: "*/3 * * * * *" });
@@ -117,7 +117,7 @@ describe("C-12 several schedulers on one store", () => {
     await clock.advance("1m");
     expect(await slotsMade(hf, "every")).toEqual(steps(2 * SECOND, 1, 30));
     expect(await slotsMade(hf, "cron")).toEqual(steps(3 * SECOND, 1, 20));
-    for (const heard of [fired, enqueued, completed]) expect(heard.flat()).toHaveLength(50);
+    for (const received of [fired, enqueued, completed]) expect(received.flat()).toHaveLength(50);
     for (const made of await jobsOf(hf, "every")) {
       expect(made).toMatchObject({ state: "completed", attempt: 1, createdAt: made.schedule?.slot });
     }
@@ -183,7 +183,7 @@ describe("C-12 several schedulers on one store", () => {
       },
     });
     await hf.schedule("s", { job: nothing, every: "10s" });
-    const fired = hear(hf, "fired");
+    const fired = recordEvents(hf, "fired");
     (await another({ jobs: [nothing] }, unlucky)).work({ poll: "1h" });
     await clock.advance("10s");
     for (let turns = 0; turns < 10; turns++) await clock.settle();

@@ -70,16 +70,16 @@ export async function processes(): Promise<{
 }
 
 /** Changes what is stored of a schedule, past every check, as somebody with a database shell would. */
-export async function byHand(
+export async function writeSchedule(
   store: Store,
   name: string,
   changes: Partial<NonNullable<Awaited<ReturnType<Store["getSchedule"]>>>>,
 ): Promise<void> {
   const stored = await store.getSchedule(name);
   if (stored === null) throw new Error(`no schedule ${name}`);
-  const answer = await store.putSchedule(
-    { ...stored, ...changes, version: `${stored.version}, by hand` },
+  const result = await store.putSchedule(
+    { ...stored, ...changes, version: `${stored.version}, written directly` },
     stored.version,
   );
-  if (answer !== "put") throw new Error(`${name} could not be written`);
+  if (result !== "put") throw new Error(`${name} could not be written`);
 }

@@ -2,8 +2,8 @@ import { job, type ScheduledSlot } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, hear, next, onFile, scene, type Scene } from "./scene.js";
-import { after, byHand, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, steps } from "./schedule-scene.js";
+import { deferred, recordEvents, next, onFile, scene, type Scene } from "./scene.js";
+import { after, writeSchedule, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
@@ -47,7 +47,11 @@ describe("the scheduler", () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     const order: string[] = [];
     for (const name of ["enqueued", "fired", "completed"] as const) hf.on(name, () => void order.push(name));
-    const [fired, enqueued, skipped] = [hear(hf, "fired"), hear(hf, "enqueued"), hear(hf, "skipped")];
+    const [fired, enqueued, skipped] = [
+      recordEvents(hf, "fired"),
+      recordEvents(hf, "enqueued"),
+      recordEvents(hf, "skipped"),
+    ];
     await hf.schedule("s", { job: nothing, every: "10s", queue: "q" });
     hf.work();
     await clock.advance("10s");
@@ -222,7 +226,7 @@ describe("the scheduler", () => {
     await other.schedules.create("t", { job: nothing, every: "1s", enabled: false });
     const firedToo = new Promise((resolve) => hf.on("fired", ({ schedule }) => schedule === "t" && resolve(schedule)));
     const store = sqlite(file);
-    await byHand(store, "t", { enabled: true, nextRunAt: null });
+    await writeSchedule(store, "t", { enabled: true, nextRunAt: null });
     expect(await firedToo).toBe("t");
     await store.close();
   });
@@ -243,25 +247,25 @@ describe("the scheduler", () => {
   it("looks again at what came up while it was at it", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing] });
     // The look is over in the store; its answer is still on the way.
-    let answer = Promise.resolve();
+    let response = Promise.resolve();
     const slow = new Proxy(store.store, {
       get(target, property) {
         if (property !== "dueSchedules") return Reflect.get(target, property) as unknown;
         return async (limit: number) => {
           const due = await target.dueSchedules(limit);
-          await answer;
+          await response;
           return due;
         };
       },
     });
     const gate = deferred();
-    answer = gate.promise;
+    response = gate.promise;
     const scheduler = await another({ jobs: [nothing], scheduler: { tick: "1h" } }, slow);
     scheduler.work({ poll: "1h" });
     await clock.settle();
     await hf.schedules.create("s", { job: nothing, every: "10s" });
     await clock.settle();
-    answer = Promise.resolve();
+    response = Promise.resolve();
     gate.resolve();
     await clock.advance("10s");
     expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);

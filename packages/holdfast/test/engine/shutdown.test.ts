@@ -5,7 +5,7 @@ import { readWorkOptions, Worker } from "#src/engine/worker/worker.js";
 import type { Outcome, SettleResult, Store } from "#src/store.js";
 import { ClosedError, job, WorkerStoppingError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, untilAborted } from "./scene.js";
+import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
 
 describe("shutdown", () => {
   it("C-10 B-14 stop waits for running handlers, and no new job begins meanwhile", async () => {
@@ -43,7 +43,7 @@ describe("shutdown", () => {
         }),
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const released = hear(hf, "released");
+    const released = recordEvents(hf, "released");
     const worker = hf.work({ grace: "10s" });
     const { id } = await hf.enqueue(type);
     await clock.advance("1s");
@@ -178,7 +178,7 @@ describe("shutdown", () => {
 
   it("a double stop is one stop, and a stop before the start is fine", async () => {
     const { hf, clock } = await scene();
-    const stopped = hear(hf, "workerStopped");
+    const stopped = recordEvents(hf, "workerStopped");
     const worker = hf.work();
     await clock.settle();
     await Promise.all([worker.stop(), worker.stop()]);
@@ -240,9 +240,9 @@ describe("shutdown", () => {
 
   it("the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
     const { clock } = await scene();
-    const answers: (() => void)[] = [];
+    const resolvers: (() => void)[] = [];
     const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> =>
-      new Promise((resolve) => answers.push(() => resolve(outcomes.map(() => "applied"))));
+      new Promise((resolve) => resolvers.push(() => resolve(outcomes.map(() => "applied"))));
     const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
     const add = (): void => settler.add({} as Outcome, 30_000, () => {});
     add();
@@ -252,10 +252,10 @@ describe("shutdown", () => {
     add();
     await clock.settle();
     expect(flushed).toBe(false);
-    answers.shift()?.();
+    resolvers.shift()?.();
     // The next is under way already, and will be for ever.
     await clock.settle();
-    expect(settler.size + answers.length).toBeGreaterThan(0);
+    expect(settler.size + resolvers.length).toBeGreaterThan(0);
     expect(flushed).toBe(true);
     await flushing;
   });

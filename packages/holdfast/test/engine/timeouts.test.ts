@@ -1,6 +1,6 @@
 import { job, JobTimeoutError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, untilAborted } from "./scene.js";
+import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
 
 describe("timeouts", () => {
   it("a job past its timeout has its signal aborted, and the attempt fails with the timeout", async () => {
@@ -56,7 +56,7 @@ describe("timeouts", () => {
     const stubborn = job({ type: "stubborn", timeout: "10s", run: () => gates.shift()?.promise });
     const next = job({ type: "next", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [stubborn, next] });
-    const stuck = hear(hf, "stuck");
+    const stuck = recordEvents(hf, "stuck");
     const worker = hf.work({ concurrency: 1 });
     const { id } = await hf.enqueue(stubborn);
     const waiting = await hf.enqueue(next);
@@ -92,8 +92,8 @@ describe("timeouts", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [stubborn] });
-    const completed = hear(hf, "completed");
-    const lost = hear(hf, "lost");
+    const completed = recordEvents(hf, "completed");
+    const lost = recordEvents(hf, "lost");
     hf.work();
     const { id } = await hf.enqueue(stubborn);
     await clock.advance("40s");
@@ -112,7 +112,7 @@ describe("timeouts", () => {
     const gate = deferred();
     const stubborn = job({ type: "stubborn", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [stubborn] });
-    const stuck = hear(hf, "stuck");
+    const stuck = recordEvents(hf, "stuck");
     const worker = hf.work();
     const { id } = await hf.enqueue(stubborn);
     await clock.settle();

@@ -34,12 +34,12 @@ describe("a worker that takes from a queue nobody knows", () => {
 
   it("begins before the store has said which queues there are, and whether it can or not", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
-    const answer = store.hold("queues");
+    const release = store.hold("queues");
     const slow = hf.work({ queues: ["express"] });
     const { id } = await hf.enqueue(mail, undefined, { queue: "express" });
     await clock.settle();
     expect(await hf.get(id)).toMatchObject({ state: "completed", worker: slow.id });
-    answer();
+    release();
     store.fail(new StoreUnavailableError("away"), "queues");
     hf.work({ queues: ["mial"] });
     await clock.settle();

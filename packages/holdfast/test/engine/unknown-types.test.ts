@@ -1,6 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene } from "./scene.js";
+import { recordEvents, scene } from "./scene.js";
 
 const ghost = job({ type: "ghost", run: () => ({ ran: true }) });
 const MESSAGE = "No handler registered for job_type: ghost";
@@ -8,7 +8,7 @@ const MESSAGE = "No handler registered for job_type: ghost";
 describe("types without a handler", () => {
   it('A-15 C-09 with unknownType "dead" the job fails at once, with the exact message and no retry', async () => {
     const { hf, clock, lines, job: read } = await scene();
-    const died = hear(hf, "dead");
+    const died = recordEvents(hf, "dead");
     hf.work({ unknownType: "dead" });
     const { id } = await hf.enqueue(ghost);
     await clock.settle();
@@ -96,10 +96,10 @@ describe("types without a handler", () => {
     hf.work();
     const { id } = await hf.enqueue(ghost);
     await clock.advance("1s");
-    const answer = store.fail(new Error("no answer"), "workers");
+    const recover = store.fail(new Error("no response"), "workers");
     await clock.advance("15m");
     expect((await read(id)).state).toBe("pending");
-    answer();
+    recover();
     await clock.advance("1m");
     expect((await read(id)).state).toBe("dead");
   });
@@ -152,7 +152,7 @@ describe("types without a handler", () => {
     hf.work();
     for (let n = 0; n < 3; n++) await hf.enqueue(ghost);
     await clock.advance("1m");
-    const told = lines.filter(({ message }) => message.startsWith("no handler for this type here"));
-    expect(told).toMatchObject([{ level: "warn", fields: { type: "ghost", known: "known" } }]);
+    const logged = lines.filter(({ message }) => message.startsWith("no handler for this type here"));
+    expect(logged).toMatchObject([{ level: "warn", fields: { type: "ghost", known: "known" } }]);
   });
 });

@@ -1,7 +1,7 @@
 import { ClosedError, InvalidOptionError, job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, hear, next, onFile, scene, type Deferred } from "./scene.js";
+import { deferred, recordEvents, next, onFile, scene, type Deferred } from "./scene.js";
 
 /** A job type whose handlers wait until the test lets them go. */
 function gated(type = "gated"): { type: JobType<NoInput, void>; begun: string[]; gates: Map<string, Deferred<void>> } {
@@ -225,7 +225,7 @@ describe("worker", () => {
     expect(running).toMatchObject({ worker: worker.id, attempt: 1 });
     expect(running.dueAt?.getTime()).toBeGreaterThan(clock.now());
 
-    const stopped = hear(hf, "workerStopped");
+    const stopped = recordEvents(hf, "workerStopped");
     const stopping = worker.stop();
     await clock.advance("1m");
     await stopping;
@@ -295,7 +295,7 @@ describe("worker", () => {
 
   it("a worker that runs is not started twice, one that was stopped not again", async () => {
     const { hf, clock } = await scene();
-    const started = hear(hf, "workerStarted");
+    const started = recordEvents(hf, "workerStarted");
     const worker = hf.work();
     worker.start();
     await clock.settle();
