@@ -108,7 +108,7 @@ describe("holdfast() refuses, with the option's name,", () => {
       "retention.running",
       /known: completed, dead, cancelled/,
     ],
-    ["a retention that message nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
+    ["an empty retention", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
     ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
     ["options that are no object", "sqlite::memory:", "holdfast", /is not an options object/],
   ])("%s", async (_name, options, field, message) => {

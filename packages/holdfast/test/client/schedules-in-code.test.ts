@@ -201,12 +201,12 @@ describe("C-15 an operator's change survives a deployment", () => {
     expect(kept).toEqual(changed);
 
     const deployed = await hf.schedule("s", NEW);
-    const asCodeSays = await hf.schedule("as code message", NEW);
+    const asInCode = await hf.schedule("as in code", NEW);
     // All other fields follow the code.
-    expect(settingsOf(deployed)).toEqual({ ...settingsOf(asCodeSays), ...expected });
+    expect(settingsOf(deployed)).toEqual({ ...settingsOf(asInCode), ...expected });
     expect(deployed.changed).toEqual(changed.changed);
     expect(deployed.nextRunAt).toEqual(deployed.enabled ? (await hf.schedules.preview("s", 1))[0] : null);
-    expect(settingsOf(await hf.schedules.reset("s"))).toEqual(settingsOf(asCodeSays));
+    expect(settingsOf(await hf.schedules.reset("s"))).toEqual(settingsOf(asInCode));
   });
 
   it("several successive changes survive", async () => {

@@ -17,7 +17,7 @@ async function theEntry(hf: Holdfast): Promise<AuditRecord> {
 }
 
 describe("the audit log", () => {
-  it("B-18 tells who did what to what, when, and how many it changed", async () => {
+  it("B-18 stores actor, action, target, time and count", async () => {
     const { hf, clock } = await scene();
     await hf.audit.record({ ...retry, target: { state: "dead" }, count: 12, detail: { reason: "fixed" } });
     await clock.advance("1h");
@@ -42,7 +42,7 @@ describe("the audit log", () => {
     ]);
   });
 
-  it("B-18 is read back by who, by what, by time, and page by page", async () => {
+  it("B-18 filters by actor, action and time, with pages", async () => {
     const { hf, clock } = await scene();
     for (const actor of ["ada", "bob", "ada"]) {
       await hf.audit.record({ actor, action: `did.${actor}` });
@@ -61,7 +61,7 @@ describe("the audit log", () => {
     expect([second.entries.map(({ actor }) => actor), second.cursor]).toEqual([["ada"], null]);
   });
 
-  it("an entry that is written again under its own id is there once", async () => {
+  it("stores an entry with the same id once", async () => {
     const { hf, clock } = await scene();
     const entry = { ...retry, id: newId(clock.now()) };
     await hf.audit.record(entry);
@@ -70,7 +70,7 @@ describe("the audit log", () => {
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 
-  it("more entries than one call of the store takes are all written", async () => {
+  it("writes more entries than one store call accepts", async () => {
     const { hf, store } = await scene();
     await hf.audit.record(...Array.from({ length: LIMITS.auditEntries + 1 }, () => retry));
     expect(store.count("audit")).toBe(2);
@@ -80,37 +80,33 @@ describe("the audit log", () => {
   it.each<[string, { target?: string | object; token?: string; detail?: object }, Partial<AuditRecord>]>([
     ["a target that is too long is cut", { target: "x".repeat(5_000) }, { target: `${"x".repeat(1_999)}…` }],
     [
-      "a target is cut between characters",
+      "truncates a target between characters",
       { target: `${"x".repeat(1_998)}\u{1f680}${"x".repeat(9)}` },
       { target: `${"x".repeat(1_998)}\u{fffd}…` },
     ],
-    ["a target that no text can hold is mended", { target: "a\0b\ud800" }, { target: "a\u{fffd}b\u{fffd}" }],
+    ["replaces invalid characters in a target", { target: "a\0b\ud800" }, { target: "a\u{fffd}b\u{fffd}" }],
+    ["truncates a long filter", { target: { tag: "x".repeat(5_000) } }, { target: `{"tag":"${"x".repeat(1_991)}…` }],
     [
-      "a filter that is too long is cut",
-      { target: { tag: "x".repeat(5_000) } },
-      { target: `{"tag":"${"x".repeat(1_991)}…` },
-    ],
-    [
-      "a detail that is too large is left out",
+      "omits a detail that is too large",
       { detail: { note: "x".repeat(16_374) } },
       { detail: { omitted: "16385 bytes of JSON" } },
     ],
     [
-      "a detail as large as may be is kept",
+      "stores a detail of the maximum size",
       { detail: { note: "x".repeat(16_373) } },
       { detail: { note: "x".repeat(16_373) } },
     ],
     [
-      "the token's id is kept, however large the detail is",
+      "keeps the token's id of a large detail",
       { detail: { note: "x".repeat(16_373) }, token: "0123456789abcdef" },
       { detail: { omitted: "16411 bytes of JSON", token: "0123456789abcdef" } },
     ],
     [
-      "a detail that is no JSON is left out",
+      "omits a detail that is not JSON",
       { detail: { n: 1n } },
       { detail: { omitted: "a BigInt cannot be represented as JSON; send it as a string" } },
     ],
-  ])("what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
+  ])("records unusual entries: %s", async (_name, odd, expected) => {
     const { hf } = await scene();
     await hf.audit.record({ ...retry, ...odd });
     expect(await theEntry(hf)).toMatchObject({ ...retry, ...expected });
@@ -133,7 +129,7 @@ describe("the audit log", () => {
     await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
   });
 
-  it("is closed with its client", async () => {
+  it("is closed with the client", async () => {
     const { hf } = await scene();
     await hf.close();
     await expect(hf.audit.list()).rejects.toMatchObject({ code: "CLOSED" });
@@ -144,7 +140,7 @@ describe("the audit log", () => {
 describe("retention of the audit log", () => {
   const kept = async (hf: Holdfast): Promise<number> => (await entriesOf(hf)).length;
 
-  it("entries are kept for 90 days", async () => {
+  it("keeps entries for 90 days", async () => {
     const { hf, clock, store } = await scene();
     await hf.audit.record(retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: 90 * DAY }]);
@@ -160,7 +156,7 @@ describe("retention of the audit log", () => {
     ["milliseconds", 7 * DAY],
     ["text", "7d"],
     ["an age", { age: "7d" }],
-  ])("another age can be set, in %s", async (_name, audit) => {
+  ])("accepts another age, in %s", async (_name, audit) => {
     const { hf, clock } = await scene({ retention: { audit } });
     await hf.audit.record(retry);
     await clock.advance(7 * DAY);
@@ -171,7 +167,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(0);
   });
 
-  it("false keeps them for good", async () => {
+  it("keeps entries forever with false", async () => {
     const { hf, clock, store } = await scene({ retention: { audit: false } });
     await hf.audit.record(retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: null }]);
@@ -181,7 +177,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(1);
   });
 
-  it("a worker's client clears them away by itself, in small steps, one process of several at a time", async () => {
+  it("purges in small steps, in one process at a time", async () => {
     const { hf, clock, store, another } = await scene({ retention: { audit: "1d" } });
     for (let n = 0; n < 12; n++) await hf.audit.record(...Array.from({ length: LIMITS.auditEntries }, () => retry));
     const options = { poll: "1h", lease: "1h" } as const;

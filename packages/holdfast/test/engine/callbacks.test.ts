@@ -12,10 +12,10 @@ const fault = new Error("in a callback");
 const raise = (): never => {
   throw fault;
 };
-/** An object with a `then`, which is what a promise of another library is. */
+/** An object with a `then`, like a promise of another library. */
 // oxlint-disable-next-line unicorn/no-thenable -- that is what is tested
 const thenable = (then: PropertyDescriptor): object => Object.defineProperties({}, { then });
-/** What a callback may do instead of what it should. */
+/** Ways in which a callback can misbehave. */
 const MISBEHAVING: Record<string, () => unknown> = {
   throws: raise,
   rejects: () => Promise.reject(fault),
@@ -30,7 +30,7 @@ const MISBEHAVING: Record<string, () => unknown> = {
 };
 const WAYS = Object.entries(MISBEHAVING);
 
-/** Rejections that nobody handled while the test ran. Each would have ended the process. */
+/** Unhandled rejections during the test. Each would have ended the process. */
 function unhandled(): { settled(): Promise<unknown[]> } {
   const rejections: unknown[] = [];
   const onRejection = (reason: unknown): void => void rejections.push(reason);
@@ -45,7 +45,7 @@ function unhandled(): { settled(): Promise<unknown[]> } {
 }
 
 describe("a process", () => {
-  it("outlives a listener that rejects", () => {
+  it("survives a listener that rejects", () => {
     const program = `
       import { holdfast, job } from "holdfast";
       const doomed = job({ type: "doomed", retry: { maxAttempts: 1 }, run: () => { throw new Error("no"); } });
@@ -65,7 +65,7 @@ describe("a process", () => {
 });
 
 describe.each(WAYS)("a callback that %s", (way, misbehave) => {
-  it("hurts nobody as a listener", async () => {
+  it("has no effect as a listener", async () => {
     const rejections = unhandled();
     const { hf, lines } = await scene({ jobs: [quick, doomed] });
     for (const name of ["enqueued", "claimed", "dead", "completed"] as const) hf.on(name, misbehave);
@@ -79,7 +79,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(logged.every(({ fields }) => fields["error"] === fault)).toBe(true);
   });
 
-  it("hurts nobody as a logger", async () => {
+  it("has no effect as a logger", async () => {
     const rejections = unhandled();
     const logger = { info: misbehave, warn: misbehave, error: misbehave } as Logger;
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [quick, doomed], logger });
@@ -90,7 +90,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("hurts nobody as a backoff function", async () => {
+  it("causes the default delay as a backoff function", async () => {
     const rejections = unhandled();
     const retried = job({
       type: "retried",
@@ -113,7 +113,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     ]);
   });
 
-  it("hurts nobody as a source of chance", async () => {
+  it("has no effect as a random source", async () => {
     const rejections = unhandled();
     const failing = job({ type: "failing", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, lines } = await scene({ jobs: [failing, quick], random: misbehave as () => number });
@@ -121,13 +121,13 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     hf.work();
     await clock.advance("1s");
     expect(((await hf.get(id))?.dueAt?.getTime() ?? 0) - clock.now()).toBe(29_000);
-    // Maintenance spreads its turns by chance, and must go on.
+    // Maintenance uses the random source for its intervals, and must continue.
     await clock.advance("10m");
     expect(await rejections.settled()).toEqual([]);
     expect(lines.filter(({ message }) => message.startsWith("random gave no number"))).toHaveLength(1);
   });
 
-  it.each(["enqueue", "run", "end", "inside", "attach"])("hurts nobody as telemetry's %s", async (part) => {
+  it.each(["enqueue", "run", "end", "inside", "attach"])("has no effect as telemetry's %s", async (part) => {
     const rejections = unhandled();
     const at = <Given>(name: string, well: Given): Given => (part === name ? (misbehave as Given) : well);
     const telemetry = {
@@ -145,7 +145,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("hurts nobody as a reporter", async () => {
+  it("has no effect as a reporter", async () => {
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [doomed], reporter: { report: misbehave } });
     const { id } = await hf.enqueue(doomed);
@@ -154,7 +154,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("fails its own call as onResult or onProgress", async () => {
+  it("fails only its call as onResult or onProgress", async () => {
     if (way === "never ends") return;
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [quick] });
@@ -164,7 +164,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("refuses its job as a schema, and fails its attempt", async () => {
+  it("fails the enqueue or attempt as a schema", async () => {
     if (way === "never ends") return;
     const rejections = unhandled();
     let isBroken = false;
@@ -188,7 +188,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
 });
 
 describe("a handler", () => {
-  it.each(WAYS)("that %s costs its job an attempt and nothing else", async (way, misbehave) => {
+  it.each(WAYS)("that %s fails only its attempt", async (way, misbehave) => {
     if (way === "never ends") return;
     const rejections = unhandled();
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: misbehave });
@@ -200,7 +200,7 @@ describe("a handler", () => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("survives a schema that throws what nothing can be asked of", async () => {
+  it("survives a schema that throws an unreadable value", async () => {
     const rejections = unhandled();
     const odd = new Proxy({}, { get: raise, getPrototypeOf: raise, ownKeys: raise, has: raise });
     let isBroken = false;
@@ -239,14 +239,14 @@ describe("telemetry's inside", () => {
     ["calls the handler twice", (handler) => [handler(), handler()]],
     ["returns something else", (handler) => (handler(), "else")],
     [
-      "throws once the handler has begun",
+      "throws after the handler has started",
       (handler) => {
         void handler();
         throw fault;
       },
     ],
     ["calls the handler later", async (handler) => (await Promise.resolve(), handler())],
-  ])("that %s changes nothing for the job", async (_, call) => {
+  ])("that %s does not affect the job", async (_, call) => {
     const rejections = unhandled();
     let runs = 0;
     const counted = job({ type: "counted", run: async () => ({ runs: ++runs }) });
@@ -259,7 +259,7 @@ describe("telemetry's inside", () => {
 });
 
 describe("enqueueMany", () => {
-  it("waits for an asynchronous onResult before it reads on", async () => {
+  it("waits for an asynchronous onResult", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const order: string[] = [];
     let open = 0;
@@ -279,7 +279,7 @@ describe("enqueueMany", () => {
       },
     });
     expect(most).toBe(1);
-    // Three chunks at most are in memory: one read, one written, one whose answers are given.
+    // At most three chunks are in memory: one being read, one being written, one being reported.
     expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("stored 499"));
     expect(order.at(-1)).toBe("stored 1999");
   });
@@ -293,7 +293,7 @@ describe("enqueueMany", () => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("waits for an asynchronous onProgress before the next chunk", async () => {
+  it("waits for an asynchronous onProgress", async () => {
     const { hf, store } = await scene({ jobs: [quick] });
     await hf.enqueueMany(quick, Array.from({ length: 450 }));
     const calls: number[] = [];
@@ -311,8 +311,8 @@ describe("enqueueMany", () => {
   });
 });
 
-describe("a logger that fails", () => {
-  it("leaves its lines on stderr, and why once", async () => {
+describe("a failing logger", () => {
+  it("falls back to stderr and reports the error once", async () => {
     const written: string[] = [];
     const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => written.push(String(text)) > 0);
     try {
@@ -328,21 +328,21 @@ describe("a logger that fails", () => {
     expect(written.filter((line) => line.includes("the logger failed"))).toHaveLength(1);
   });
 
-  it("is refused where it lacks a function", async () => {
+  it("is refused if a function is missing", async () => {
     const half = { info: () => {} } as unknown as Logger;
     expect(await errorOf(holdfast({ store: "sqlite::memory:", logger: half }))).toMatchObject({ field: "logger" });
   });
 });
 
 describe("a listener", () => {
-  it("is refused where it is no function", async () => {
+  it("is refused if not a function", async () => {
     const { hf } = await scene();
     expect(() => hf.on("dead", undefined as never)).toThrow("listener: undefined is not a function");
   });
 });
 
 describe("a clock", () => {
-  it("is refused where its time is no number", async () => {
+  it("is refused if its time is not a number", async () => {
     const clock = { now: () => Promise.resolve(1), monotonic: () => 0, after: () => ({ cancel() {} }) };
     const error = await errorOf(holdfast({ store: "sqlite::memory:", clock: clock as never }));
     expect(error).toMatchObject({ code: "INVALID_OPTION", field: "clock" });

@@ -4,17 +4,17 @@ import { deferred, recordEvents } from "./scene.js";
 
 type Context = RunContext<Record<string, never>>;
 
-/** A database with jobs and a table of the application's own. */
+/** A database with jobs and a table of the application. */
 export interface Desk {
   store: string | Store;
-  /** In one transaction: notes an effect, completes the job, and then commits or rolls back. */
+  /** In one transaction: writes an effect, completes the job, and commits or rolls back. */
   effect(context: Pick<Context, "completeIn">, output: unknown, end: "commit" | "roll back"): Promise<void>;
   effects(): Promise<number>;
   /** Another handle on the same database. */
   again(): Promise<Store>;
 }
 
-/** What holds of `completeIn` on every store that takes part in the caller's transactions. */
+/** Tests of `completeIn` for every store that supports the caller's transactions. */
 export function completingCases(name: string, open: () => Promise<Desk>): void {
   async function scene(
     run: (context: Context, desk: Desk) => unknown,
@@ -33,8 +33,8 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
     return { hf, desk, completed, enqueue: async () => (await hf.enqueue(type)).id };
   }
 
-  describe(`${name}: a handler that completes its job in its own transaction`, () => {
-    it("has its effect once, and the job its output, log and progress", async () => {
+  describe(`${name}: completeIn`, () => {
+    it("commits effect, output, log and progress together", async () => {
       const { hf, desk, enqueue, completed } = await scene(async (context, at) => {
         context.log("about to");
         context.progress(0.9);
@@ -50,7 +50,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(completed).toMatchObject([{ id, output: { done: 1 } }]);
     });
 
-    it("stays completed whatever it throws after the commit", async () => {
+    it("stays completed after a later throw", async () => {
       const { hf, desk, enqueue } = await scene(async (context, at) => {
         await at.effect(context, "kept", "commit");
         throw new Error("too late");
@@ -61,7 +61,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect((await hf.get(id))?.error).toBeNull();
     });
 
-    it("has neither effect nor completion if that is rolled back, and is tried again", async () => {
+    it("has no effect after a rollback, and is retried", async () => {
       let attempts = 0;
       const { hf, desk, enqueue } = await scene(async (context, at) => {
         attempts++;
@@ -75,7 +75,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect((await hf.get(id))?.attempts.map(({ error }) => error.message)).toEqual(["rolled back"]);
     });
 
-    it("has failed if it returns without having committed", async () => {
+    it("fails if the handler returns before the commit", async () => {
       const { hf, desk, enqueue } = await scene((context, at) => at.effect(context, 1, "roll back"));
       const id = await enqueue();
       await expect(hf.result(id, { timeout: "10s" })).rejects.toMatchObject({ code: "JOB_NOT_COMPLETED" });
@@ -83,10 +83,10 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(await desk.effects()).toBe(0);
     });
 
-    it("is told that its lease is lost, so that its transaction is not committed", async () => {
+    it("throws LeaseLostError before the commit", async () => {
       const thrown = deferred<unknown>();
       const { desk, enqueue } = await scene(async (context, at) => {
-        // Laid down by somebody else meanwhile, as a lease that ran out would be.
+        // Reaped by another process meanwhile, like an expired lease.
         await untilReaped(await at.again(), context.job.id);
         await at.effect(context, 1, "commit").catch((error: unknown) => thrown.resolve(error));
       });
@@ -95,7 +95,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(await desk.effects()).toBe(0);
     });
 
-    it("is gone once committed where completed jobs are not kept", async () => {
+    it("deletes the job if retention is 0", async () => {
       const retention = { completed: 0 };
       const { hf, desk, enqueue } = await scene((context, at) => at.effect(context, 1, "commit"), { retention });
       const done = new Promise((resolve) => hf.on("completed", resolve));
@@ -107,7 +107,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
     });
   });
 
-  it(`${name}: a lease can be completed in the caller's transaction too`, async () => {
+  it(`${name}: a lease has completeIn too`, async () => {
     const desk = await open();
     const type = job({ type: "leased", run() {} });
     const hf = await holdfast({ store: desk.store, jobs: [type], logger: false });

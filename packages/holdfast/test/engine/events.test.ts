@@ -5,7 +5,7 @@ import { deferred, recordEvents, scene } from "./scene.js";
 const quick = job({ type: "quick", run: () => {} });
 
 describe("events", () => {
-  it("a listener that subscribes itself anew is called once an event", async () => {
+  it("calls a listener that resubscribes once per event", async () => {
     const { hf } = await scene({ jobs: [quick] });
     let calls = 0;
     let off = (): void => {};
@@ -21,7 +21,7 @@ describe("events", () => {
     expect(calls).toBe(2);
   });
 
-  it("no listener changes what the next one gets", async () => {
+  it("listeners cannot change each other's events", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const ids: string[] = [];
     hf.on("enqueued", (event) => void ((event as { id: string }).id = "forged"));
@@ -30,7 +30,7 @@ describe("events", () => {
     expect(ids).toEqual([id]);
   });
 
-  it("B-18 tell the way of a job, once the store has confirmed it", async () => {
+  it("B-18 follow a job after the store has confirmed", async () => {
     const gate = deferred();
     let attempt = 0;
     const type = job({
@@ -70,7 +70,7 @@ describe("events", () => {
     ]);
   });
 
-  it("tell how long a job was due before its handler began, and how long that ran", async () => {
+  it("have wait time and duration", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
@@ -83,7 +83,7 @@ describe("events", () => {
     await hf.enqueue(bad, {}, { delay: "8s", priority: -1 });
     await hf.enqueue(bad, {}, { delay: "1s", queue: "other", expiresAt: clock.now() + 2_000 });
     await clock.advance("9s");
-    // One slot: the second job is claimed with the first, and waits for it.
+    // Concurrency 1: the second job is claimed with the first and waits for it.
     hf.work({ concurrency: 1 });
     await clock.advance("700ms");
     gate.resolve();
@@ -96,7 +96,7 @@ describe("events", () => {
     ]);
   });
 
-  it("B-18 tell what is done to jobs and queues by hand", async () => {
+  it("B-18 cover manual changes of jobs and queues", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const received: unknown[] = [];
@@ -117,7 +117,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a listener that throws hurts nobody: it is logged, the others recordEvents, the job completes", async () => {
+  it("a throwing listener is logged and has no effect", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const broken = new Error("in a listener");
@@ -140,7 +140,7 @@ describe("events", () => {
     });
   });
 
-  it("a listener that was taken away hears nothing more, even from within an event", async () => {
+  it("an unsubscribed listener is not called, even within an event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const received: string[] = [];
@@ -155,7 +155,7 @@ describe("events", () => {
     expect(received).toEqual([first.id]);
   });
 
-  it("a duplicate enqueue tells nothing; one that replaced tells so", async () => {
+  it("a duplicate emits nothing, a replacement does", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const enqueued = recordEvents(hf, "enqueued");
@@ -168,7 +168,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a misspelt name is refused, with the names there are", async () => {
+  it("refuses an unknown event and lists the known ones", async () => {
     const { hf } = await scene();
     expect(() => hf.on("complete" as "completed", () => {})).toThrow(/^event: "complete" is none of enqueued, claimed/);
   });

@@ -35,7 +35,7 @@ const STORES: [name: string, open: Open][] = [
   ],
 ];
 
-/** Closes a client whose clock stands still. */
+/** Closes a client with a fake clock. */
 async function closed(hf: Holdfast, clock: FakeClock): Promise<void> {
   const closing = hf.close();
   await clock.advance("2m");
@@ -60,7 +60,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
     expect([(await hf.get(id))?.state, lost, outages]).toEqual(["completed", [], []]);
   });
 
-  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("has run what was due when it stops", async () => {
+  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("has run due jobs after advance", async () => {
     const clock = fakeClock();
     const ranAt: number[] = [];
     const retried = job({
@@ -77,7 +77,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
     hf.work({ poll: "10s" });
     await clock.advance("5m");
     expect((await hf.get(id))?.state).toBe("completed");
-    // After each delay, and at the first look after that.
+    // After each delay, at the first poll after it.
     const gaps = ranAt.map((at, index) => at - (ranAt[index - 1] ?? 0));
     for (const [index, delay] of [60_000, 60_000, 120_000].entries()) {
       expect(gaps[index]).toBeGreaterThanOrEqual(delay);
@@ -87,7 +87,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
 });
 
 describe("a fake clock that cannot settle", () => {
-  it("says so", async () => {
+  it("throws WaitTimeoutError", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
     const clock = fakeClock();
@@ -101,7 +101,7 @@ describe("a fake clock that cannot settle", () => {
     });
   });
 
-  it("waits for no call that has failed", async () => {
+  it("does not wait for failed calls", async () => {
     const clock = fakeClock();
     clock.waitFor?.(Promise.reject(new Error("no")));
     await clock.advance("1s");
@@ -109,11 +109,11 @@ describe("a fake clock that cannot settle", () => {
   });
 });
 
-describe("a store that is opened by hand", () => {
+describe("a store opened by the application", () => {
   it.each([
     ["sqlite", async (clock: FakeClock) => sqlite(join(await folder(), "jobs.db"), { clock })],
     ["postgres", async (clock: FakeClock) => postgres(addressOf(server.url(), ownSchema(server)), { clock })],
-  ] as const)("tells the clock of its calls: %s", async (_, open) => {
+  ] as const)("registers its calls with the clock: %s", async (_, open) => {
     const clock = fakeClock();
     const store = await open(clock);
     onTestFinished(() => store.close());

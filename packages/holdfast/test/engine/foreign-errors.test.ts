@@ -11,7 +11,7 @@ import { recordEvents, scene, watch } from "./scene.js";
 
 let other: typeof own;
 
-/** Another copy of the package, as two versions of it side by side in node_modules are. */
+/** Another copy of the package, like two versions in node_modules. */
 beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-copy-"));
   const dist = dirname(fileURLToPath(import.meta.resolve("holdfast")));
@@ -22,7 +22,7 @@ beforeAll(async () => {
   return () => rmSync(folder, { recursive: true, force: true });
 });
 
-/** What becomes of a job whose handler throws this. */
+/** The job after its handler threw this. */
 async function thrown(error: unknown, options: { redact?: string[] } = {}): Promise<{ job: Job; waitsMs: number }> {
   const type = job({
     type: "t",
@@ -38,11 +38,11 @@ async function thrown(error: unknown, options: { redact?: string[] } = {}): Prom
 }
 
 describe("errors of another copy of the package", () => {
-  it("are another class of the same name", () => {
+  it("are different classes with the same name", () => {
     expect(new other.NotRetryable("x")).not.toBeInstanceOf(NotRetryable);
   });
 
-  it("NotRetryable is final", async () => {
+  it("NotRetryable dead-letters the job", async () => {
     const { job: found } = await thrown(new other.NotRetryable("gone for good"));
     expect(found).toMatchObject({ state: "dead", error: { message: "gone for good", code: "NOT_RETRYABLE" } });
   });
@@ -52,7 +52,7 @@ describe("errors of another copy of the package", () => {
     expect([found.state, found.error?.code, waitsMs]).toEqual(["failed", "RETRY_AFTER", 420_000]);
   });
 
-  it("count in subclasses with a code of their own", async () => {
+  it("work as subclasses with another code", async () => {
     class Gone extends other.NotRetryable {
       override readonly code = "E_GONE";
     }
@@ -60,14 +60,14 @@ describe("errors of another copy of the package", () => {
     expect(found).toMatchObject({ state: "dead", error: { code: "E_GONE" } });
   });
 
-  it("do not count by their fields alone", async () => {
+  it("are not recognised by fields alone", async () => {
     const { job: found } = await thrown(
       Object.assign(new Error("no"), { code: "NOT_RETRYABLE", name: "NotRetryable" }),
     );
     expect(found.state).toBe("failed");
   });
 
-  it("tell an outage of a store", async () => {
+  it("are recognised as outages", async () => {
     const type = job({ type: "t", run: () => "done" });
     const store = watch(sqlite(":memory:"));
     const hf = await holdfast({ store: store.store, jobs: [type], logger: false });
@@ -83,7 +83,7 @@ describe("errors of another copy of the package", () => {
 });
 
 describe("the error of an attempt", () => {
-  it("of another realm keeps what it says", async () => {
+  it("of another realm keeps its message", async () => {
     const { job: found } = await thrown(
       runInNewContext(`Object.assign(new TypeError("far away"), { code: "E_FAR", status: 503 })`),
     );
@@ -92,14 +92,14 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.stack).toMatch(/^TypeError: far away/);
   });
 
-  it("of an object that contains itself keeps its message", async () => {
+  it("of a cyclic object keeps its message", async () => {
     const odd: Record<string, unknown> = { message: "round and round", code: 42 };
     odd["self"] = odd;
     const { job: found } = await thrown(odd);
     expect(found.error).toMatchObject({ message: "round and round", code: "42" });
   });
 
-  it("keeps causes, three deep", async () => {
+  it("keeps three levels of causes", async () => {
     const chain = [1, 2, 3, 4, 5].reduce((cause, n) => new Error(`cause ${n}`, { cause }), new Error("the first"));
     const { job: found } = await thrown(chain);
     const messages: string[] = [];
@@ -107,7 +107,7 @@ describe("the error of an attempt", () => {
     expect(messages).toEqual(["cause 5", "cause 4", "cause 3", "cause 2"]);
   });
 
-  it("has nulls where the error has neither cause nor data", async () => {
+  it("has null without cause and data", async () => {
     const { job: found } = await thrown(new Error("plain"));
     expect(found.attempts[0]?.error).toMatchObject({ cause: null, data: null });
   });
@@ -118,7 +118,7 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.data).toEqual({ card: "[redacted]", password: "[redacted]" });
   });
 
-  it("RetryAfter of this copy still counts", async () => {
+  it("RetryAfter of this copy sets the delay", async () => {
     const { waitsMs } = await thrown(new RetryAfter("2m"));
     expect(waitsMs).toBe(120_000);
   });

@@ -30,7 +30,7 @@ describe("handlers", () => {
   const thrown: [what: string, value: unknown, message: string][] = [
     ["an Error", new TypeError("not a function"), "not a function"],
     ["an Error without a message", new RangeError(""), "RangeError"],
-    ["a text", "plain text", "plain text"],
+    ["a string", "plain text", "plain text"],
     ["undefined", undefined, "undefined"],
     ["null", null, "null"],
     ["a number", 42, "42"],
@@ -44,33 +44,30 @@ describe("handlers", () => {
     ["broken Unicode", "half a pair: \ud83d", "half a pair: \ufffd"],
   ];
 
-  it.each(thrown)(
-    "A-17 %s that is thrown lands in the job's error, and the worker goes on",
-    async (_what, value, message) => {
-      const bad = job({
-        type: "bad",
-        run() {
-          throw value;
-        },
-      });
-      const good = job({ type: "good", run: () => {} });
-      const { hf, clock, job: read } = await scene({ jobs: [bad, good] });
-      hf.work({ concurrency: 1 });
-      const thrower = await hf.enqueue(bad);
-      const rejecter = await hf.enqueue(bad);
-      const after = await hf.enqueue(good);
-      await clock.settle();
+  it.each(thrown)("A-17 stores a thrown %s, the worker continues", async (_what, value, message) => {
+    const bad = job({
+      type: "bad",
+      run() {
+        throw value;
+      },
+    });
+    const good = job({ type: "good", run: () => {} });
+    const { hf, clock, job: read } = await scene({ jobs: [bad, good] });
+    hf.work({ concurrency: 1 });
+    const thrower = await hf.enqueue(bad);
+    const rejecter = await hf.enqueue(bad);
+    const after = await hf.enqueue(good);
+    await clock.settle();
 
-      expect((await read(after.id)).state).toBe("completed");
-      for (const { id } of [thrower, rejecter]) {
-        const failed = await read(id);
-        expect(failed.state).toBe("failed");
-        expect(failed.error?.message).toBe(message);
-      }
-    },
-  );
+    expect((await read(after.id)).state).toBe("completed");
+    for (const { id } of [thrower, rejecter]) {
+      const failed = await read(id);
+      expect(failed.state).toBe("failed");
+      expect(failed.error?.message).toBe(message);
+    }
+  });
 
-  it("A-17 a rejected promise fails the attempt as a throw does, and keeps the error's code", async () => {
+  it("A-17 a rejection fails the attempt and keeps the code", async () => {
     const bad = job({
       type: "bad",
       run: () => Promise.reject(Object.assign(new Error("no"), { code: "ECONNREFUSED" })),
@@ -81,7 +78,7 @@ describe("handlers", () => {
     expect((await read(id)).error).toMatchObject({ message: "no", code: "ECONNREFUSED" });
   });
 
-  it("A-33 a handler that returns nothing completes with {}", async () => {
+  it("A-33 a handler that returns undefined completes with {}", async () => {
     const types = [job({ type: "undefined", run: () => {} }), job({ type: "promise", run: async () => {} })];
     const { hf, job: read } = await scene({ jobs: types });
     for (const type of types) {
@@ -93,7 +90,7 @@ describe("handlers", () => {
     }
   });
 
-  it("null, false and 0 are outputs like any other", async () => {
+  it("stores null, false and 0 as outputs", async () => {
     const types = [null, false, 0, ""].map((output, n) => job({ type: `t${n}`, run: () => output }));
     const { hf } = await scene({ jobs: types });
     const outputs: unknown[] = [];
@@ -105,7 +102,7 @@ describe("handlers", () => {
     expect(outputs).toEqual([null, false, 0, ""]);
   });
 
-  it("an output that JSON cannot carry makes the job dead, since running it again would repeat its effects", async () => {
+  it("an output that JSON cannot represent dead-letters the job", async () => {
     const types = [
       job({ type: "bigint", run: () => ({ n: 1n }) }),
       job({ type: "map", run: () => ({ found: new Map() }) }),
@@ -127,7 +124,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("D-07 an input that no longer fits its schema never reaches the handler: dead, the field named, no retry", async () => {
+  it("D-07 an invalid stored input dead-letters without running", async () => {
     let ran = 0;
     const before = job({ type: "greet", input: z.object({ to: z.string() }), run: () => {} });
     const now = job({ type: "greet", input: z.object({ to: z.email() }), run: () => void ran++ });
@@ -141,7 +138,7 @@ describe("handlers", () => {
     expect(dead.error?.message).toContain("to: ");
   });
 
-  it("a schema that parses gives the handler what it made of the input; an asynchronous one too", async () => {
+  it("the handler gets the parsed input", async () => {
     const seen: unknown[] = [];
     const type = job({
       type: "parse",
@@ -154,7 +151,7 @@ describe("handlers", () => {
     expect(seen).toEqual([{ n: 42, unit: "ms" }]);
   });
 
-  it("D-10 the idempotency key is the same in every attempt of a job, and differs between jobs", async () => {
+  it("D-10 the idempotency key is stable across attempts", async () => {
     const keys: string[] = [];
     const pay = job({
       type: "pay",
@@ -173,7 +170,7 @@ describe("handlers", () => {
     expect(keys.at(-1)).toBe(`1 ${other.id}`);
   });
 
-  it("the fence grows with every claim, so that what is outside can refuse an attempt that comes late", async () => {
+  it("every claim increases the fence", async () => {
     const fences: number[] = [];
     const write = job({
       type: "write",
@@ -191,7 +188,7 @@ describe("handlers", () => {
     expect(fences).toEqual([1, 2, 3, 4]);
   });
 
-  it("C-09 the handler sees its job: type, queue, priority, user, attempt, tags and times", async () => {
+  it("C-09 the handler gets the fields of its job", async () => {
     const seen: unknown[] = [];
     const look = job({ type: "look", run: ({ job: own, input }) => void seen.push({ ...own, input }) });
     const { hf, clock } = await scene({ jobs: [look] });
@@ -218,7 +215,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("B-18 progress and log lines are kept while the handler runs, and told as events", async () => {
+  it("B-18 stores and emits progress and log lines", async () => {
     const gate = deferred();
     const type = job({
       type: "long",
@@ -257,7 +254,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("of the log the last 100 lines are kept, each at most 1,000 characters; progress stays between 0 and 1", async () => {
+  it("limits log lines and progress", async () => {
     const errors: unknown[] = [];
     const type = job({
       type: "chatty",
@@ -276,7 +273,7 @@ describe("handlers", () => {
     const { hf, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    // In memory, too: a handler that logs in a loop must not fill it.
+    // Also in memory: a handler that logs in a loop must not fill it.
     expect(store.calls("note").map(([notes]) => (notes as Note[])[0]?.log.length)).toEqual([100]);
     const { log, progress } = await read(id);
     expect(log).toHaveLength(100);
@@ -286,7 +283,7 @@ describe("handlers", () => {
     expect(progress).toBeNull();
   });
 
-  it("A-10 a quick job never pays for a start mark, and has its start time all the same; a slow one is marked", async () => {
+  it("A-10 only slow jobs write start, all have a start time", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => new Promise<void>((resolve) => void clock.after(15, resolve)) });
     const slow = job({ type: "slow", run: () => gate.promise });

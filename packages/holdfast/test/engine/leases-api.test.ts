@@ -6,7 +6,7 @@ import { recordEvents, scene } from "./scene.js";
 const type = job({ type: "t", input: z.object({ n: z.number() }), run: () => {} });
 
 describe("the lease API", () => {
-  it("A-26 A-28 A-10 A-11 create → claim → running → complete, step by step", async () => {
+  it("A-26 A-28 A-10 A-11 create → claim → running → complete", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const completed = recordEvents(hf, "completed");
     const { id } = await hf.enqueue(type, { n: 1 }, { user: "ada" });
@@ -38,7 +38,7 @@ describe("the lease API", () => {
     expect(completed).toMatchObject([{ id, output: { value: 42 }, durationMs: 1_000 }]);
   });
 
-  it("A-26 nothing to claim gives nothing; limit, queues and types choose what is taken, in order", async () => {
+  it("A-26 claim applies limit, queues and types", async () => {
     const other = job({ type: "other", run: () => {} });
     const { hf } = await scene({ jobs: [type, other] });
     expect(await hf.claim()).toEqual([]);
@@ -55,7 +55,7 @@ describe("the lease API", () => {
     await expect(hf.claim({ limit: 501 })).rejects.toThrow(/^limit:/);
   });
 
-  it("A-26 fail waits for the retry with the type's own backoff, and says so", async () => {
+  it("A-26 fail retries with the type's backoff", async () => {
     const slow = job({ type: "slow", retry: { backoff: { base: "7s", jitter: 0 } }, run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [slow] });
     const failed = recordEvents(hf, "failed");
@@ -68,7 +68,7 @@ describe("the lease API", () => {
     expect(failed).toMatchObject([{ id, retryInMs: 7_000 }]);
   });
 
-  it("A-26 A-12 A-31 fail is final when notRetryable so, and when attempts are used up", async () => {
+  it("A-26 A-12 A-31 fail dead-letters without attempts or retry", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const notRetryable = await hf.enqueue(type, { n: 1 });
     const [first] = await hf.claim();
@@ -81,7 +81,7 @@ describe("the lease API", () => {
     expect((await read(used.id)).state).toBe("dead");
   });
 
-  it("A-26 extend holds the job on; release hands it back after a delay and counts no attempt", async () => {
+  it("A-26 extend and release work", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [lease] = await hf.claim({ lease: "10s" });
@@ -97,7 +97,7 @@ describe("the lease API", () => {
     expect(await hf.claim()).toMatchObject([{ id, attempt: 1, fence: 2 }]);
   });
 
-  it("once the lease is lost every call throws LeaseLostError and changes nothing", async () => {
+  it("every call on a lost lease throws LeaseLostError", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [old] = await hf.claim();
@@ -113,7 +113,7 @@ describe("the lease API", () => {
     await held?.complete();
   });
 
-  it("C-02 claiming a job whose lease ran out is notRetryable and logged here, too; used-up ones are laid down and notRetryable", async () => {
+  it("C-02 claim reports expired leases, dead-letters exhausted jobs", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const [recovered, died] = [recordEvents(hf, "recovered"), recordEvents(hf, "dead")];
     const { id } = await hf.enqueue(type, { n: 1 }, { maxAttempts: 2 });
@@ -130,7 +130,7 @@ describe("the lease API", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("start and extend tell of a cancellation; cancel confirms it, complete beats it", async () => {
+  it("start and extend report a cancellation", async () => {
     const { hf, job: read } = await scene({ jobs: [type] });
     const first = await hf.enqueue(type, { n: 1 });
     const second = await hf.enqueue(type, { n: 2 });

@@ -6,7 +6,7 @@ const STALE = "Job timed out (stale claim)";
 const VANISHED = `${STALE}: the worker of its last attempt vanished`;
 
 describe("leases", () => {
-  it("C-02 a long job keeps its lease: it is extended in the background at every third of it", async () => {
+  it("C-02 extends the lease of a long job", async () => {
     const gate = deferred();
     let runs = 0;
     const long = job({
@@ -22,7 +22,7 @@ describe("leases", () => {
     await clock.settle();
     const startedAt = clock.now();
     expect((await read(id)).dueAt?.getTime()).toBe(startedAt + 30_000);
-    // A second worker waits for it all the while.
+    // A second worker waits for it meanwhile.
     (await another({ jobs: [long] })).work();
 
     await clock.advance("9s");
@@ -37,7 +37,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, dueAt: null });
   });
 
-  it("all leases of a worker are extended in one call", async () => {
+  it("extends all leases of a worker in one call", async () => {
     const gate = deferred();
     const long = job({ type: "long", run: () => gate.promise });
     const { hf, clock, store } = await scene({ jobs: [long] });
@@ -48,7 +48,7 @@ describe("leases", () => {
     gate.resolve();
   });
 
-  it("a lease lost to another worker aborts the signal with LeaseLostError; the outcome is not recorded", async () => {
+  it("a lost lease aborts the signal and drops the outcome", async () => {
     const reasons: unknown[] = [];
     const gate = deferred<{ from: string }>();
     const long = job({
@@ -65,7 +65,7 @@ describe("leases", () => {
     cutOff.work();
     const { id } = await hf.enqueue(long);
     await clock.advance("1s");
-    // The worker cannot reach the store for longer than its lease; meanwhile the job is claimed elsewhere.
+    // The worker cannot reach the store for longer than its lease, and another worker claims the job.
     line.fail(new StoreUnavailableError("no way to the store"), "extend", "claim");
     await clock.advance("28s");
     expect(reasons).toEqual([]);
@@ -82,7 +82,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { from: "second" } });
   });
 
-  it("a lease that others took is noticed at the next extension, and a handler that then throws leaves no trace", async () => {
+  it("the next extension detects a lost lease", async () => {
     const codes: unknown[] = [];
     const long = job({
       type: "long",
@@ -94,7 +94,7 @@ describe("leases", () => {
     const { id } = await hf.enqueue(long);
     worker.work({ concurrency: 1 });
     await clock.advance("1s");
-    // The store's clock jumps: to it the lease is over, while the worker believes in it still.
+    // The store's clock jumps: for the store the lease has expired, but the worker still believes to hold it.
     clock.setWall(clock.now() + 3_600_000);
     const [second] = await hf.claim();
     expect(second).toMatchObject({ id, fence: 2 });
@@ -106,12 +106,12 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "claimed", fence: 2 });
   });
 
-  it("C-02 A-35 after a crash the next claim recovers the job: error, history, event and a line in the log", async () => {
+  it("C-02 A-35 the next claim recovers a crashed job", async () => {
     const type = job({ type: "t", run: () => ({ ok: true }) });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const recovered = recordEvents(hf, "recovered");
     const { id } = await hf.enqueue(type);
-    // A runner that takes the job, begins, and is never heard of again.
+    // A runner that starts the job and then disappears.
     const [crashed] = await hf.claim();
     await crashed?.start();
     await clock.advance("29s");
@@ -127,7 +127,7 @@ describe("leases", () => {
     await expect(crashed?.complete()).rejects.toThrow(LeaseLostError);
   });
 
-  it("a job whose attempts were used up by crashes is laid down dead, unrun", async () => {
+  it("dead-letters a job whose attempts were used by crashes", async () => {
     let ran = 0;
     const type = job({ type: "t", retry: { maxAttempts: 1 }, run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -142,7 +142,7 @@ describe("leases", () => {
     expect(died).toMatchObject([{ id, error: { message: STALE } }]);
   });
 
-  it("a lease lost before the handler began gives its attempt back, once", async () => {
+  it("the first lease lost before start is not counted", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
@@ -155,7 +155,7 @@ describe("leases", () => {
     expect(attempts).toEqual([1, 1, 2]);
   });
 
-  it("after a loss the start mark is written before the handler runs", async () => {
+  it("after a loss, start is written before the handler runs", async () => {
     const seen: unknown[] = [];
     const type = job({ type: "t", run: async ({ job: own }) => void seen.push((await hf.get(own.id))?.state) });
     const { hf, clock, store } = await scene({ jobs: [type] });
@@ -170,7 +170,7 @@ describe("leases", () => {
     expect(started).toHaveLength(1);
   });
 
-  it("a store that cannot take that mark costs the job no attempt: it goes back unrun", async () => {
+  it("releases the job if start cannot be written", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
@@ -189,7 +189,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 2 });
   });
 
-  it("after a loss progress is kept while the handler runs, too", async () => {
+  it("stores progress of an attempt after a loss", async () => {
     const gate = deferred();
     const type = job({
       type: "t",

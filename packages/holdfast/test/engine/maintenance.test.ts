@@ -6,8 +6,8 @@ const STALE = "Job timed out (stale claim)";
 const DAY = 86_400_000;
 const type = job({ type: "t", run: () => {} });
 
-describe("stale leases", () => {
-  it("A-13 A-32 reapExpiredLeases lays down leases that ran out and answers how many", async () => {
+describe("expired leases", () => {
+  it("A-13 A-32 reapExpiredLeases ends expired leases and counts them", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const recovered = recordEvents(hf, "recovered");
     const ids: string[] = [];
@@ -24,7 +24,7 @@ describe("stale leases", () => {
     for (const id of [first, second]) {
       const back = await read(id);
       expect(back).toMatchObject({ state: "pending", attempt: 1, error: { message: STALE } });
-      // No backoff: a crash of the worker is no fault of the job.
+      // No backoff: the worker's crash is not the job's fault.
       expect(back.runAt.getTime()).toBe(clock.now());
     }
     expect(await read(last)).toMatchObject({
@@ -43,7 +43,7 @@ describe("stale leases", () => {
     );
   });
 
-  it("more stale leases than one step takes are all laid down", async () => {
+  it("reaps more leases than one step", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 1_100 }));
     for (let n = 0; n < 3; n++) await hf.claim({ limit: 500 });
@@ -51,7 +51,7 @@ describe("stale leases", () => {
     expect(await hf.reapExpiredLeases()).toBe(1_100);
   });
 
-  it("A-16 A-32 a worker's client does it by itself every 5 minutes", async () => {
+  it("A-16 A-32 a worker's client reaps every 5 minutes", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, undefined, { queue: "unserved" });
     await hf.claim();
@@ -69,7 +69,7 @@ describe("stale leases", () => {
     expect((await read(id)).state).toBe("pending");
   });
 
-  it("of several processes only one does each turn", async () => {
+  it("one process performs each duty", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [type] });
     const options = { poll: "1m", lease: "1m" } as const;
     hf.work(options);
@@ -80,7 +80,7 @@ describe("stale leases", () => {
     expect(store.count("expireOverdue")).toBe(20);
   });
 
-  it("a turn that fails is told as an outage, and the next is taken all the same", async () => {
+  it("a failed duty is an outage and is tried again", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const outages = recordEvents(hf, "outage");
     hf.work({ poll: "1m", lease: "1m" });
@@ -92,7 +92,7 @@ describe("stale leases", () => {
     expect(store.count("reapExpiredLeases")).toBe(2);
   });
 
-  it("E-04 the time after which a job counts as stale is the lease, and can be set", async () => {
+  it("E-04 the lease duration is configurable", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const [lease] = await hf.claim({ lease: "5m" });
@@ -108,7 +108,7 @@ describe("stale leases", () => {
 });
 
 describe("expiry", () => {
-  it("A-34 a job past its expires-at never runs: it is laid down unrun, no attempt counted", async () => {
+  it("A-34 an expired job is dead-lettered without running", async () => {
     let ran = 0;
     const counted = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [counted] });
@@ -124,7 +124,7 @@ describe("expiry", () => {
     expect(died).toMatchObject([{ id, error: { code: "EXPIRED" } }]);
   });
 
-  it("A-34 tick, drain and claim do not hand it out either", async () => {
+  it("A-34 tick, drain and claim skip it", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const expiring = async (): Promise<string> => {
       const { id } = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });
@@ -140,7 +140,7 @@ describe("expiry", () => {
     for (const id of ids) expect(await read(id)).toMatchObject({ state: "dead", attempt: 0 });
   });
 
-  it("A-34 where nobody claims, maintenance lays it down within half a minute", async () => {
+  it("A-34 maintenance expires it within 30 s", async () => {
     const short = job({ type: "short", expiresAfter: "10s", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [short] });
     const expired = recordEvents(hf, "expired");
@@ -153,7 +153,7 @@ describe("expiry", () => {
 });
 
 describe("retention", () => {
-  it("B-16 completed and cancelled jobs are deleted after 7 days, dead ones after 30; waiting and running never", async () => {
+  it("B-16 purges finished jobs by their default age", async () => {
     const gate = deferred();
     const long = job({ type: "long", timeout: "300d", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
@@ -170,7 +170,7 @@ describe("retention", () => {
     const left = async (): Promise<string[]> => (await hf.list()).jobs.map(({ id }) => id).toSorted();
     const sorted = (...jobs: { id: string }[]): string[] => jobs.map(({ id }) => id).toSorted();
 
-    // Days in a moment: the wall clock jumps, and the busy worker's next heartbeat brings its lease after it.
+    // The wall clock jumps by days, and the busy worker's next heartbeat extends its lease.
     const jump = async (days: number): Promise<void> => {
       clock.setWall(clock.now() + days * DAY);
       await clock.advance("61s");
@@ -189,7 +189,7 @@ describe("retention", () => {
     gate.resolve();
   });
 
-  it("retention goes by age, by count, by both, or is off, for each state by itself", async () => {
+  it("retention is by age, count, both or off per state", async () => {
     const { hf, clock } = await scene({
       jobs: [type],
       retention: { completed: { age: "1h", count: 3 }, cancelled: { count: 1 }, dead: false },
@@ -223,7 +223,7 @@ describe("retention", () => {
   it.each([
     ["an age", { completed: 0, dead: "0s" }],
     ["a count", { completed: { count: 0 }, dead: { age: "1d", count: 0 } }],
-  ])("with %s of 0 a finished job is deleted by the write that ends it", async (_what, retention) => {
+  ])("with %s of 0, settling deletes the job", async (_what, retention) => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf } = await scene({ jobs: [type, bad], retention });
     const [completed, dead] = [recordEvents(hf, "completed"), recordEvents(hf, "dead")];
@@ -237,7 +237,7 @@ describe("retention", () => {
     expect((await hf.stats()).lastMinute).toMatchObject({ completed: 1, dead: 1 });
   });
 
-  it("one state can be purged by hand, older than a time", async () => {
+  it("purges one state before a time", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
     await hf.runNext();
@@ -249,7 +249,7 @@ describe("retention", () => {
     expect((await hf.stats()).states.completed).toBe(1);
   });
 
-  it("a retention that makes no sense is refused with its name", async () => {
+  it("refuses an invalid retention with its name", async () => {
     for (const [retention, field] of [
       [{ completed: "never" }, "retention.completed"],
       [{ dead: {} }, "retention.dead"],
@@ -264,7 +264,7 @@ describe("retention", () => {
 });
 
 describe("maintain", () => {
-  it("does every duty at once, for those who run no worker", async () => {
+  it("performs every duty immediately, without a worker", async () => {
     const { hf, clock, store } = await scene({ jobs: [type], retention: { completed: "1h" } });
     await hf.enqueue(type);
     await hf.drain();
@@ -278,7 +278,7 @@ describe("maintain", () => {
     expect(await hf.maintain()).toEqual({ stale: 0, expired: 0, purged: 0 });
   });
 
-  it("tells of every death, by a lost lease and by expiry alike", async () => {
+  it("emits dead for expired leases and expired jobs", async () => {
     const { hf, clock, lines } = await scene({ jobs: [type] });
     const dead = recordEvents(hf, "dead");
     const stale = await hf.enqueue(type, undefined, { maxAttempts: 1 });
@@ -290,7 +290,7 @@ describe("maintain", () => {
       [stale.id, "STALE_CLAIM"],
       [late.id, "EXPIRED"],
     ]);
-    // To expire is what such a job was asked to do: no alarm.
+    // Expiry is expected, so it is not logged as an error.
     expect(lines.filter(({ level }) => level === "error").map(({ fields }) => fields["job"])).toEqual([stale.id]);
   });
 });

@@ -10,7 +10,7 @@ import { deferred, recordEvents, scene, type Deferred } from "./scene.js";
 const gone = new StoreUnavailableError("the database is restarting");
 
 describe("an outage of the store", () => {
-  it("outcomes are kept and settled when the store is back; nothing runs twice", async () => {
+  it("keeps outcomes and settles them after the outage", async () => {
     const gates: Deferred<void>[] = [];
     let runs = 0;
     const type = job({
@@ -44,7 +44,7 @@ describe("an outage of the store", () => {
     expect(runs).toBe(4);
   });
 
-  it("claims stop while outcomes cannot be settled, and go on afterwards", async () => {
+  it("stops claims while outcomes cannot be settled", async () => {
     const ran: number[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
     const { hf, clock, store } = await scene({ jobs: [type] });
@@ -64,7 +64,7 @@ describe("an outage of the store", () => {
     expect((await hf.stats()).states.completed).toBe(2);
   });
 
-  it("a store that fails claims is asked again with growing pauses, at least at every poll; one event tells of it", async () => {
+  it("retries failed claims with backoff and emits one event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
@@ -88,7 +88,7 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
-  it("trouble that every part of the engine meets is logged once, again while it lasts, and once that it is over", async () => {
+  it("logs an outage once, periodically, and at its end", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
@@ -119,7 +119,7 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
-  it("an outcome that cannot be settled within its lease is given up for lost; the job runs again", async () => {
+  it("drops an outcome after its lease, the job runs again", async () => {
     let runs = 0;
     const type = job({ type: "t", run: () => void runs++ });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
@@ -138,7 +138,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("at most 10,000 outcomes are kept; what comes after is lost at once", async () => {
+  it("keeps at most 10,000 outcomes", async () => {
     const clock = fakeClock();
     const settled: string[] = [];
     let up = false;
@@ -165,7 +165,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(Array.from({ length: 10_000 }, (_, n) => String(n)));
   });
 
-  it("when batches under way fail one after the other, a flush still waits for all of them, in their order", async () => {
+  it("a flush waits for all failing batches, in order", async () => {
     const clock = fakeClock();
     const failures: (() => void)[] = [];
     const settled: string[] = [];
@@ -196,7 +196,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(["first", "second", "third"]);
   });
 
-  it("one outcome the store refuses does not hurt its batch: that job alone is dead", async () => {
+  it("a refused outcome dead-letters only its job", async () => {
     const gate = deferred();
     const type = job({
       type: "t",
@@ -234,7 +234,7 @@ describe("an outage of the store", () => {
     await client.close();
   });
 
-  it("C-10 stop waits for the store to come back, and then everything is settled", async () => {
+  it("C-10 stop waits for the store and settles everything", async () => {
     const type = job({ type: "t", run: () => ({ ok: true }) });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
     const worker = hf.work();
@@ -251,7 +251,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("a start mark that the store refused is written once it answers again", async () => {
+  it("writes a failed start after the outage", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });

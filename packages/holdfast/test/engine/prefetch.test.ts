@@ -8,7 +8,7 @@ function limits(store: WatchedStore): number[] {
   return store.calls("claim").map(([request]) => (request as ClaimRequest).limit);
 }
 
-/** Twenty quick jobs win the worker's trust; then a slow one takes its only slot, with quick ones claimed behind it. */
+/** Twenty fast jobs make the worker prefetch; then a slow one uses its only capacity, with prefetched ones behind it. */
 async function heldBehindSlow(
   on: Scene,
   quick: JobType<NoInput, unknown>,
@@ -28,7 +28,7 @@ async function heldBehindSlow(
 }
 
 describe("prefetch", () => {
-  it("for slow jobs nothing is claimed beyond the free slots", async () => {
+  it("claims only for free capacity if jobs are slow", async () => {
     const slow = job({ type: "slow", run: () => new Promise<void>((resolve) => void clock.after(100, resolve)) });
     const { hf, clock, store } = await scene({ jobs: [slow] });
     await hf.enqueueMany(slow, Array.from({ length: 30 }));
@@ -43,7 +43,7 @@ describe("prefetch", () => {
     expect((await hf.stats()).states.completed).toBeGreaterThan(20);
   });
 
-  it("for quick jobs claims are of many, so that a few of them serve hundreds of jobs", async () => {
+  it("claims many fast jobs in one call", async () => {
     const quick = job({ type: "quick", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [quick] });
     await hf.enqueueMany(quick, Array.from({ length: 2_000 }));
@@ -56,7 +56,7 @@ describe("prefetch", () => {
     expect(limits(store).length).toBeLessThan(20);
   });
 
-  it("jobs held behind a handler that turns out slow are given back after a second, uncounted, for other workers", async () => {
+  it("releases prefetched jobs behind a slow handler", async () => {
     const gate = deferred();
     const ran: string[] = [];
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
@@ -76,7 +76,7 @@ describe("prefetch", () => {
     gate.resolve();
   });
 
-  it("what was given back is not claimed ahead again by the worker that is still busy", async () => {
+  it("a busy worker does not prefetch released jobs again", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => {} });
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -91,7 +91,7 @@ describe("prefetch", () => {
     for (const id of held) expect(await on.job(id)).toMatchObject({ state: "completed", attempt: 1 });
   });
 
-  it("about 50 ms of work is held; a slow run counts at once, quick ones win trust slowly", () => {
+  it("prefetches about 50 ms of work", () => {
     const prefetch = new Prefetch();
     expect(prefetch.target(4)).toBe(0);
     prefetch.ran(1);

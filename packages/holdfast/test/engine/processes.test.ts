@@ -23,7 +23,7 @@ async function ends(child: ChildProcess): Promise<{ code: number | null; signal:
 }
 
 describe("processes", () => {
-  it("a process that only enqueues ends by itself, without closing, and its job is there", async () => {
+  it("a process that only enqueues exits without close", async () => {
     const { hf, file } = await onFile();
     const child = start("enqueue-only", file);
     const id = await says(child);
@@ -31,7 +31,7 @@ describe("processes", () => {
     expect(await hf.get(String(id))).toMatchObject({ state: "pending", type: "hello" });
   });
 
-  it("C-10 B-14 SIGTERM drains: claims stop, the running job ends, the process exits by itself", async () => {
+  it("C-10 B-14 SIGTERM drains and exits", async () => {
     const { hf, file } = await onFile();
     const first = await hf.enqueue(slow);
     const second = await hf.enqueue(slow);
@@ -47,7 +47,7 @@ describe("processes", () => {
     expect(await hf.get(second.id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a SIGTERM that comes twice within a second is one: the running job ends", async () => {
+  it("two SIGTERMs within a second count as one", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
@@ -63,7 +63,7 @@ describe("processes", () => {
     expect(await hf.get(id)).toMatchObject({ state: "completed", output: { finished: true } });
   });
 
-  it("a second SIGTERM, a second later, ends the process at once; its job is for others when the lease is over", async () => {
+  it("a second SIGTERM a second later exits immediately", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
@@ -77,7 +77,7 @@ describe("processes", () => {
     expect((await hf.get(id))?.state).toMatch(/claimed|running/);
   });
 
-  it("A-35 C-02 a server killed mid-job: after the restart the job is recovered and retried", async () => {
+  it("A-35 C-02 recovers a job of a killed process", async () => {
     const { hf, file } = await onFile({ jobs: [slow] });
     const recovered = recordEvents(hf, "recovered");
     const { id } = await hf.enqueue(slow);

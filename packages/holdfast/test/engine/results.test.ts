@@ -13,7 +13,7 @@ import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 const type = job({ type: "t", run: () => ({ value: 42 }) });
 
 describe("results", () => {
-  it("a finished job's output is given at once", async () => {
+  it("returns a finished job's output immediately", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
@@ -22,7 +22,7 @@ describe("results", () => {
     expect(await hf.result(id)).toEqual({ value: 42 });
   });
 
-  it("a wait ends when the job does, without a poll in between", async () => {
+  it("returns when the job ends, without polling", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = hf.result(type, id);
@@ -31,7 +31,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ value: 42 });
   });
 
-  it("hints that are not true cost a bounded number of looks", async () => {
+  it("false hints cost a bounded number of reads", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const hint = hinting(store.store);
     const { id } = await hf.enqueue(type);
@@ -48,7 +48,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ value: 42 });
   });
 
-  it("where no hint arrives the poll finds it", async () => {
+  it("polling finds the result without hints", async () => {
     const { clock, store } = await scene();
     const deaf = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -68,7 +68,7 @@ describe("results", () => {
     await client.close();
   });
 
-  it("a job that ends dead or cancelled throws JobNotCompletedError with the state and the reason", async () => {
+  it("throws JobNotCompletedError for dead and cancelled jobs", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
@@ -86,7 +86,7 @@ describe("results", () => {
     await expect(cancelled).rejects.toMatchObject({ state: "cancelled" });
   });
 
-  it("a failed attempt does not end the wait: the retry's output counts", async () => {
+  it("waits for the retry after a failed attempt", async () => {
     let attempt = 0;
     const flaky = job({
       type: "flaky",
@@ -100,7 +100,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ attempt: 2 });
   });
 
-  it("a wait gives up after its timeout, at a signal, for a job that does not exist, and when the client closes", async () => {
+  it("throws on timeout, abort, missing job and close", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const caught = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -125,7 +125,7 @@ describe("results", () => {
     expect(await closed).toBeInstanceOf(ClosedError);
   });
 
-  it("the store is listened to and asked only while someone waits", async () => {
+  it("listens and polls only while a caller waits", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = [hf.result(id), hf.result(id), hf.result(id)];
@@ -139,7 +139,7 @@ describe("results", () => {
     expect(store.total()).toBe(0);
   });
 
-  it("on a file another process's result arrives too", async () => {
+  it("returns the result of another process on a file", async () => {
     const { hf, file } = await onFile({ jobs: [type] });
     const other = (await onFile({}, file)).hf;
     const { id } = await other.enqueue(type);
@@ -148,11 +148,11 @@ describe("results", () => {
     expect(await waiting).toEqual({ value: 42 });
   });
 
-  describe("a wait for a job that nobody takes", () => {
+  describe("waiting for a job without a worker", () => {
     const warnings = (lines: LogLine[]): string[] =>
       lines.filter(({ level }) => level === "warn").map(({ message }) => message);
 
-    it("is told after 5 s, once for a client", async () => {
+    it("is logged after 5 s, once per client", async () => {
       const { hf, clock, lines } = await scene({ jobs: [type] });
       const first = await hf.enqueue(type);
       const second = await hf.enqueue(type);
@@ -169,7 +169,7 @@ describe("results", () => {
       await Promise.all(waiting);
     });
 
-    it("is told where the only workers left, or take from other queues", async () => {
+    it("is logged if workers have left or serve other queues", async () => {
       const { hf, clock, lines } = await scene({ jobs: [type] });
       const gone = hf.work();
       await clock.settle();
@@ -183,7 +183,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("is not told while the job is not due, nor while a worker is busy with others", async () => {
+    it("is not logged for future jobs or busy workers", async () => {
       const gate = deferred();
       const slow = job({ type: "slow", run: () => gate.promise });
       const { hf, clock, lines } = await scene({ jobs: [type, slow] });
@@ -203,7 +203,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("goes on where nobody can say whether there are workers", async () => {
+    it("continues if workers cannot be read", async () => {
       const { hf, clock, lines, store } = await scene({ jobs: [type] });
       store.fail(new StoreUnavailableError("away"), "workers");
       const { id } = await hf.enqueue(type);
@@ -215,7 +215,7 @@ describe("results", () => {
     });
   });
 
-  it("a store that may not be read is told at once", async () => {
+  it("throws a permission error immediately", async () => {
     const { hf, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     store.fail(new StoreUnreadableError("permission denied"), "get");
