@@ -122,11 +122,11 @@ describe("the audit log", () => {
     ["a limit of 1001", { limit: 1_001 }, "limit", /1 to 1000/],
     ["a cursor of its own making", { cursor: "1_2" }, "cursor", /not a cursor/],
     ["a cursor that is a number", { cursor: 5 }, "cursor", /not a cursor/],
-  ])("list refuses %s by name", async (_name, options, field, says) => {
+  ])("list refuses %s by name", async (_name, options, field, message) => {
     const { hf } = await scene();
     const refused = hf.audit.list(options as never);
     await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
-    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
+    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(message) as string });
   });
 
   it("is closed with the client", async () => {

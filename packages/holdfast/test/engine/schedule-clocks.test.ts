@@ -5,8 +5,8 @@ import { after, writeSchedule, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, STA
 
 const nothing = job({ type: "nothing", run() {} });
 
-describe("C-12 a clock that is set while a scheduler runs", () => {
-  it("back by an hour: nothing runs twice, and all goes on when the hour has passed again", async () => {
+describe("C-12 a wall clock change while a scheduler runs", () => {
+  it("back by an hour: no slot runs twice", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "10m" });
     await hf.schedule("cron", { job: nothing, cron: "*/10 * * * *", timezone: "Europe/Berlin" });
@@ -19,7 +19,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     clock.setWall(clock.now() - HOUR);
     await clock.advance("58m");
     expect(await slotsMade(hf, "every")).toEqual(before);
-    // From 02:00 on, the clock is where it was.
+    // From 02:00 on, the slots are new again.
     await clock.advance("11m");
     const expected = [...before, after(2 * HOUR + 10 * MINUTE)];
     for (const name of ["every", "cron"]) expect(await slotsMade(hf, name)).toEqual(expected);
@@ -27,7 +27,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
       expect(createdAt).toEqual(schedule?.slot);
   });
 
-  it("back by an hour: nor does a change, an enabling or a new start in that hour make a slot come again", async () => {
+  it("back by an hour: changes and restarts repeat no slot", async () => {
     const { hf, clock, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10m" });
     await clock.advance("1h");
@@ -42,7 +42,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("back by a few seconds: the slot that was just fired is not fired again", async () => {
+  it("back by a few seconds: the last slot is not repeated", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work();
@@ -52,7 +52,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("back by an hour: one that was removed and made anew does not make the same job twice", async () => {
+  it("back by an hour: a recreated schedule repeats no job", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     for (let times = 0; times < 2; times++) {
       await hf.schedule("s", { job: nothing, every: "1h" });
@@ -67,7 +67,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     ]);
   });
 
-  it("back by days, because it had been wrong: schedules go on from the right time, and need not wait for the wrong one", async () => {
+  it("back by days: schedules continue from the corrected time", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "1m" });
     await hf.schedule("daily", { job: nothing, cron: "0 0 * * *" });
@@ -78,7 +78,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     await hf.schedules.disable("off");
     expect((await slotsMade(hf, "every")).at(-1)).toEqual(after(10 * DAY + MINUTE));
     clock.setWall(START + HOUR);
-    // Until maintenance has noticed.
+    // Until maintenance has corrected it.
     await clock.advance("2m");
     const before = (await jobsOf(hf, "every")).length;
     await clock.advance("5m");
@@ -87,7 +87,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await hf.schedules.enable("off")).nextRunAt).toEqual(after(HOUR + 8 * MINUTE));
   });
 
-  it("back by days: also schedules go on that were made, and not yet run, while it was wrong", async () => {
+  it("back by days: also schedules created meanwhile", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     clock.setWall(START + 1_000 * DAY);
     await hf.schedule("s", { job: nothing, every: "1m" });
@@ -101,7 +101,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await slotsMade(hf, "s")).length).toBeGreaterThanOrEqual(4);
   });
 
-  it("back by days: also if no maintenance came while it was wrong", async () => {
+  it("back by days: also without maintenance meanwhile", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await hf.maintain();
@@ -117,7 +117,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await slotsMade(hf, "s")).length).toBe(before + 6);
   });
 
-  it("forward by hours: what was jumped over is caught up as if nothing had run, within a tick", async () => {
+  it("forward by hours: catches up within a tick", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("latest", { job: nothing, every: "1h" });
     await hf.schedule("all", { job: nothing, every: "1h", catchUp: { all: 10 } });
@@ -130,8 +130,8 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
   });
 });
 
-describe("C-13 a next run that is missing", () => {
-  it("is computed at start, from now on", async () => {
+describe("C-13 a missing next run", () => {
+  it("is computed from now at start", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "1h", catchUp: { all: 100 } });
     await writeSchedule(store.store, "s", { nextRunAt: null });
@@ -146,7 +146,7 @@ describe("C-13 a next run that is missing", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(3 * HOUR)]);
   });
 
-  it("is computed after the last slot, so that none comes again", async () => {
+  it("is computed after the last slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("2h");
@@ -157,7 +157,7 @@ describe("C-13 a next run that is missing", () => {
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(3 * HOUR));
   });
 
-  it("or lies before the last slot is computed after it: what had its run has had it", async () => {
+  it("before the last slot is computed again", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
     await clock.advance("60s");
@@ -174,7 +174,7 @@ describe("C-13 a next run that is missing", () => {
     expect(store.count("fire")).toBe(1);
   });
 
-  it("of one that is disabled stays unknown, and one that is over stays over", async () => {
+  it("of a disabled or ended schedule is not computed", async () => {
     const { hf, store, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("off", { job: nothing, every: "1h", enabled: false });
     await hf.schedule("over", { job: nothing, every: "1h", endAt: after(-1) });
@@ -187,38 +187,35 @@ describe("C-13 a next run that is missing", () => {
   });
 });
 
-describe("a schedule that cannot be read", () => {
+describe("an unreadable schedule", () => {
   it.each<[string, Parameters<typeof writeSchedule>[2], RegExp]>([
     ["a nonsense pattern", { cron: "every morning" }, /^cron: "every morning" has 2 fields/],
     ["a zone that is gone", { timezone: "Europe/Atlantis" }, /^timezone: "Europe\/Atlantis"/],
-  ])(
-    "for %s is told and left alone; the others go on, and it is not asked again and again",
-    async (_what, changes, why) => {
-      const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
-      await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
-      await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
-      await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
-      await writeSchedule(store.store, "bad", changes);
-      const skipped = recordEvents(hf, "skipped");
-      hf.work({ poll: "1h" });
-      await clock.advance("1m");
-      expect(skipped).toEqual([]);
-      for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
-      const logged = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
-      expect(logged.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
-      // A firing for each of the slots of the others, two where the machine was busy, and nothing more.
-      expect(store.count("fire")).toBeGreaterThanOrEqual(6);
-      expect(store.count("fire")).toBeLessThanOrEqual(12);
-      // Its slot waits: another process may be able to read it.
-      expect(await hf.schedules.get("bad")).toMatchObject({ slots: [], nextRunAt: after(10 * SECOND) });
-      // Once it is mended it runs.
-      await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
-      await clock.advance("10s");
-      expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
-    },
-  );
+  ])("with %s is logged once and affects no other", async (_what, changes, why) => {
+    const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
+    await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
+    await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
+    await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
+    await writeSchedule(store.store, "bad", changes);
+    const skipped = recordEvents(hf, "skipped");
+    hf.work({ poll: "1h" });
+    await clock.advance("1m");
+    expect(skipped).toEqual([]);
+    for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
+    const logged = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
+    expect(logged.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
+    // One firing per slot of the others, two on a busy machine, and nothing more.
+    expect(store.count("fire")).toBeGreaterThanOrEqual(6);
+    expect(store.count("fire")).toBeLessThanOrEqual(12);
+    // Its slot stays due: another process may be able to read it.
+    expect(await hf.schedules.get("bad")).toMatchObject({ slots: [], nextRunAt: after(10 * SECOND) });
+    // It runs after it was repaired.
+    await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
+    await clock.advance("10s");
+    expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
+  });
 
-  it("is asked again an hour later", async () => {
+  it("is tried again an hour later", async () => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("bad", { job: nothing, cron: "* * * * *" });
     await writeSchedule(store.store, "bad", { cron: "never ever" });

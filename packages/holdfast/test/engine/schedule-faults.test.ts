@@ -7,8 +7,8 @@ import { after, writeSchedule, DAY, HOUR, jobsOf, SECOND, slotsMade, START, step
 const nothing = job({ type: "nothing", run() {} });
 const other = job({ type: "other", run() {} });
 
-describe("C-12 a slot is neither lost nor made up", () => {
-  it("by a process that cannot read the schedule: the slot waits for one that can", async () => {
+describe("C-12 no slot is lost or invented", () => {
+  it("if a process cannot read the schedule", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
@@ -21,7 +21,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("by a stored next run that is no slot any more, as after a change of a zone's rules", async () => {
+  it("if the stored next run is no longer a slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, cron: "0 * * * *" });
     await writeSchedule(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
@@ -32,7 +32,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("by a deployment that changes its times, or when it ends, while slots are open", async () => {
+  it("if a deployment changes the timing while slots are open", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     const daily = { job: nothing, every: "1d", catchUp: { all: 10 } } as const;
     await hf.schedule("s", { ...daily, endAt: START + 400 * DAY });
@@ -45,7 +45,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(6 * DAY));
   });
 
-  it("but a schedule that is put to rest takes its open slots along", async () => {
+  it("except that disabling drops open slots", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
@@ -54,7 +54,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("by a schedule made again under the same name: it has its own slots, and its own job", async () => {
+  it("if a schedule is created again with the same name", async () => {
     const { hf, clock } = await scene({ jobs: [nothing, other], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await clock.advance("10s");
@@ -68,12 +68,12 @@ describe("C-12 a slot is neither lost nor made up", () => {
   });
 });
 
-describe("one bad schedule", () => {
+describe("one invalid schedule", () => {
   it.each<[string, Partial<StoredSchedule>]>([
     ["a start beyond all dates", { startAt: 9_000_000_000_000_000 }],
     ["a catch-up of no number", { catchUp: { all: Number.NaN } }],
     ["neither pattern nor interval that makes sense", { cron: "x y z", timezone: "UTC", everyMs: null }],
-  ])("with %s keeps no other from its slots", async (_what, changes) => {
+  ])("with %s does not affect the others", async (_what, changes) => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, cron: "* * * * *" });
     await writeSchedule(store.store, "bad", changes);
@@ -84,7 +84,7 @@ describe("one bad schedule", () => {
     expect(lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad")).toHaveLength(1);
   });
 
-  it("that the store cannot take keeps no other from its slots", async () => {
+  it("that the store refuses does not affect the others", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, every: "1m" });
     const choosy = new Proxy(store.store, {
@@ -104,7 +104,7 @@ describe("one bad schedule", () => {
 });
 
 describe("a scheduler in trouble", () => {
-  it("that is slower than its schedules still comes to an end", async () => {
+  it("that is slower than its schedules still stops", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1s" });
     const slow = new Proxy(store.store, {
@@ -112,7 +112,7 @@ describe("a scheduler in trouble", () => {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (firings: Parameters<Store["fire"]>[0]) => {
           const results = await target.fire(firings);
-          // Each firing takes longer than the interval: when it is through, the next slot has come.
+          // Each firing takes longer than the interval, so the next slot is already due.
           clock.setWall(clock.now() + 2_000);
           return results;
         };
@@ -123,7 +123,7 @@ describe("a scheduler in trouble", () => {
     expect(await client.schedules.fireDue()).toBe(1);
   });
 
-  it("asks again soon after one failure, however seldom it looks otherwise", async () => {
+  it("tries again soon after a failure", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: "skip" });
     hf.work({ poll: "1h" });
@@ -135,8 +135,8 @@ describe("a scheduler in trouble", () => {
   });
 });
 
-describe("what a schedule keeps", () => {
-  it("has a large input once, however often it is defined and changed", async () => {
+describe("the record of a schedule", () => {
+  it("stores a large input once", async () => {
     const { hf, store } = await scene({ jobs: [nothing], scheduler: false });
     const text = "x".repeat(100_000);
     await hf.schedules.create("s", { job: "big", input: { text }, every: "1h" });
@@ -150,7 +150,7 @@ describe("what a schedule keeps", () => {
     ]);
   });
 
-  it("C-15 rests for as long as somebody put it to rest, also when code agrees for a while", async () => {
+  it("C-15 stays disabled even if code agreed meanwhile", async () => {
     const { hf } = await scene({ jobs: [nothing], scheduler: false });
     const hourly = { job: nothing, every: "1h" } as const;
     await hf.schedule("s", hourly);
@@ -161,7 +161,7 @@ describe("what a schedule keeps", () => {
     expect((await hf.schedule("s", hourly)).changed).toEqual([]);
   });
 
-  it("a run done again keeps to overlap: skip", async () => {
+  it("a rerun respects overlap: skip", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h", overlap: "skip" });
     await clock.advance("1h");

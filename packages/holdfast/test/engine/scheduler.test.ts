@@ -8,7 +8,7 @@ import { after, writeSchedule, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, 
 const nothing = job({ type: "nothing", run() {} });
 
 describe("the scheduler", () => {
-  it("C-12 makes a job of each slot at its very millisecond, and a worker runs it there and then", async () => {
+  it("C-12 fires each slot on time, a worker runs it", async () => {
     const { type, ran } = noting(() => scenery.clock);
     const scenery: Scene = await scene({ jobs: [type] });
     const { hf, clock } = scenery;
@@ -28,7 +28,7 @@ describe("the scheduler", () => {
     }
   });
 
-  it("tells the handler which schedule and which slot it runs for", async () => {
+  it("passes schedule and slot to the handler", async () => {
     const seen: (ScheduledSlot | null)[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: (run) => void seen.push(run.job.schedule) });
     const { hf, clock } = await scene({ jobs: [type] });
@@ -43,7 +43,7 @@ describe("the scheduler", () => {
     ]);
   });
 
-  it("tells listeners what became jobs, once the store has them", async () => {
+  it("emits fired after the store has confirmed", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     const order: string[] = [];
     for (const name of ["enqueued", "fired", "completed"] as const) hf.on(name, () => void order.push(name));
@@ -62,7 +62,7 @@ describe("the scheduler", () => {
     expect(order).toEqual(["enqueued", "fired", "completed"]);
   });
 
-  it("begins with the start and ends before the end", async () => {
+  it("respects startAt and endAt", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "10s", startAt: after(30_500), endAt: after(60_500) });
     await hf.schedule("cron", { job: nothing, cron: "*/10 * * * * *", startAt: after(30_000), endAt: after(60_000) });
@@ -75,7 +75,7 @@ describe("the scheduler", () => {
     }
   });
 
-  it("spreads runs by the jitter: within its bounds, the same whoever fires the slot, and no earlier", async () => {
+  it("applies a deterministic jitter", async () => {
     const due: Record<string, Date>[] = [];
     for (let round = 0; round < 2; round++) {
       const { hf, clock } = await scene({ jobs: [nothing] });
@@ -97,7 +97,7 @@ describe("the scheduler", () => {
       );
     }
     expect(due[0]).toEqual(due[1]);
-    // Spread, and not all by the same.
+    // The jitter differs between slots.
     const late = new Set(
       Object.entries(due[0] ?? {}).map(([slot, runAt]) => Number(runAt) - Number(slot.split(" ")[1])),
     );
@@ -105,7 +105,7 @@ describe("the scheduler", () => {
     expect(Math.max(...late) - Math.min(...late)).toBeGreaterThan(7_000);
   });
 
-  it("does not run where it is switched off; fireDue does its work", async () => {
+  it("does not run when disabled, fireDue works", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 10 } });
     store.forget();
@@ -115,14 +115,14 @@ describe("the scheduler", () => {
     expect(await hf.schedules.fireDue()).toBe(3);
     await clock.settle();
     expect((await jobsOf(hf, "s")).map(({ state }) => state)).toEqual(Array(3).fill("completed"));
-    // Nor does it run where no worker does.
+    // It does not run without a worker either.
     const client = await another({ jobs: [nothing] });
     await clock.advance("30s");
     expect(await slotsMade(client, "s")).toHaveLength(3);
     expect(await client.schedules.fireDue()).toBe(3);
   });
 
-  it("C-10 stops before anything else: while handlers end, no slot becomes a job any more", async () => {
+  it("C-10 stops firing before handlers end", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, store, another } = await scene({ jobs: [slow] });
@@ -141,7 +141,7 @@ describe("the scheduler", () => {
     expect((await after30s.schedules.get("s"))?.nextRunAt).toEqual(after(20 * SECOND));
   });
 
-  it("C-10 that is in the middle of firing ends that first, and the job it made is there", async () => {
+  it("C-10 finishes a firing in progress", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work({ poll: "1h" });
@@ -164,7 +164,7 @@ describe("the scheduler", () => {
     ["1s", 60],
     ["30s", 2],
     ["1h", 0],
-  ])("with nothing to do looks once a tick (%s) and no more often: %d times a minute", async (tick, looks) => {
+  ])("without schedules polls once per tick (%s): %d times a minute", async (tick, looks) => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: tick === undefined ? {} : { tick } });
     await hf.schedule("daily", { job: nothing, cron: "@daily" });
     hf.work({ poll: "1h" });
@@ -174,11 +174,11 @@ describe("the scheduler", () => {
     expect(store.count("dueSchedules")).toBe(looks);
     expect(store.count("fire") + store.count("putSchedule") + store.count("getSchedule")).toBe(0);
     expect(store.count("listSchedules")).toBeLessThanOrEqual(1);
-    // With the worker's beats and maintenance: nothing else asks the store.
+    // Apart from the worker's heartbeats and maintenance, there are no store calls.
     expect(store.total() - looks).toBeLessThanOrEqual(20);
   });
 
-  it("asks the store twice for a slot, and goes back to rest", async () => {
+  it("makes two store calls per slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work({ poll: "1h" });
@@ -188,7 +188,7 @@ describe("the scheduler", () => {
     expect([store.count("fire"), store.count("dueSchedules")]).toEqual([1, 2]);
   });
 
-  it("notices what its own client puts, nearer than it knew, whatever the tick", async () => {
+  it("notices an earlier slot of its own client", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("far", { job: nothing, cron: "@daily" });
     await hf.schedule("off", { job: nothing, every: "7s", enabled: false });
@@ -203,7 +203,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "off")).toEqual(steps(7 * SECOND, 1, 3));
   });
 
-  it("notices what another client puts, through the store's hint and long before its tick", async () => {
+  it("notices another client's schedule by a hint", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     hf.work({ poll: "1h" });
     await clock.settle();
@@ -213,7 +213,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("notices what another process puts on a file, long before its tick", async () => {
+  it("notices another process's schedule on a file", async () => {
     const { hf, file } = await onFile({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("far", { job: nothing, cron: "@yearly" });
     hf.work();
@@ -222,7 +222,7 @@ describe("the scheduler", () => {
     await other.schedules.create("s", { job: nothing, every: "1s" });
     expect((await fired).schedule).toBe("s");
     await other.unschedule("s");
-    // Also one whose next run is still to be found out.
+    // Also one without a computed next run.
     await other.schedules.create("t", { job: nothing, every: "1s", enabled: false });
     const firedToo = new Promise((resolve) => hf.on("fired", ({ schedule }) => schedule === "t" && resolve(schedule)));
     const store = sqlite(file);
@@ -231,7 +231,7 @@ describe("the scheduler", () => {
     await store.close();
   });
 
-  it("notices what its own client puts also where the store gives no hints", async () => {
+  it("notices its own client's schedule without hints", async () => {
     const { clock, another, store } = await scene();
     const silent = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -244,9 +244,9 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("looks again at what came up while it was at it", async () => {
+  it("polls again after a change during a poll", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing] });
-    // The look is over in the store; its answer is still on the way.
+    // The store has executed the poll, but its response has not arrived.
     let response = Promise.resolve();
     const slow = new Proxy(store.store, {
       get(target, property) {
@@ -271,7 +271,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
   });
 
-  it("keeps to the hours of which it is only sure when they are near", async () => {
+  it("fires on time after a long wait", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("daily", { job: nothing, cron: "17 6 * * *", timezone: "America/New_York" });
     hf.work({ poll: "1h", lease: "1h" });
@@ -280,7 +280,7 @@ describe("the scheduler", () => {
     expect([made?.schedule?.slot, made?.createdAt]).toEqual(Array(2).fill(after(11 * HOUR + 17 * MINUTE)));
   });
 
-  it("is one, however many workers its client starts, and goes on while one of them works", async () => {
+  it("is shared by all workers of a client", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     const [first] = [hf.work({ poll: "1h" }), hf.work({ poll: "1h" }), hf.work({ poll: "1h" })];

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
 
 describe("shutdown", () => {
-  it("C-10 B-14 stop waits for running handlers, and no new job begins meanwhile", async () => {
+  it("C-10 B-14 stop waits for running handlers", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read, store } = await scene({ jobs: [type] });
@@ -23,7 +23,7 @@ describe("shutdown", () => {
     expect(stopped).toBe(false);
     expect(store.count("claim")).toBe(0);
     expect((await read(second.id)).state).toBe("pending");
-    // The lease is kept all the while.
+    // The lease is extended meanwhile.
     expect((await read(first.id)).dueAt?.getTime()).toBeGreaterThan(clock.now() + 15_000);
 
     gate.resolve();
@@ -32,7 +32,7 @@ describe("shutdown", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("C-10 after the grace time handlers are aborted with WorkerStoppingError, and their jobs go back uncounted", async () => {
+  it("C-10 aborts handlers after the grace period, releases their jobs", async () => {
     let reason: AbortReason | undefined;
     const type = job({
       type: "t",
@@ -59,7 +59,7 @@ describe("shutdown", () => {
     expect(released).toMatchObject([{ id, worker: worker.id }]);
   });
 
-  it("C-10 a handler that ignores its signal is left behind and its job released; its late result is ignored", async () => {
+  it("C-10 abandons a handler that ignores its signal", async () => {
     const gate = deferred<{ late: boolean }>();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -75,7 +75,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "pending", output: null });
   });
 
-  it("the log tells for how many jobs a stop waits, which are aborted, and how many handlers ignored their signals", async () => {
+  it("logs waiting, aborted and abandoned jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, lines } = await scene({ jobs: [type] });
@@ -112,7 +112,7 @@ describe("shutdown", () => {
     gate.resolve();
   });
 
-  it("a stop with nothing to wait for says nothing", async () => {
+  it("logs nothing without running jobs", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "t", run() {} })] });
     const worker = hf.work();
     await clock.settle();
@@ -120,7 +120,7 @@ describe("shutdown", () => {
     expect(lines).toEqual([]);
   });
 
-  it("a handler that completes after the abort is completed", async () => {
+  it("accepts a completion after the abort", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).catch(() => ({ saved: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const worker = hf.work({ grace: 0 });
@@ -130,7 +130,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { saved: true } });
   });
 
-  it("a release gives the attempt back at most three times", async () => {
+  it("at most three releases do not count as attempts", async () => {
     const type = job({ type: "t", retry: { maxAttempts: 2 }, run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -151,7 +151,7 @@ describe("shutdown", () => {
     ]);
   });
 
-  it("C-10 jobs claimed ahead and not begun are released at once, without counting an attempt", async () => {
+  it("C-10 releases prefetched jobs immediately", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => {} });
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -176,7 +176,7 @@ describe("shutdown", () => {
     for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a double stop is one stop, and a stop before the start is fine", async () => {
+  it("stop may be repeated or called before start", async () => {
     const { hf, clock } = await scene();
     const stopped = recordEvents(hf, "workerStopped");
     const worker = hf.work();
@@ -192,7 +192,7 @@ describe("shutdown", () => {
     expect(() => unstarted.start()).toThrow(ClosedError);
   });
 
-  it("C-10 close stops workers, flushes what is under way, closes the store; again it is the same close", async () => {
+  it("C-10 close stops workers, flushes and closes the store", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, another } = await scene({ jobs: [type] });
@@ -215,7 +215,7 @@ describe("shutdown", () => {
     expect(() => hf.work()).toThrow(ClosedError);
   });
 
-  it("C-10 a handler in its grace time can still use the client: what it enqueues is kept", async () => {
+  it("C-10 handlers can enqueue during the grace period", async () => {
     const gate = deferred();
     const follow = job({ type: "follow", run: () => {} });
     const type = job({
@@ -238,7 +238,7 @@ describe("shutdown", () => {
     expect((await reader.list({ type: follow, state: "pending" })).jobs).toHaveLength(1);
   });
 
-  it("the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
+  it("the flush waits only for earlier outcomes", async () => {
     const { clock } = await scene();
     const resolvers: (() => void)[] = [];
     const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> =>
@@ -253,14 +253,14 @@ describe("shutdown", () => {
     await clock.settle();
     expect(flushed).toBe(false);
     resolvers.shift()?.();
-    // The next is under way already, and will be for ever.
+    // The next is already in progress and never ends.
     await clock.settle();
     expect(settler.size + resolvers.length).toBeGreaterThan(0);
     expect(flushed).toBe(true);
     await flushing;
   });
 
-  it("closing in the middle of a drain ends it: the rest stays for others", async () => {
+  it("close ends a drain and releases other jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, another } = await scene({ jobs: [type] });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
 
 describe("timeouts", () => {
-  it("a job past its timeout has its signal aborted, and the attempt fails with the timeout", async () => {
+  it("a timeout aborts the signal and fails the attempt", async () => {
     let reason: AbortReason | undefined;
     const type = job({
       type: "t",
@@ -27,7 +27,7 @@ describe("timeouts", () => {
     expect(failed.runAt.getTime() - clock.now()).toBe(30_000);
   });
 
-  it("every job has a timeout of 15 minutes unless it sets another", async () => {
+  it("the default timeout is 15 minutes", async () => {
     const aborted: number[] = [];
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).finally(() => aborted.push(clock.now())) });
     const { hf, clock } = await scene({ jobs: [type] });
@@ -38,7 +38,7 @@ describe("timeouts", () => {
     expect(aborted[0]).toBe(startedAt + 15 * 60_000);
   });
 
-  it("a handler that ends well after its signal is still completed", async () => {
+  it("accepts a completion after the abort", async () => {
     const type = job({
       type: "t",
       timeout: "1s",
@@ -51,7 +51,7 @@ describe("timeouts", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { late: true } });
   });
 
-  it("a handler that ignores its signal for 30 s more is written off: the attempt fails, the slot is free", async () => {
+  it("abandons a handler 30 s after its signal", async () => {
     const gates = [deferred(), deferred()];
     const stubborn = job({ type: "stubborn", timeout: "10s", run: () => gates.shift()?.promise });
     const next = job({ type: "next", run: () => {} });
@@ -76,7 +76,7 @@ describe("timeouts", () => {
     );
   });
 
-  it("the late result of a handler that was written off is ignored", async () => {
+  it("ignores the late result of an abandoned handler", async () => {
     const late = deferred<{ late: boolean }>();
     let attempt = 0;
     const stubborn = job({
@@ -108,7 +108,7 @@ describe("timeouts", () => {
     expect(lost).toEqual([]);
   });
 
-  it("a handler that ignores its cancellation is written off too, and the job is cancelled", async () => {
+  it("abandons a handler that ignores its cancellation", async () => {
     const gate = deferred();
     const stubborn = job({ type: "stubborn", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [stubborn] });
@@ -124,7 +124,7 @@ describe("timeouts", () => {
     gate.resolve();
   });
 
-  it("the first reason stands: a timeout after a cancellation changes nothing", async () => {
+  it("keeps the first abort reason", async () => {
     const codes: unknown[] = [];
     const gate = deferred();
     const type = job({
@@ -145,7 +145,7 @@ describe("timeouts", () => {
     gate.resolve();
   });
 
-  it("a signal first looked at after the abort is aborted already", async () => {
+  it("a signal read after the abort is aborted", async () => {
     const gate = deferred();
     let seen: unknown;
     const type = job({

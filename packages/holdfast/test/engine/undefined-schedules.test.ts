@@ -6,10 +6,10 @@ import { MINUTE, slotsMade, steps } from "./schedule-scene.js";
 const nothing = job({ type: "nothing", run() {} });
 const hourly = { job: nothing, every: "1h" } as const;
 const minutely = { job: nothing, every: "1m" } as const;
-// Nothing is lost by claiming seldom: it is the scheduler that is looked at.
+// The worker may claim rarely, because only the scheduler is tested.
 const seldom = { poll: "1h" } as const;
 
-/** A process that has started again with code that no longer defines the schedule `old`. */
+/** A process restarted with code that no longer defines the schedule `old`. */
 async function restarted(): Promise<Scene & { reported: Events["undefinedSchedule"][] }> {
   const scenery = await scene({ jobs: [nothing] });
   const before = await scenery.another({ jobs: [nothing] });
@@ -24,7 +24,7 @@ async function restarted(): Promise<Scene & { reported: Events["undefinedSchedul
 }
 
 describe("a schedule that code no longer defines", () => {
-  it("is told once, and goes on: it is never deleted", async () => {
+  it("is reported once and continues", async () => {
     const { hf, clock, lines, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
@@ -37,7 +37,7 @@ describe("a schedule that code no longer defines", () => {
     expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 21));
   });
 
-  it("is not told while another live worker's code defines it, and is once that has left", async () => {
+  it("is not reported while another live worker defines it", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
@@ -45,7 +45,7 @@ describe("a schedule that code no longer defines", () => {
     hf.work(seldom);
     await clock.advance("20m");
     expect(reported).toEqual([]);
-    // It is asked for every five minutes; who has said goodbye does not count, however lately that was.
+    // Checked every five minutes; a deregistered worker does not count.
     await clock.advance("298s");
     const closing = other.close();
     await clock.advance("70s");
@@ -53,7 +53,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not told while another live worker's code defines it, however seldom that worker says so", async () => {
+  it("is not reported despite rare heartbeats of that worker", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
@@ -63,7 +63,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([]);
   });
 
-  it("is not told if the other worker began to work before its schedules were defined", async () => {
+  it("is not reported if that worker started before defining", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     other.work(seldom);
@@ -74,7 +74,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([]);
   });
 
-  it("is told if the worker whose code defined it died without a word", async () => {
+  it("is reported after that worker was killed", async () => {
     const { hf, clock, store, reported } = await restarted();
     await store.store.heartbeat({
       id: "dead",
@@ -94,7 +94,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not told again once it is unscheduled", async () => {
+  it("is not reported after removal", async () => {
     const { hf, clock, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
@@ -104,7 +104,7 @@ describe("a schedule that code no longer defines", () => {
     expect(await hf.schedules.get("old")).toBeNull();
   });
 
-  it("is told also where code defined it once, and then unscheduled it", async () => {
+  it("is reported if defined and then removed in code", async () => {
     const { hf, clock, another, reported } = await restarted();
     await hf.schedule("old", minutely);
     await hf.unschedule("old");
@@ -115,7 +115,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is looked for seldom: a page of names and a list of workers every five minutes", async () => {
+  it("is checked with two calls every five minutes", async () => {
     const { hf, clock, store } = await restarted();
     hf.work(seldom);
     await clock.advance("1m");

@@ -7,8 +7,8 @@ const report = job({ type: "report", run() {} });
 const QUEUES = "this worker takes from queues that no job type here uses and the store does not know. Misspelt?";
 const TYPES = "no handler here for types that this worker takes. Misspelt, or missing from holdfast({ jobs })?";
 
-describe("a worker that takes from a queue nobody knows", () => {
-  it("is told with the queues that are known, once for each queue", async () => {
+describe("a worker on an unknown queue", () => {
+  it("is logged once per queue, with the known queues", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail] });
     await hf.enqueue(report, undefined, { queue: "reports" });
     hf.work({ queues: ["mial"] });
@@ -21,7 +21,7 @@ describe("a worker that takes from a queue nobody knows", () => {
     ]);
   });
 
-  it("is not told where a job type here uses it, nor where it had a job", async () => {
+  it("is not logged if a type or job uses the queue", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
     hf.work({ queues: ["mail"] });
     await clock.settle();
@@ -32,7 +32,7 @@ describe("a worker that takes from a queue nobody knows", () => {
     expect(lines).toEqual([]);
   });
 
-  it("begins before the store has said which queues there are, and whether it can or not", async () => {
+  it("does not wait for the list of queues", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
     const release = store.hold("queues");
     const slow = hf.work({ queues: ["express"] });
@@ -47,8 +47,8 @@ describe("a worker that takes from a queue nobody knows", () => {
   });
 });
 
-describe("a worker that takes types without a handler here", () => {
-  it("is told with the types that have one", async () => {
+describe("a worker with types without a handler", () => {
+  it("is logged with the types that have one", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail, report] });
     hf.work({ types: [mail, "mail.sned"] });
     hf.work({ types: [report] });
