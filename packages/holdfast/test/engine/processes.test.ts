@@ -12,7 +12,7 @@ function start(fixture: string, file: string): ChildProcess {
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
 }
-async function says(child: ChildProcess): Promise<unknown> {
+async function nextMessage(child: ChildProcess): Promise<unknown> {
   const [message] = (await once(child, "message")) as [unknown];
   return message;
 }
@@ -26,7 +26,7 @@ describe("processes", () => {
   it("a process that only enqueues exits without close", async () => {
     const { hf, file } = await onFile();
     const child = start("enqueue-only", file);
-    const id = await says(child);
+    const id = await nextMessage(child);
     expect(await ends(child)).toEqual({ code: 0, signal: null });
     expect(await hf.get(String(id))).toMatchObject({ state: "pending", type: "hello" });
   });
@@ -36,8 +36,8 @@ describe("processes", () => {
     const first = await hf.enqueue(slow);
     const second = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await says(child)).toBe("running");
-    const stopping = says(child);
+    expect(await nextMessage(child)).toBe("running");
+    const stopping = nextMessage(child);
     child.kill("SIGTERM");
     expect(await stopping).toBe("stopping");
     const ended = ends(child);
@@ -51,9 +51,9 @@ describe("processes", () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await says(child)).toBe("running");
+    expect(await nextMessage(child)).toBe("running");
     for (const _time of ["from the terminal", "handed on by a runner"]) {
-      const received = says(child);
+      const received = nextMessage(child);
       child.kill("SIGTERM");
       expect(await received).toBe("stopping");
     }
@@ -67,11 +67,11 @@ describe("processes", () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await says(child)).toBe("running");
-    const stopping = says(child);
+    expect(await nextMessage(child)).toBe("running");
+    const stopping = nextMessage(child);
     child.kill("SIGTERM");
     expect(await stopping).toBe("stopping");
-    expect(await says(child)).toBe("deaf");
+    expect(await nextMessage(child)).toBe("deaf");
     child.kill("SIGTERM");
     expect(await ends(child)).toEqual({ code: null, signal: "SIGTERM" });
     expect((await hf.get(id))?.state).toMatch(/claimed|running/);
@@ -82,7 +82,7 @@ describe("processes", () => {
     const recovered = recordEvents(hf, "recovered");
     const { id } = await hf.enqueue(slow);
     const child = start("stuck-worker", file);
-    expect(await says(child)).toBe("running");
+    expect(await nextMessage(child)).toBe("running");
     child.kill("SIGKILL");
     expect(await ends(child)).toEqual({ code: null, signal: "SIGKILL" });
     expect(await hf.get(id)).toMatchObject({ state: "running", attempt: 1 });
