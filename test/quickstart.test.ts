@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 const EXAMPLE = join(import.meta.dirname, "../examples/quickstart");
 
-it("the quick start runs as npm start runs it, tells its story, and is short", async () => {
+it("the quick start runs as npm start runs it, prints its steps, and is short", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-quickstart-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(EXAMPLE, "dist/main.js")], {

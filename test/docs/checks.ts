@@ -45,7 +45,7 @@ export async function checkBlock(block: Block, around: Surroundings): Promise<vo
   if (known === undefined) {
     throw new Error(`the language "${block.language}" is none of ${Object.keys(CHECKS).join(", ")}`);
   }
-  if (block.tellsOutput && !["ts", "sh"].includes(block.language)) {
+  if (block.showsOutput && !["ts", "sh"].includes(block.language)) {
     throw new Error("<!-- output --> belongs before a ts or sh block; the text block after that is its output");
   }
   await known.check(block, around);
@@ -54,18 +54,18 @@ export async function checkBlock(block: Block, around: Surroundings): Promise<vo
 async function checkProgram(block: Block, { programs, next, databases, tables, limitMs }: Surroundings): Promise<void> {
   const errors = programs.errorsOf(block);
   if (errors.length > 0) throw new Error(errors.join("\n"));
-  // Whoever asks for a database or a table gets one of its own.
+  // A program that reads the address of a database or table gets its own.
   const asks = databases !== undefined && block.text.includes("DATABASE_URL");
   const variables = {
     ...(asks && { DATABASE_URL: await databases.empty() }),
     ...(tables !== undefined && asksForTable(block) && tables.variables()),
   };
   const output = await programs.run(block, limitMs ?? PROGRAM_MS, variables);
-  if (block.tellsOutput) mustTell(output, next);
+  if (block.showsOutput) mustPrint(output, next);
 }
 
 /** Every line of the block is in the output, in its order. */
-function mustTell(output: string, next: Block | undefined): void {
+function mustPrint(output: string, next: Block | undefined): void {
   if (next?.language !== "text") throw new Error("no text block with its output follows");
   let from = 0;
   for (const [index, line] of next.text.split("\n").entries()) {
@@ -87,10 +87,10 @@ async function checkShell(block: Block, { previous, next }: Surroundings): Promi
   const lines = block.text.split("\n").filter((line) => line.trim() !== "");
   const problems = lines.map(problemOf).filter((problem) => problem !== null);
   if (problems.length > 0) throw new Error(problems.join("\n"));
-  if (!block.tellsOutput) return;
+  if (!block.showsOutput) return;
   const calls = lines.map(callOf).filter((call) => call !== null);
   if (calls.length < lines.length) throw new Error("only calls of holdfast can be run for their output");
-  mustTell(await runCommands(block, calls, previous?.language === "toml" ? previous.text : ""), next);
+  mustPrint(await runCommands(block, calls, previous?.language === "toml" ? previous.text : ""), next);
 }
 
 async function checkConfig({ text }: Block): Promise<void> {

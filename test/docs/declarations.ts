@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "./documents.js";
 
@@ -19,11 +19,22 @@ export function exportsOf(file: string): string[] {
   return [...names, ...declared, ...passedOn].filter((name) => name !== "");
 }
 
+/** Declaration files of the public API: not the admin API, and no store classes that have the name of a public one. */
+const declarations = readdirSync(DIST, { recursive: true, encoding: "utf8" })
+  .filter(
+    (file) =>
+      file.endsWith(".d.ts") && !/^(?:admin|bundle|cli)\b|^stores\/\w+\/(?:audit|schedules|tokens)\./.test(file),
+  )
+  .map((file) => readFileSync(join(DIST, file), "utf8"));
+
 /** The public members that an interface or class declares itself. */
-export function membersOf(file: string, name: string): string[] {
-  const text = readFileSync(join(DIST, file), "utf8");
-  const start = new RegExp(`^export (?:declare )?(?:interface|class) ${name}\\b[^{]*\\{$`, "m").exec(text);
-  if (start === null) throw new Error(`${file} declares no ${name}`);
+export function membersOf(name: string): string[] {
+  const pattern = new RegExp(`^export (?:declare )?(?:interface|class) ${name}\\b[^{]*\\{$`, "m");
+  const [text, ...others] = declarations.filter((declaration) => pattern.test(declaration));
+  if (text === undefined || others.length > 0)
+    throw new Error(`${others.length + 1} files declare ${name}; expected 1`);
+  const start = pattern.exec(text);
+  if (start === null) throw new Error(`no file declares ${name}`);
   const body = text.slice(start.index + start[0].length, text.indexOf("\n}", start.index));
   const withoutComments = body.replace(/\/\*\*[\s\S]*?\*\//g, (comment) => (comment.includes("@internal") ? "@" : ""));
   const members = [...withoutComments.matchAll(/^ {4}(?:(?:readonly|get|async) )*(?<name>\w+)[?(<:]/gm)];
@@ -32,7 +43,7 @@ export function membersOf(file: string, name: string): string[] {
 
 /** The code of every error class. */
 export function errorCodes(): Map<string, string> {
-  const text = ["errors.js", "retry-after.js"].map((file) => readFileSync(join(DIST, file), "utf8")).join("\n");
+  const text = ["errors.js", "job/retry-after.js"].map((file) => readFileSync(join(DIST, file), "utf8")).join("\n");
   const classes = text.matchAll(/^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\("(?<code>\w+)"/gm);
   return new Map([...classes].map(({ groups }) => [groups?.["name"] ?? "", groups?.["code"] ?? ""]));
 }

@@ -10,7 +10,7 @@ export interface Block {
   language: string;
   text: string;
   /** `<!-- output -->` stands before it: the block after it says what it prints. */
-  tellsOutput: boolean;
+  showsOutput: boolean;
 }
 
 export interface Link {
@@ -65,12 +65,12 @@ export function parseDocument(path: string, text: string): Document {
     prose.push(opening === undefined ? line : "");
     if (opening !== undefined) {
       const language = (opening["info"] ?? "").trim();
-      const block: Block = { document: path, line: index + 2, language, text: "", tellsOutput: marked };
+      const block: Block = { document: path, line: index + 2, language, text: "", showsOutput: marked };
       open = { block, fence: opening["fence"] ?? "", indent: opening["indent"]?.length ?? 0, lines: [] };
     }
     if (line.trim() !== "") marked = OUTPUT_MARKER.test(line);
   }
-  // Whoever forgets to close a block would otherwise silence the rest of the document.
+  // Otherwise an unclosed block would hide the rest of the document.
   if (open !== null) throw new Error(`${path}:${open.block.line - 1}: the block is never closed`);
   return { path, blocks, links: linksOf(prose), anchors: anchorsOf(prose), prose };
 }

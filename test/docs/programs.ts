@@ -14,7 +14,7 @@ const STAND_INS = join(import.meta.dirname, "stand-ins");
 export interface Programs {
   /** Type errors of a block, by document and line. */
   errorsOf(block: Block): readonly string[];
-  /** Runs a block as a process of its own in an empty folder. It must end by itself, with 0. Answers what it prints. */
+  /** Runs a block in a separate process in an empty folder. It must exit with 0. Returns its output. */
   run(block: Block, limitMs: number, variables?: Variables): Promise<string>;
 }
 
@@ -98,7 +98,7 @@ export async function runSql(block: Block): Promise<void> {
   await inEmptyFolder((cwd) => mustEnd(block, [script, block.text], cwd, 20_000));
 }
 
-/** Runs calls of `holdfast` one after the other in a folder of their own, with this holdfast.toml. Answers what they print. */
+/** Runs calls of `holdfast` in sequence in a new folder, with this holdfast.toml. Returns their output. */
 export async function runCommands(block: Block, calls: readonly (readonly string[])[], toml: string): Promise<string> {
   const main = join(ROOT, "packages/holdfast/dist/bundle/cli.js");
   return inEmptyFolder(async (cwd) => {
@@ -121,7 +121,7 @@ async function mustEnd(
   return stdout;
 }
 
-async function inEmptyFolder<Answer>(use: (folder: string) => Promise<Answer>): Promise<Answer> {
+async function inEmptyFolder<Result>(use: (folder: string) => Promise<Result>): Promise<Result> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-docs-"));
   try {
     return await use(folder);

@@ -1,13 +1,11 @@
 /** The public API of Holdfast. Listed by hand: what is not here is not promised. */
-export { holdfast, Holdfast } from "./engine/client/holdfast.js";
+export { holdfast } from "./engine/client/open-client.js";
+export { Holdfast } from "./engine/client/holdfast.js";
 export type { BulkOptions } from "./engine/client/changes.js";
-export type {
-  ClaimOptions,
-  HoldfastOptions,
-  RerunOptions,
-  SchedulerOptions,
-  DrainOptions,
-} from "./engine/client/holdfast.js";
+export type { HoldfastOptions, SchedulerOptions } from "./engine/client/client-options.js";
+export type { ClaimOptions } from "./engine/client/claim-leases.js";
+export type { RerunOptions } from "./engine/client/rerun.js";
+export type { DrainOptions } from "./engine/worker/drain.js";
 export { job } from "./job/job.js";
 export type {
   AttemptError,
@@ -27,12 +25,14 @@ export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/au
 export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
 export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
 export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
-export type { EnqueueResult, EnqueueManyResult, EnqueueManyOptions } from "./engine/enqueue/enqueuer.js";
+export type { EnqueueManyOptions } from "./engine/enqueue/bulk-enqueue.js";
+export type { EnqueueManyResult, EnqueueResult } from "./engine/enqueue/enqueue-result.js";
+export type { JobId, JobOutput } from "./job/job-id.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/lease.js";
 export type { Logger } from "./engine/events/logger.js";
-export type { MaintenanceResult, Retention, RetentionOptions } from "./engine/maintenance.js";
+export type { MaintenanceResult, PurgeOptions, Retention, RetentionOptions } from "./engine/maintenance.js";
 export type { WorkerStatus } from "./engine/client/job-view.js";
 export type { ResultOptions } from "./engine/client/results.js";
 export type { ErrorReporter, FailedJob, JobFailure } from "./engine/events/reports.js";
@@ -49,7 +49,8 @@ export type {
   TracedRun,
 } from "./engine/events/telemetry.js";
 export type { UserJobs } from "./engine/client/user-jobs.js";
-export type { WorkOptions, Worker } from "./engine/worker/worker.js";
+export type { WorkOptions } from "./engine/worker/work-options.js";
+export type { Worker } from "./engine/worker/worker.js";
 export { STATES, STATE_NAMES } from "./job/state.js";
 export type { FinishedState, State, StateKind } from "./job/state.js";
 export { TOKEN_ROLES } from "./access/roles.js";

@@ -12,7 +12,7 @@ export const prisma = {
   order: {
     count: async (): Promise<number> => Number((await pool.query('SELECT count(*) FROM "Order"')).rows[0]?.count),
   },
-  async $transaction<Answer>(work: (tx: PrismaTransaction) => Promise<Answer>): Promise<Answer> {
+  async $transaction<Result>(work: (tx: PrismaTransaction) => Promise<Result>): Promise<Result> {
     await pool.query('CREATE TABLE IF NOT EXISTS "Order" (id serial PRIMARY KEY, item text NOT NULL)');
     const client = await pool.connect();
     const run = async (text: string, values: unknown[]): Promise<pg.QueryResult> =>
@@ -22,7 +22,7 @@ export const prisma = {
       });
     try {
       await client.query("BEGIN");
-      const answer = await work({
+      const result = await work({
         $queryRawUnsafe: async <Rows>(text: string, ...values: unknown[]) => (await run(text, values)).rows as Rows,
         order: {
           create: async ({ data: { item } }) =>
@@ -30,7 +30,7 @@ export const prisma = {
         },
       });
       await client.query("COMMIT");
-      return answer;
+      return result;
     } catch (error) {
       await client.query("ROLLBACK");
       throw error;

@@ -1,7 +1,7 @@
 import { dirname, isAbsolute, resolve } from "node:path";
 import { durationMs } from "../duration.js";
-import type { HoldfastOptions } from "../engine/client/holdfast.js";
-import type { WorkOptions } from "../engine/worker/worker.js";
+import type { HoldfastOptions } from "../engine/client/client-options.js";
+import type { WorkOptions } from "../engine/worker/work-options.js";
 import type { Config } from "./config.js";
 import { InvalidConfigError } from "./invalid-config.js";
 import type { KeyName } from "./keys.js";

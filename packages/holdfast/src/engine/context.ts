@@ -22,36 +22,38 @@ export interface EngineContext {
   readonly events: Emitter;
   readonly logger: Logger;
   readonly settler: Settler;
-  /** Null: nobody traces. */
+  /** Null: no telemetry is configured. */
   readonly traces: Traces | null;
-  /** Null: failures are kept with their jobs and logged, and that is all. */
+  /** Null: no error reporter is configured. */
   readonly reports: Reports | null;
   readonly cursors: Cursors;
   readonly redact: Redactor;
-  /** The other way: for payloads that come back as they were shown. */
+  /** Puts redacted values back into a payload that a caller sends back. */
   readonly restore: Restorer;
-  /** Schedules that this process's code defines. */
-  readonly defined: Set<string>;
-  /** Called when there is another. */
-  readonly defining: Set<() => void>;
-  /** Queues that a worker takes from and nobody knows, and that were told. */
-  readonly toldQueues: Set<string>;
-  /** Called in the turn in which jobs are sent to the store, so that an idle worker's claim can go with them. */
-  readonly inserting: Set<(jobs: readonly NewJob[]) => void>;
+  /** How long audit entries are stored; null: forever. */
+  readonly auditRetentionMs: number | null;
+  /** Names of the schedules that this process's code defines. */
+  readonly definedSchedules: Set<string>;
+  /** Called when this process's code defines another schedule. */
+  readonly onScheduleDefined: Set<() => void>;
+  /** Queues of workers that neither a job type nor the store knows, and that were logged already. */
+  readonly warnedQueues: Set<string>;
+  /** Called in the same event-loop iteration as the insert, so that an idle worker's claim can share its transaction. */
+  readonly onInsert: Set<(jobs: readonly NewJob[]) => void>;
 }
 
 /** A lease held by this process. */
 export interface HeldLease extends LeasedJob {
-  /** Monotonic time until which the lease is surely ours. */
+  /** Monotonic time until which the lease is certainly ours. */
   deadline: number;
-  /** Monotonic time of the claim, and how long after it the handler began. */
+  /** Monotonic time of the claim, and how long after it the handler started. */
   readonly claimedMonotonic: number;
   readyMs: number;
-  /** Its handler as telemetry sees it. */
+  /** The telemetry trace of its handler. */
   trace: HandlerTrace | null;
-  /** What made the attempt fail, as it was thrown; null if nothing was. */
+  /** What the handler threw; null if it threw nothing. */
   thrown: { error: unknown } | null;
-  /** The failure is told already. */
+  /** The failure was already sent to the error reporter. */
   reported: boolean;
 }
 
@@ -65,7 +67,7 @@ export function holdLease(
     worker,
     claimedAt: claim.at,
     startedAt: null,
-    // The lease counts from before the call: the store may have granted it at any time since.
+    // Measured from before the call: the store may have granted the lease at any time since then.
     deadline: claim.sentAt + claim.leaseMs,
     claimedMonotonic: claim.sentAt,
     readyMs: 0,
@@ -75,18 +77,24 @@ export function holdLease(
   };
 }
 
-/** How a failure of this lease is judged: by what the job type says, or else the client. */
+/** How a failed attempt is retried: as the job type defines it, otherwise as the client does. */
 export function failurePolicy(
   { clock, logger, random, redact, types, retry }: EngineContext,
   { job }: LeasedJob,
 ): FailurePolicy {
   const { backoff } = types.get(job.type) ?? retry;
   const onBadBackoff = (error: unknown): void =>
-    void logger.error({ job: job.id, type: job.type, error }, "no delay could be computed; the retry waits for 30 s");
+    void logger.error(
+      { job: job.id, type: job.type, error },
+      "the backoff function returned no valid delay; retrying in 30 s",
+    );
   return { backoff, random, redact, onBadBackoff, now: clock.now() };
 }
 
-/** From when the job was due until its handler began. Due time and claim are by the store's clock, the rest by ours. */
+/**
+ * How long the job waited, from its due time until its handler started. Due time and claim time come from the store's clock,
+ * the time since the claim from ours.
+ */
 export function waitOf({ claimedAt, job, readyMs }: HeldLease): number {
   return Math.max(0, claimedAt - job.runAt) + readyMs;
 }

@@ -2,23 +2,31 @@ import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOptionError } from "../errors.js";
-import { readCount, refuseUnknownIn } from "../options.js";
-import type { FinishedState } from "../job/state.js";
-import { EXPIRED_ERROR, STALE_ERROR } from "../job/state.js";
+import { readCount, refuseUnknown, refuseUnknownIn, show } from "../options.js";
+import { EXPIRED_ERROR, isFinished, isState, STALE_ERROR, type FinishedState } from "../job/state.js";
 import type { ReapedJob } from "../store.js";
-import { announceLaidDown } from "./events/publish.js";
+import { publishReaped } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
 import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
 
-/** How long finished jobs are kept: an age, a number of jobs, both, or `false` for ever. */
+/** How long finished jobs are stored: an age, a number of jobs, both, or `false` for forever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
 export interface RetentionOptions extends Partial<Record<FinishedState, Retention>> {
-  /** How long entries of the audit log are kept: an age, or `false` for ever. */
+  /** How long audit entries are stored: an age, or `false` for forever. */
   audit?: Duration | { age: Duration } | false;
 }
 
-export interface Rule {
+/** What `hf.purge` takes. */
+export interface PurgeOptions {
+  state: FinishedState;
+  /** Delete jobs that finished longer ago than this. */
+  olderThan: Duration;
+}
+
+const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
+
+export interface RetentionRule {
   state: FinishedState;
   ageMs: number | null;
   count: number | null;
@@ -26,16 +34,17 @@ export interface Rule {
 
 const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
 
-export function readRetention(options: RetentionOptions): Rule[] {
+export function readRetention(options: RetentionOptions): RetentionRule[] {
   refuseUnknownIn(options, new Set([...FINISHED, "audit"]), "retention");
-  return FINISHED.map((state): Rule => {
+  return FINISHED.map((state): RetentionRule => {
     const value = options[state] ?? DEFAULTS.retention[state];
     const field = `retention.${state}`;
     if (value === false) return { state, ageMs: null, count: null };
     if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };
     refuseUnknownIn(value, new Set(["age", "count"]), field);
     const { age, count } = value as { age?: Duration; count?: number };
-    if (age === undefined && count === undefined) throw new InvalidOptionError(field, "give an age, a count or both");
+    if (age === undefined && count === undefined)
+      throw new InvalidOptionError(field, "must have an age, a count or both");
     return {
       state,
       ageMs: age === undefined ? null : durationMs(age, `${field}.age`),
@@ -44,7 +53,7 @@ export function readRetention(options: RetentionOptions): Rule[] {
   });
 }
 
-/** How long entries of the audit log are kept; null, for ever. */
+/** How long audit entries are stored; null: forever. */
 export function readAuditRetention({ audit = DEFAULTS.retention.audit }: RetentionOptions): number | null {
   if (audit === false) return null;
   if (typeof audit !== "object") return durationMs(audit, "retention.audit");
@@ -52,17 +61,20 @@ export function readAuditRetention({ audit = DEFAULTS.retention.audit }: Retenti
   return durationMs(audit.age, "retention.audit.age");
 }
 
-/** How long jobs of each state are kept: 0, not at all; null, as long as a purge says, which alone can count them. */
-export function keptMs(rules: readonly Rule[]): ReadonlyMap<FinishedState, number | null> {
+/** How long finished jobs are stored, by state. 0: deleted when they finish; null: until a purge, which alone can count them. */
+export function retentionByState(rules: readonly RetentionRule[]): ReadonlyMap<FinishedState, number | null> {
   return new Map(
     rules.map(({ state, ageMs, count }) => [state, ageMs === 0 || count === 0 ? 0 : count === null ? ageMs : null]),
   );
 }
 
-/** How many jobs each duty of maintenance concerned. */
+/** How many jobs each part of maintenance changed. */
 export interface MaintenanceResult {
+  /** Jobs whose leases had expired. */
   stale: number;
+  /** Waiting jobs past their expiry. */
   expired: number;
+  /** Finished jobs deleted by retention. */
   purged: number;
 }
 
@@ -73,27 +85,25 @@ interface Duty {
 }
 
 /**
- * Stale leases, expiry and retention, in small chunks, so that claims always get in between. Any number of processes
- * may run it: the store gives each duty's turn to one of them.
+ * Reaps expired leases, expires overdue jobs and purges finished ones. It works in small chunks, so that claims are not blocked
+ * for long. Any number of processes may run it: the store grants each duty to one of them at a time.
  */
 export class Maintenance {
   readonly #engine: EngineContext;
-  readonly #rules: Rule[];
-  readonly #auditMs: number | null;
+  readonly #rules: RetentionRule[];
   readonly #duties: Duty[];
   #timers: Timer[] = [];
   #active = false;
   #running: Set<Promise<void>> = new Set();
 
-  constructor(engine: EngineContext, rules: Rule[], auditMs: number | null) {
+  constructor(engine: EngineContext, rules: RetentionRule[]) {
     this.#engine = engine;
     this.#rules = rules;
-    this.#auditMs = auditMs;
     const { expireMs, staleMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
       { name: "stale", everyMs: staleMs, run: async () => void (await this.reapExpiredLeases()) },
-      { name: "retention", everyMs: retentionMs, run: () => this.#retain() },
+      { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
     ];
   }
@@ -111,29 +121,29 @@ export class Maintenance {
     await Promise.all(this.#running);
   }
 
-  /** Lays down leases that ran out. Answers how many. */
+  /** Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    return this.#layDown((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
+    return this.#settleUnrun((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
   }
 
-  /** Lays down waiting jobs past their expiry. Answers how many. */
+  /** Returns how many. */
   async expireOverdue(): Promise<number> {
-    return this.#layDown((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
+    return this.#settleUnrun((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
   }
 
-  async #layDown(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
+  async #settleUnrun(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
-      const laidDown = await step(chunk);
-      for (const job of laidDown) announceLaidDown(this.#engine, job, error);
-      total += laidDown.length;
-      if (laidDown.length < chunk) return total;
+      const settled = await step(chunk);
+      for (const job of settled) publishReaped(this.#engine, job, error);
+      total += settled.length;
+      if (settled.length < chunk) return total;
     }
   }
 
-  /** Every duty at once, whoever's turn it is: for those who run no worker. */
-  async all(): Promise<MaintenanceResult> {
+  /** Runs every duty now, without asking the store whether another process has it. For programs without a worker. */
+  async runAll(): Promise<MaintenanceResult> {
     const stale = await this.reapExpiredLeases();
     const expired = await this.expireOverdue();
     const purged = await this.purge();
@@ -142,32 +152,42 @@ export class Maintenance {
     return { stale, expired, purged };
   }
 
-  /** Deletes what retention no longer keeps. Answers how many. */
+  /** Deletes finished jobs past their retention. Returns how many. */
   async purge(): Promise<number> {
     let total = 0;
     for (const { state, ageMs, count } of this.#rules) {
       const before = ageMs === null ? null : this.#engine.clock.now() - ageMs;
-      const byAge = before === null ? 0 : await this.purgeState(state, { before, keep: null });
-      const byCount = count === null ? 0 : await this.purgeState(state, { before: null, keep: count });
+      const byAge = before === null ? 0 : await this.#purgeState(state, { before, keep: null });
+      const byCount = count === null ? 0 : await this.#purgeState(state, { before: null, keep: count });
       total += byAge + byCount;
     }
     return total;
   }
 
-  async #retain(): Promise<void> {
+  /** Deletes jobs of one finished state that finished longer ago than `olderThan`. Returns how many. */
+  async purgeOlder(options: PurgeOptions, bulk?: BulkOptions): Promise<number> {
+    refuseUnknown(options, PURGE_FIELDS, "purge");
+    if (!isState(options.state) || !isFinished(options.state)) {
+      throw new InvalidOptionError("state", `${show(options.state)} is none of completed, dead, cancelled`);
+    }
+    const before = this.#engine.clock.now() - durationMs(options.olderThan, "olderThan");
+    return this.#purgeState(options.state, { before, keep: null }, bulk);
+  }
+
+  async #applyRetention(): Promise<void> {
     await this.purge();
     await this.#purgeAudit();
   }
 
   async #purgeAudit(): Promise<void> {
-    if (this.#auditMs === null) return;
-    const { store, clock } = this.#engine;
+    const { store, clock, auditRetentionMs } = this.#engine;
+    if (auditRetentionMs === null) return;
     const { chunk: limit } = DEFAULTS.maintenance;
-    const before = clock.now() - this.#auditMs;
+    const before = clock.now() - auditRetentionMs;
     while ((await store.purgeAudit({ before, limit })) >= limit);
   }
 
-  async purgeState(
+  async #purgeState(
     state: FinishedState,
     bound: { before: number | null; keep: number | null },
     { signal, onProgress }: BulkOptions = {},
@@ -188,19 +208,19 @@ export class Maintenance {
   #schedule(duty: Duty): void {
     const due = (): void => {
       this.#timers = this.#timers.filter((known) => known !== timer);
-      const turn = this.#takeTurn(duty).finally(() => {
-        this.#running.delete(turn);
+      const running = this.#runIfAcquired(duty).finally(() => {
+        this.#running.delete(running);
         if (this.#active) this.#schedule(duty);
       });
-      this.#running.add(turn);
+      this.#running.add(running);
     };
-    // Spread over the interval, or all processes that started together would ask together for ever.
-    const spread = duty.everyMs * (0.9 + 0.2 * this.#engine.random());
-    const timer = this.#engine.clock.after(spread, due, { background: true });
+    // With jitter: otherwise processes that started together would ask the store at the same moment forever.
+    const delayMs = duty.everyMs * (0.9 + 0.2 * this.#engine.random());
+    const timer = this.#engine.clock.after(delayMs, due, { background: true });
     this.#timers.push(timer);
   }
 
-  async #takeTurn(duty: Duty): Promise<void> {
+  async #runIfAcquired(duty: Duty): Promise<void> {
     try {
       if (await this.#engine.store.tryAcquireDuty(duty.name, duty.everyMs * 0.8)) await duty.run();
     } catch (error) {

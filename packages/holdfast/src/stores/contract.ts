@@ -1,4 +1,4 @@
-/** For authors of stores: the contract with all its types, and the arithmetic that every store shares. */
+/** For authors of stores: the store contract with its types, and functions that all stores share. */
 export type * from "../store.js";
 export { attemptsUsed, countClaim, EXPIRED_ERROR, settledBefore, STALE_ERROR } from "../job/state.js";
 export type { ClaimCount, FinishedState, State } from "../job/state.js";

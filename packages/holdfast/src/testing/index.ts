@@ -5,6 +5,7 @@ export { exerciseStore } from "./exercise-store/index.js";
 export type {
   CallerTransaction,
   StoreHarness,
+  StoreSubject,
   StoreUnderTest,
   TestContext,
   TestRunner,

@@ -2,9 +2,9 @@ import {
   cancelled,
   completed,
   failed,
+  deferUnknownType,
+  rejectUnrun,
   released,
-  triage,
-  unknownType,
   type LeasedJob,
 } from "../engine/worker/outcome.js";
 import { NotRetryable } from "../errors.js";
@@ -44,8 +44,8 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     case "release":
       return released(known, draft.delayMs);
     case "triage":
-      return triage(lease, now) ?? completed(known, "{}");
+      return rejectUnrun(lease, now) ?? completed(known, "{}");
     case "no-handler":
-      return unknownType(known, now, { atOnce: false, listedElsewhere: true });
+      return deferUnknownType(known, now, { deadNow: false, hasLiveHandler: true });
   }
 }

@@ -88,10 +88,10 @@ describe("holdfast() refuses, with the option's name,", () => {
   const twin = job({ type: "double", input: z.object({}), run });
 
   it.each<[string, unknown, string, RegExp]>([
-    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is there twice/],
+    ["a type that is there twice", { jobs: [double, cleanup, twin] }, "jobs.2", /the type double is listed twice/],
     ["what is not a job type", { jobs: [double, { type: "x" }] }, "jobs.1", /make it with job/],
     ["a job type forgotten", { jobs: [undefined] }, "jobs.0", /is not a job type/],
-    ["jobs that are no list", { jobs: double }, "jobs", /must be a list/],
+    ["jobs that are no list", { jobs: double }, "jobs", /must be an array/],
     ["an unknown option", { store: "sqlite::memory:", job: [double] }, "job", /known: store, jobs, retry, retention/],
     ["a store that is none", { store: 5 }, "store", /5 is neither the URL of a store nor a store/],
     [
@@ -101,7 +101,7 @@ describe("holdfast() refuses, with the option's name,", () => {
       /^store: is undefined; is the environment variable set\?/,
     ],
     ["a store that is null", { store: null }, "store", /null is neither the URL of a store nor a store/],
-    ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
+    ["a store without a file", { store: "sqlite:" }, "store", /has no file name/],
     [
       "an unknown state in retention",
       { retention: { running: "1d" } },

@@ -113,7 +113,7 @@ describe("enqueue refuses an invalid option by name", () => {
     ["an option of enqueueMany", { onResult: () => {} }, "onResult", /is not an option of enqueue/],
     ["options that are no object", "5m" as unknown as object, "enqueue", /is not an options object; known: delay/],
     ["options that are null", null as unknown as object, "enqueue", /null is not an options object/],
-    ["a transaction on a store in memory", { tx: {} }, "tx", /cannot enqueue inside a transaction/],
+    ["a transaction on a store in memory", { tx: {} }, "tx", /not supported by this store/],
   ])("%s", async (_name, options, field, message) => {
     const { hf } = await open();
     const refused = (): unknown => hf.enqueue(double, { n: 1 }, options);

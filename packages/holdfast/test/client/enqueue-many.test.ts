@@ -96,7 +96,7 @@ describe("one result per job", () => {
       is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "inputs",
-      message: /list or a stream/,
+      message: /array or another iterable/,
     });
   });
 });

@@ -86,7 +86,8 @@ async function* stream(): AsyncGenerator<{ n: number }> {
 }
 
 function methodsOf(object: object): string[] {
-  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(object));
+  const prototype: unknown = Object.getPrototypeOf(object);
+  const names = Object.getOwnPropertyNames(prototype === Object.prototype ? object : prototype);
   return names.filter((name) => !LEFT_OUT.includes(name) && typeof callOf(object, name) === "function");
 }
 

@@ -1,5 +1,5 @@
 import { STATE_NAMES, type State } from "holdfast";
-import { Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, jobCount, open } from "./scene.js";
 
@@ -129,7 +129,7 @@ describe("queues", () => {
     // By then, the store has removed the lane of the job.
     await clock.advance("1h");
     await hf.maintain();
-    expect(await Holdfast.engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
+    expect(await engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
     expect(await hf.queues()).toEqual([
       { queue: "done", paused: false, priorities: [] },
       { queue: "waiting", paused: false, priorities: [1] },

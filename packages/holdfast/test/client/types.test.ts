@@ -2,9 +2,11 @@ import {
   holdfast,
   job,
   type AbortReason,
+  type EnqueueManyResult,
   type EnqueueResult,
   type EnqueueOptions,
   type Job,
+  type JobId,
   type JobType,
   type NoInput,
   type RunContext,
@@ -61,7 +63,7 @@ describe("public types", () => {
   it("enqueue takes the schema's input, not its output", () => {
     neverRun(async () => {
       const { hf } = await open();
-      expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult>>();
+      expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult<{ messageId: number }>>>();
       await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
       await hf.enqueue(convert, { file: "a.png" });
       // @ts-expect-error the input is a string; the handler gets the Date
@@ -144,6 +146,64 @@ describe("public types", () => {
       expectTypeOf(await hf.result(remind, "id", { timeout: "1m" })).toEqualTypeOf<number>();
       expectTypeOf(await hf.result("id")).toEqualTypeOf<unknown>();
       expectTypeOf(await hf.forUser("ada").result(convert, "id")).toEqualTypeOf<string[]>();
+    });
+  });
+
+  it("an id from enqueue types its result", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      const ada = hf.forUser("ada");
+      const { id } = await hf.enqueue(welcome, { to: "ada" });
+      expectTypeOf(id).toEqualTypeOf<JobId<{ messageId: number }>>();
+      expectTypeOf(id).toExtend<string>();
+      expectTypeOf(await hf.result(id)).toEqualTypeOf<{ messageId: number }>();
+      expectTypeOf(await ada.result(id, { timeout: "1m" })).toEqualTypeOf<{ messageId: number }>();
+      expectTypeOf(await hf.result((await ada.enqueue(remind, { at: "2026" })).id)).toEqualTypeOf<number>();
+      const inTransaction = await hf.enqueue(convert, { file: "a" }, { tx: {} });
+      expectTypeOf(await hf.result(inTransaction.id)).toEqualTypeOf<string[]>();
+      const asynchronous = job({ type: "asynchronous", run: async () => Promise.resolve(5) });
+      expectTypeOf(await hf.result((await hf.enqueue(asynchronous)).id)).toEqualTypeOf<number>();
+    });
+  });
+
+  it("ids from enqueueMany type their results", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      for (const result of await hf.enqueueMany(welcome, [{ to: "ada" }])) {
+        if (result.error === null) expectTypeOf(await hf.result(result.id)).toEqualTypeOf<{ messageId: number }>();
+      }
+      await hf.enqueueMany(remind, [{ at: "2026" }], {
+        onResult: (result) => expectTypeOf(result).toEqualTypeOf<EnqueueManyResult<number>>(),
+      });
+    });
+  });
+
+  it("ids of several types have the union of their outputs", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      const counting = job({ type: "counting", run: () => 5 });
+      const naming = job({ type: "naming", run: () => "ada" });
+      for (const type of [counting, naming]) {
+        expectTypeOf(await hf.result((await hf.enqueue(type)).id)).toEqualTypeOf<number | string>();
+      }
+      const ids = [(await hf.enqueue(counting)).id, (await hf.enqueue(naming)).id];
+      for (const id of ids) expectTypeOf(await hf.result(id)).toEqualTypeOf<number | string>();
+      // @ts-expect-error the second type takes no such input
+      for (const type of [counting, welcome]) await hf.enqueue(type, { to: "ada" });
+    });
+  });
+
+  it("a plain string id and a named type give an unknown result", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      expectTypeOf(await hf.result("id" as string)).toEqualTypeOf<unknown>();
+      expectTypeOf((await hf.enqueueNamed("welcome")).id).toEqualTypeOf<JobId>();
+      expectTypeOf(await hf.result((await hf.enqueueNamed("welcome")).id)).toEqualTypeOf<unknown>();
+      const id: JobId<number> = "stored elsewhere";
+      expectTypeOf(await hf.result(id)).toEqualTypeOf<number>();
+      // @ts-expect-error the output of another job
+      const other: JobId<string> = (await hf.enqueue(remind, { at: "2026" })).id;
+      return other;
     });
   });
 

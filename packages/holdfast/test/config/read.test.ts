@@ -17,7 +17,7 @@ import {
 import { DEFAULTS } from "#src/defaults.js";
 import { durationMs } from "#src/duration.js";
 import { readRetention } from "#src/engine/maintenance.js";
-import { readWorkOptions } from "#src/engine/worker/worker.js";
+import { readWorkOptions } from "#src/engine/worker/work-options.js";
 import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder, problemsOf, read } from "./scene.js";
@@ -125,7 +125,7 @@ const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   ["store", "jobs.db", '"jobs.db" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "mysql://h/x", '"mysql://h/x" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "sqlite:", '"sqlite:" cannot be used: names no file; use "sqlite:jobs.db" or "sqlite::memory:"'],
+  ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
   [
     "store",
     "postgres://h/x?schema=My%zz",
@@ -139,7 +139,7 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs',
   ],
   [
     "store",

@@ -109,7 +109,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
     expect(lines.map(({ level, message }) => [level, message])).toContainEqual([
       "error",
-      "no delay could be computed; the retry waits for 30 s",
+      "the backoff function returned no valid delay; retrying in 30 s",
     ]);
   });
 
@@ -124,7 +124,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     // Maintenance uses the random source for its intervals, and must continue.
     await clock.advance("10m");
     expect(await rejections.settled()).toEqual([]);
-    expect(lines.filter(({ message }) => message.startsWith("random gave no number"))).toHaveLength(1);
+    expect(lines.filter(({ message }) => message.startsWith("random returned no number"))).toHaveLength(1);
   });
 
   it.each(["enqueue", "run", "end", "inside", "attach"])("has no effect as telemetry's %s", async (part) => {

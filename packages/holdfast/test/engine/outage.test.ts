@@ -80,8 +80,8 @@ describe("an outage of the store", () => {
     await clock.advance("1s");
     expect(backs).toEqual([{ doing: "claim" }]);
     expect(lines).toMatchObject([
-      { level: "warn", message: "the store failed a call; trying again" },
-      { level: "warn", fields: { doing: "claim" }, message: "the store answers again" },
+      { level: "warn", message: "a store call failed; retrying" },
+      { level: "warn", fields: { doing: "claim" }, message: "the store is available again" },
     ]);
     const { id } = await hf.enqueue(type);
     await clock.settle();
@@ -101,9 +101,9 @@ describe("an outage of the store", () => {
     back();
     await clock.advance("30s");
     expect(lines.map(({ message }) => message)).toEqual([
-      "the store failed a call; trying again",
-      "the store failed a call; trying again",
-      "the store answers again",
+      "a store call failed; retrying",
+      "a store call failed; retrying",
+      "the store is available again",
     ]);
   });
 
@@ -131,7 +131,7 @@ describe("an outage of the store", () => {
     expect(lost).toEqual([]);
     await clock.advance("3s");
     expect(lost.map((event) => event.id)).toEqual([id]);
-    expect(lines.map((line) => line.message)).toContain("the lease ran out before the outcome was recorded");
+    expect(lines.map((line) => line.message)).toContain("the lease expired before the outcome was recorded");
     back();
     await clock.advance("5s");
     expect(runs).toBe(2);

@@ -1,7 +1,8 @@
 import type { EngineContext } from "#src/engine/context.js";
 import { Emitter } from "#src/engine/events/events.js";
 import { Settler } from "#src/engine/worker/settler.js";
-import { readWorkOptions, Worker } from "#src/engine/worker/worker.js";
+import { readWorkOptions } from "#src/engine/worker/work-options.js";
+import { JobWorker } from "#src/engine/worker/worker.js";
 import type { Outcome, SettleResult, Store } from "#src/store.js";
 import { ClosedError, job, WorkerStoppingError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
@@ -186,7 +187,7 @@ describe("shutdown", () => {
     expect(stopped).toHaveLength(1);
 
     const engine = { clock, events: new Emitter(() => {}) } as unknown as EngineContext;
-    const unstarted = new Worker(engine, readWorkOptions({}));
+    const unstarted = new JobWorker(engine, readWorkOptions({}));
     await unstarted.stop();
     await unstarted.stop();
     expect(() => unstarted.start()).toThrow(ClosedError);

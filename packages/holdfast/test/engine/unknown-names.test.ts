@@ -4,8 +4,8 @@ import { scene } from "./scene.js";
 
 const mail = job({ type: "mail.send", queue: "mail", run() {} });
 const report = job({ type: "report", run() {} });
-const QUEUES = "this worker takes from queues that no job type here uses and the store does not know. Misspelt?";
-const TYPES = "no handler here for types that this worker takes. Misspelt, or missing from holdfast({ jobs })?";
+const QUEUES = "this worker claims from queues that no job type here uses and the store does not know. Misspelt?";
+const TYPES = "no handler here for types that this worker claims. Misspelt, or missing from holdfast({ jobs })?";
 
 describe("a worker on an unknown queue", () => {
   it("is logged once per queue, with the known queues", async () => {

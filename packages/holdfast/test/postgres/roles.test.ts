@@ -4,6 +4,8 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { LIMITS } from "#src/defaults.js";
+import { recordAudit } from "#src/engine/client/audit.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import type { InsertResult } from "#src/store.js";
 import {
   add,
@@ -91,7 +93,9 @@ describe("a login with the role work", () => {
     expect(await hf.purge({ state: "dead", olderThan: 0 })).toBe(1);
     expect((await hf.stats()).states.completed).toBeGreaterThan(1);
     expect(await hf.workers()).toHaveLength(1);
-    expect(await worker.sql("SELECT 1 FROM $s.jobs WHERE user_id = 'ada'")).toHaveLength(1);
+    for (const view of ["jobs", "job_records"]) {
+      expect(await worker.sql(`SELECT 1 FROM $s.${view} WHERE user_id = 'ada'`)).toHaveLength(1);
+    }
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
@@ -133,7 +137,7 @@ describe("the audit log and the tokens", () => {
     const scene = await sceneWithRoles();
     const admin = await memberOf(server, scene, "admin");
     const hf = await clientOf(admin, scene.schema);
-    await hf.audit.record({ actor: "cli:root@host", action: "queues.pause", target: "default" });
+    await recordAudit(engineOf(hf), { actor: "cli:root@host", action: "queues.pause", target: "default" });
     expect((await hf.audit.list()).entries).toMatchObject([{ action: "queues.pause", target: "default" }]);
     const { id, token } = await hf.tokens.create({ name: "deploy", role: "viewer" });
     expect(await hf.tokens.check(token)).toMatchObject({ id, role: "viewer" });
@@ -153,7 +157,7 @@ describe("the audit log and the tokens", () => {
     for (const kind of ["enqueue", "work"] as const) {
       const other = await memberOf(server, scene, kind);
       const hf = await clientOf(other, scene.schema);
-      await expect(hf.audit.record({ actor: "me", action: "nothing" })).rejects.toMatchObject(noRights);
+      await expect(recordAudit(engineOf(hf), { actor: "me", action: "nothing" })).rejects.toMatchObject(noRights);
       await expect(hf.audit.list()).rejects.toMatchObject(noRights);
       await expect(hf.tokens.create({ name: "mine", role: "admin" })).rejects.toMatchObject(noRights);
       await expect(hf.tokens.list()).rejects.toMatchObject(noRights);
@@ -249,6 +253,7 @@ describe("a login with the role enqueue", () => {
       "SELECT input FROM $s.live",
       "SELECT input FROM $s.inputs",
       "SELECT * FROM $s.jobs",
+      "SELECT * FROM $s.job_records",
       "DELETE FROM $s.live",
       "UPDATE $s.live SET fence = fence + 1, worker = 'me'",
       "UPDATE $s.live SET state = 'running'",

@@ -9,20 +9,20 @@ import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { readable } from "./job-view.js";
 
-/** An entry of the audit log, as people read it. */
+/** An entry of the audit log. */
 export interface AuditRecord {
   id: string;
-  /** When it was done, by the store's clock. */
+  /** When the change was made, by the store's clock. */
   at: Date;
-  /** Who did it: `token:deploy`, `user:ada`, `cli:root@host`. */
+  /** Who made the change: `token:deploy`, `user:ada`, `cli:root@host`. */
   actor: string;
-  /** What was done: `jobs.retry`. */
+  /** What was called: `jobs.retry`. */
   action: string;
-  /** To what: the id of a job, the name of a schedule or queue, or a filter as JSON text. */
+  /** What changed: a job id, the name of a schedule or queue, or a filter as JSON. */
   target: string | null;
-  /** How many it changed. */
+  /** How many jobs or schedules changed. */
   count: number;
-  /** What else there is to know; `token` in it is the id of the token it was done with. */
+  /** Further details; `token` in it is the id of the API token that was used. */
   detail: unknown;
 }
 
@@ -33,61 +33,60 @@ export interface AuditListOptions {
   after?: Date | number | string;
   /** Before this instant. */
   before?: Date | number | string;
-  /** Entries a page, 1 to 1000. Default 50. */
+  /** Entries per page, 1 to 1000. Default 50. */
   limit?: number;
-  /** Where the page before ended: its `cursor`. */
+  /** The `cursor` of the previous page. */
   cursor?: string | null;
 }
 const LIST_FIELDS: ReadonlySet<string> = new Set(["actor", "action", "after", "before", "limit", "cursor"]);
 
-/** What somebody did, to be written down. */
-export interface Deed {
-  /** A UUIDv7 of its own, where writing it down may be repeated: it is then there once. */
+/** An audit entry to be recorded. */
+export interface AuditEntryDraft {
+  /** A UUIDv7, if the recording may be repeated: the entry is then stored once. */
   id?: string;
   actor: string;
   action: string;
-  /** A filter is kept as JSON text. */
+  /** A filter is stored as JSON. */
   target?: string | object | null;
-  /** How many it changed. Default 1. */
+  /** How many jobs or schedules changed. Default 1. */
   count?: number;
-  /** Whatever JSON can carry. */
+  /** Any JSON object. */
   detail?: object;
-  /** The id of the token that it was done with, since several may have one name. Kept in the detail, however long that is. */
+  /** The id of the API token that was used: several tokens can have one name. Stored in the detail, even if that is truncated. */
   token?: string;
 }
 
-/** Who changed what by API or command, and when. Reached as `hf.audit`. */
-export class AuditLog {
-  readonly #open: () => EngineContext;
-  readonly #keepMs: number | null;
-
-  /** @internal */
-  constructor(open: () => EngineContext, keepMs: number | null) {
-    this.#open = open;
-    this.#keepMs = keepMs;
-  }
-
+/** Who changed what through the API or the CLI, and when: `hf.audit`. */
+export interface AuditLog {
   /**
-   * Entries that match, newest first, a page at a time. With `actor` or `action` a page may be short, even empty, on a store
-   * that reads so many entries and no more; go on until `cursor` is null.
+   * Entries that match, newest first, one page at a time. With `actor` or `action`, a page can be short or even empty on a store
+   * that reads a limited number of entries per call; continue until `cursor` is null.
    *
    * ```ts
    * const { entries, cursor } = await hf.audit.list({ actor: "token:deploy", after: "2026-05-01T00:00:00Z" });
    * ```
    */
-  async list(options: AuditListOptions = {}): Promise<{ entries: AuditRecord[]; cursor: string | null }> {
-    const { filter, limit, cursor } = readListOptions(options);
-    const page = await this.#open().store.listAudit(filter, { limit, cursor });
-    return { entries: page.entries.map(readEntry), cursor: page.cursor };
-  }
+  list(options?: AuditListOptions): Promise<{ entries: AuditRecord[]; cursor: string | null }>;
+}
 
-  /** @internal Writes down what was done. Resolves once that is durable. */
-  async record(...deeds: readonly Deed[]): Promise<void> {
-    const { store, clock } = this.#open();
-    const entries = deeds.map((deed) => entryOf(deed, clock.now(), this.#keepMs));
-    for (let from = 0; from < entries.length; from += LIMITS.auditEntries) {
-      await store.audit(entries.slice(from, from + LIMITS.auditEntries));
-    }
+export function newAuditLog(open: () => EngineContext): AuditLog {
+  return {
+    async list(options = {}) {
+      const { filter, limit, cursor } = readListOptions(options);
+      const page = await open().store.listAudit(filter, { limit, cursor });
+      return { entries: page.entries.map(readEntry), cursor: page.cursor };
+    },
+  };
+}
+
+/** Records audit entries. Resolves once they are durable. For the admin API and the CLI. */
+export async function recordAudit(
+  { store, clock, auditRetentionMs }: EngineContext,
+  ...drafts: readonly AuditEntryDraft[]
+): Promise<void> {
+  const entries = drafts.map((draft) => entryOf(draft, clock.now(), auditRetentionMs));
+  for (let from = 0; from < entries.length; from += LIMITS.auditEntries) {
+    await store.audit(entries.slice(from, from + LIMITS.auditEntries));
   }
 }
 
@@ -95,7 +94,7 @@ function readListOptions(options: AuditListOptions): { filter: AuditFilter; limi
   refuseUnknown(options, LIST_FIELDS, "list");
   const { actor, action, after, before, limit = 50, cursor = null } = options;
   if (cursor !== null && typeof cursor !== "string") {
-    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
+    throw new InvalidOptionError("cursor", "is not a cursor that list returned");
   }
   const filter: AuditFilter = {};
   if (actor !== undefined) filter.actor = readName(actor, "actor", LIMITS.actorLength);
@@ -105,13 +104,13 @@ function readListOptions(options: AuditListOptions): { filter: AuditFilter; limi
   return { filter, limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor };
 }
 
-/** What was done is done: whatever does not fit the log is cut, and is never a reason to leave it out. */
-function entryOf(deed: Deed, now: number, keepMs: number | null): AuditEntry {
-  const { target = null, count = 1, detail = {}, token } = deed;
+/** The change has been made, so it must be recorded: values that are too long are truncated, never refused. */
+function entryOf(draft: AuditEntryDraft, now: number, keepMs: number | null): AuditEntry {
+  const { target = null, count = 1, detail = {}, token } = draft;
   return {
-    id: deed.id === undefined ? newId(now) : readId(deed.id),
-    actor: storableString(deed.actor, LIMITS.actorLength),
-    action: readName(deed.action, "action", LIMITS.actionLength),
+    id: draft.id === undefined ? newId(now) : readId(draft.id),
+    actor: storableString(draft.actor, LIMITS.actorLength),
+    action: readName(draft.action, "action", LIMITS.actionLength),
     target:
       target === null
         ? null

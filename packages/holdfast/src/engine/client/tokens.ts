@@ -9,17 +9,17 @@ import type { TokenRecord } from "../../store.js";
 import type { EngineContext } from "../context.js";
 
 export interface TokenOptions {
-  /** What it is for; the audit log names who used it by this, and by the token's id. */
+  /** What it is for; audit entries show it, together with the token's id. */
   name: string;
   role: TokenRole;
-  /** Whose jobs it sees and touches: with the role `user`, and only with that. */
+  /** The only user whose jobs it can see and change. Required with the role `user`, and only allowed with it. */
   user?: string;
-  /** Refused this long from now on. Left out: never. */
+  /** Expires after this duration. Default: never. */
   expiresIn?: Duration;
 }
 const TOKEN_FIELDS: ReadonlySet<string> = new Set(["name", "role", "user", "expiresIn"]);
 
-/** A token as it is listed. */
+/** A token, without its secret. */
 export interface ApiToken {
   id: string;
   name: string;
@@ -29,106 +29,101 @@ export interface ApiToken {
   expiresAt: Date | null;
 }
 
-/** A token just made. Its text is told this once: the store knows only a hash of it. */
+/** A new token. The secret is returned only here: the store has just its hash. */
 export interface NewToken extends ApiToken {
   token: string;
 }
 
-/** Who came with a token that counts. */
+/** The identity that a valid token proves. */
 export type TokenIdentity = Omit<ApiToken, "createdAt">;
 
-// A tool that looks for secrets in places where they should not be knows ours by this.
+// A fixed prefix lets secret scanners recognise tokens.
 const FORM = /^hf_([0-9a-f]{16})_([0-9A-Za-z]{43})$/;
 const ID_BYTES = 8;
 const SECRET_BYTES = 32;
 const SECRET_LENGTH = 43;
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-// Two random ids of 64 bits are the same once in a very long while.
-const MOST_TRIES = 5;
+// Random ids of 64 bits practically never collide.
+const MAX_ID_ATTEMPTS = 5;
 
-/** Tokens of the API. Reached as `hf.tokens`. */
-export class Tokens {
-  readonly #open: () => EngineContext;
-
-  /** @internal */
-  constructor(open: () => EngineContext) {
-    this.#open = open;
-  }
-
+/** API tokens: `hf.tokens`. */
+export interface Tokens {
   /**
-   * Makes a token. Throws `TooManyTokensError` where there are as many as may be and none of them has expired.
+   * Creates a token. Throws `TooManyTokensError` if the limit is reached and none of the tokens has expired.
    *
    * ```ts
    * const { token } = await hf.tokens.create({ name: "deploy", role: "operator", expiresIn: "30d" });
    * ```
    */
-  async create(options: TokenOptions): Promise<NewToken> {
-    const { store, clock } = this.#open();
-    const given = readOptions(options);
-    const now = clock.now();
-    const expiresAt = given.expiresInMs === null ? null : now + given.expiresInMs;
-    const secret = newSecret();
-    for (let trial = 0; trial < MOST_TRIES; trial++) {
-      const id = randomBytes(ID_BYTES).toString("hex");
-      const { name, role, user } = given;
-      const hash = hashOf(secret).toString("hex");
-      const record: TokenRecord = { id, name, hash, role, user, createdAt: now, expiresAt };
-      const answer = await store.putToken(record);
-      if (answer === "put") return { ...listed(record), token: `hf_${id}_${secret}` };
-      if (answer === "full" && (await this.#removeExpired()) === 0) throw new TooManyTokensError(LIMITS.tokens);
-    }
-    throw new HoldfastError("STORE_ERROR", "the store took none of the ids that were tried for a token");
-  }
-
-  /** Who a token stands for; null if it is none, was revoked or has expired. */
-  async check(token: string): Promise<TokenIdentity | null> {
-    const { store, clock } = this.#open();
-    const parts = partsOf(token);
-    const record = parts === null ? null : await store.getToken(parts.id);
-    if (parts === null || record === null || !isRight(record, parts.secret, clock.now())) return null;
-    return identityOf(record);
-  }
-
-  /** @internal Those that count now, to be asked again and again without asking the store. */
-  async known(): Promise<KnownTokens> {
-    const { store, clock } = this.#open();
-    return new KnownTokens(await store.listTokens(), clock);
-  }
-
-  /** @internal Who a token stands for that was checked before; null if it was revoked or has expired since. */
-  async current(id: string): Promise<TokenIdentity | null> {
-    const { store, clock } = this.#open();
-    const record = await store.getToken(id);
-    return record === null || hasExpired(record, clock.now()) ? null : identityOf(record);
-  }
-
-  /** All of them, oldest first, those that have expired included. */
-  async list(): Promise<ApiToken[]> {
-    return (await this.#open().store.listTokens()).map(listed);
-  }
-
-  /** Takes a token back, at once and in every process. False: there was none with this id. */
-  async revoke(id: string): Promise<boolean> {
-    const { store } = this.#open();
-    if (typeof id !== "string" || !/^[0-9a-f]{16}$/.test(id)) {
-      throw new InvalidOptionError(
-        "id",
-        "is not the id of a token, which hf.tokens.list() shows; the token itself is not it",
-      );
-    }
-    return store.removeToken(id);
-  }
-
-  /** Only when there is no room: until then it may be seen that they were there. */
-  async #removeExpired(): Promise<number> {
-    const { store, clock } = this.#open();
-    const expired = (await store.listTokens()).filter((record) => hasExpired(record, clock.now()));
-    for (const { id } of expired) await store.removeToken(id);
-    return expired.length;
-  }
+  create(options: TokenOptions): Promise<NewToken>;
+  /** The identity of a token; null if it is invalid, revoked or expired. */
+  check(token: string): Promise<TokenIdentity | null>;
+  /** All tokens, oldest first, including expired ones. */
+  list(): Promise<ApiToken[]>;
+  /** Revokes a token immediately, in every process. False if no token has this id. */
+  revoke(id: string): Promise<boolean>;
 }
 
-/** Tokens as they were when they were read. */
+export function newTokens(open: () => EngineContext): Tokens {
+  return {
+    async create(options) {
+      const { store, clock } = open();
+      const { name, role, user, expiresInMs } = readOptions(options);
+      const now = clock.now();
+      const expiresAt = expiresInMs === null ? null : now + expiresInMs;
+      const secret = newSecret();
+      const hash = hashOf(secret).toString("hex");
+      for (let attempt = 0; attempt < MAX_ID_ATTEMPTS; attempt++) {
+        const id = randomBytes(ID_BYTES).toString("hex");
+        const record: TokenRecord = { id, name, hash, role, user, createdAt: now, expiresAt };
+        const result = await store.putToken(record);
+        if (result === "put") return { ...tokenOf(record), token: `hf_${id}_${secret}` };
+        if (result === "full" && (await removeExpired(open())) === 0) throw new TooManyTokensError(LIMITS.tokens);
+      }
+      throw new HoldfastError("STORE_ERROR", `the store refused ${MAX_ID_ATTEMPTS} different ids for a token`);
+    },
+
+    async check(token) {
+      const { store, clock } = open();
+      const parts = partsOf(token);
+      const record = parts === null ? null : await store.getToken(parts.id);
+      if (parts === null || record === null || !isValid(record, parts.secret, clock.now())) return null;
+      return identityOf(record);
+    },
+
+    async list() {
+      return (await open().store.listTokens()).map(tokenOf);
+    },
+
+    async revoke(id) {
+      const { store } = open();
+      if (typeof id !== "string" || !/^[0-9a-f]{16}$/.test(id)) {
+        throw new InvalidOptionError("id", "is not a token id; pass the id that hf.tokens.list() shows, not the token");
+      }
+      return store.removeToken(id);
+    },
+  };
+}
+
+/** All tokens, for checks that must not read the store every time. For the admin API. */
+export async function readKnownTokens({ store, clock }: EngineContext): Promise<KnownTokens> {
+  return new KnownTokens(await store.listTokens(), clock);
+}
+
+/** The identity of a token that was checked earlier; null if it was revoked or has expired since. For the admin API. */
+export async function currentIdentity({ store, clock }: EngineContext, id: string): Promise<TokenIdentity | null> {
+  const record = await store.getToken(id);
+  return record === null || hasExpired(record, clock.now()) ? null : identityOf(record);
+}
+
+/** Called only when the limit is reached: until then expired tokens stay visible in the list. */
+async function removeExpired({ store, clock }: EngineContext): Promise<number> {
+  const expired = (await store.listTokens()).filter((record) => hasExpired(record, clock.now()));
+  for (const { id } of expired) await store.removeToken(id);
+  return expired.length;
+}
+
+/** A snapshot of all tokens. */
 export class KnownTokens {
   readonly #records: ReadonlyMap<string, TokenRecord>;
   readonly #clock: Clock;
@@ -138,20 +133,20 @@ export class KnownTokens {
     this.#clock = clock;
   }
 
-  /** Whether any of them still counts. */
+  /** Whether any of them has not expired. */
   get any(): boolean {
     return [...this.#records.values()].some((record) => !hasExpired(record, this.#clock.now()));
   }
 
-  /** Whether this one was right. It may have been revoked since. */
+  /** Whether the token was valid when the snapshot was read. It may have been revoked since. */
   has(token: string): boolean {
     const parts = partsOf(token);
     const record = parts === null ? undefined : this.#records.get(parts.id);
-    return parts !== null && record !== undefined && isRight(record, parts.secret, this.#clock.now());
+    return parts !== null && record !== undefined && isValid(record, parts.secret, this.#clock.now());
   }
 }
 
-function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ApiToken {
+function tokenOf({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ApiToken {
   return {
     id,
     name,
@@ -163,7 +158,7 @@ function listed({ id, name, role, user, createdAt, expiresAt }: TokenRecord): Ap
 }
 
 function identityOf(record: TokenRecord): TokenIdentity {
-  const { createdAt: _createdAt, ...identity } = listed(record);
+  const { createdAt: _createdAt, ...identity } = tokenOf(record);
   return identity;
 }
 
@@ -180,7 +175,7 @@ function readOptions(options: TokenOptions): ReadOptions {
   const name = readName(options.name, "name", LIMITS.tokenNameLength);
   if (!isTokenRole(role)) throw new InvalidOptionError("role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
   if (role !== "user" && options.user !== undefined) {
-    throw new InvalidOptionError("user", `goes with the role user only, and not with ${role}`);
+    throw new InvalidOptionError("user", `is only allowed with the role user, not with ${role}`);
   }
   const user = role === "user" ? readName(options.user, "user", LIMITS.userLength) : null;
   const expiresInMs = expiresIn === undefined ? null : durationMs(expiresIn, "expiresIn");
@@ -193,11 +188,11 @@ function partsOf(token: unknown): { id: string; secret: string } | null {
   return id === undefined || secret === undefined ? null : { id, secret };
 }
 
-function isRight(record: TokenRecord, secret: string, now: number): boolean {
+function isValid(record: TokenRecord, secret: string, now: number): boolean {
   return isSame(record.hash, hashOf(secret)) && !hasExpired(record, now);
 }
 
-/** 256 random bits in letters and digits, so that a double click takes the whole token. */
+/** 256 random bits as letters and digits, so that a double click selects the whole token. */
 function newSecret(): string {
   let left = BigInt(`0x${randomBytes(SECRET_BYTES).toString("hex")}`);
   let text = "";
@@ -208,12 +203,12 @@ function newSecret(): string {
   return text;
 }
 
-/** A secret of 256 random bits cannot be guessed, so that a quick hash is as good as a slow one. */
+/** A fast hash is enough: a secret of 256 random bits cannot be guessed, however many guesses a second an attacker makes. */
 function hashOf(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
 }
 
-/** Takes as long wherever the two differ. */
+/** Compares in constant time. */
 function isSame(stored: string, given: Buffer): boolean {
   const known = Buffer.from(stored, "hex");
   return known.length === given.length && timingSafeEqual(known, given);

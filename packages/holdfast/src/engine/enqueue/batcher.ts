@@ -1,35 +1,42 @@
+import { batchLength, type BatchLimits } from "../batch.js";
+
 /**
- * Natural batching: one write is under way, and whatever gathers meanwhile goes in the next. An idle system answers at
- * once, a loaded one batches by itself; there is no timer to tune.
+ * Groups concurrent calls into batches without a timer: while one batch is written, the next gathers. An idle system writes
+ * immediately; a loaded one batches by itself.
  */
-export class Batcher<Item, Answer> {
-  readonly #send: (items: Item[]) => Promise<Answer[]>;
-  readonly #limits: BatchLimits<Item>;
-  #waiting: Entry<Item, Answer>[] = [];
+export class Batcher<Item, Result> {
+  readonly #send: (items: Item[]) => Promise<Result[]>;
+  readonly #bytesOf: (entry: Entry<Item, Result>) => number;
+  readonly #limits: BatchLimits | undefined;
+  #waiting: Entry<Item, Result>[] = [];
   #scheduled = false;
   #writing: Promise<void> | null = null;
 
-  constructor(send: (items: Item[]) => Promise<Answer[]>, limits: BatchLimits<Item>) {
+  constructor(
+    send: (items: Item[]) => Promise<Result[]>,
+    { bytesOf, limits }: { bytesOf: (item: Item) => number; limits?: BatchLimits },
+  ) {
     this.#send = send;
+    this.#bytesOf = ({ item }) => bytesOf(item);
     this.#limits = limits;
   }
 
-  add(item: Item): Promise<Answer> {
+  add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       this.#schedule();
     });
   }
 
-  /** Resolves when everything added so far has its answer. */
+  /** Resolves when every item added so far has its result. */
   async idle(): Promise<void> {
     while (this.#waiting.length > 0 || this.#writing !== null) {
       await (this.#writing ?? new Promise((resolve) => setImmediate(resolve)));
     }
   }
 
-  // The end of the turn, not the end of the microtask: fifty callers answered by one batch come back in one turn, and
-  // a flush between them would send one and then forty-nine.
+  // Flushes at the end of the event-loop iteration, not of the microtask: fifty callers whose batch has just resolved call
+  // again one microtask after the other, and a flush between them would send one item and then forty-nine.
   #schedule(): void {
     if (this.#scheduled || this.#writing !== null) return;
     this.#scheduled = true;
@@ -43,36 +50,18 @@ export class Batcher<Item, Answer> {
   }
 
   async #flush(): Promise<void> {
-    const batch = this.#take();
+    const batch = this.#waiting.splice(0, batchLength(this.#waiting, this.#bytesOf, this.#limits));
     try {
-      const answers = await this.#send(batch.map((entry) => entry.item));
-      for (const [index, entry] of batch.entries()) entry.resolve(answers[index] as Answer);
+      const results = await this.#send(batch.map((entry) => entry.item));
+      for (const [index, entry] of batch.entries()) entry.resolve(results[index] as Result);
     } catch (error) {
       for (const entry of batch) entry.reject(error);
     }
   }
-
-  #take(): Entry<Item, Answer>[] {
-    let bytes = 0;
-    let count = 0;
-    for (const { item } of this.#waiting) {
-      bytes += this.#limits.bytes(item);
-      if (count >= this.#limits.items || (count > 0 && bytes > this.#limits.most)) break;
-      count++;
-    }
-    return this.#waiting.splice(0, count);
-  }
 }
 
-export interface BatchLimits<Item> {
-  items: number;
-  /** Size of an item, and the most a batch may have of it. */
-  bytes(item: Item): number;
-  most: number;
-}
-
-interface Entry<Item, Answer> {
+interface Entry<Item, Result> {
   item: Item;
-  resolve(answer: Answer): void;
+  resolve(result: Result): void;
   reject(error: unknown): void;
 }

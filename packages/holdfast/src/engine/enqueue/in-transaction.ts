@@ -1,8 +1,8 @@
 import type { Store } from "../../store.js";
 
 /**
- * Makes a call inside the caller's own transaction. With a synchronous driver it throws what goes wrong: only that rolls the
- * caller's transaction back, which may be over by the next turn of the event loop. Otherwise it rejects, like every other call.
+ * Makes a call inside the caller's own transaction. With a synchronous driver errors are thrown, not rejected: the transaction
+ * commits when the caller's function returns, before a rejected promise could be seen. With other drivers they reject.
  */
 export function inTransaction<Result>(store: Store, call: () => Promise<Result>): Promise<Result> {
   if (store.capabilities.synchronous) return call();

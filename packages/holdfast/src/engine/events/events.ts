@@ -39,7 +39,7 @@ export interface Events {
   removed: { id: string };
   /** A lease ran out under a handler or an outcome; the job is or will be with another worker. */
   lost: LeaseEvent;
-  /** A handler ignored its signal and was written off; its slot is free again. */
+  /** A handler ignored its signal and was abandoned; its slot is free again. */
   stuck: LeaseEvent;
   /** A lease that ran out was laid down, by maintenance or by claiming it again. */
   recovered: JobEvent & { to: State };

@@ -1,32 +1,32 @@
 import { messageOf } from "../../job/thrown.js";
 import type { EngineContext } from "../context.js";
 
-// The same trouble is told again after this long: not by everyone who met it, and not for ever.
-const AGAIN_MS = 60_000;
-const MOST_KNOWN = 100;
+// During an outage the same error is logged again after this long.
+const LOG_AGAIN_MS = 60_000;
+const MAX_REMEMBERED = 100;
 
-/** What an outage is met at by the admin API, which leaves it to its callers to try again. */
+/** What `outage` events of the admin API have as `doing`. The admin API does not retry; its callers may. */
 export const ADMIN_API = "admin API";
 
 /**
- * Logs outages of the store: each trouble once when it begins and now and then while it lasts, though every part of the
- * engine meets it, and once that it is over.
+ * Logs outages of the store. Every part of the engine runs into an outage, so each error is logged once when it begins, every
+ * minute while it lasts, and once when it ends.
  */
-export function tellOutages({ events, logger, clock }: Pick<EngineContext, "events" | "logger" | "clock">): void {
-  const told = new Map<string, number>();
+export function logOutages({ events, logger, clock }: Pick<EngineContext, "events" | "logger" | "clock">): void {
+  const loggedAt = new Map<string, number>();
   events.on("outage", ({ doing, error }) => {
-    const trouble = messageOf(error);
+    const message = messageOf(error);
     const now = clock.monotonic();
-    if (now - (told.get(trouble) ?? Number.NEGATIVE_INFINITY) < AGAIN_MS) return;
-    if (told.size >= MOST_KNOWN) told.clear();
-    told.set(trouble, now);
-    const next = doing === ADMIN_API ? "" : "; trying again";
-    logger.warn({ doing, error }, `the store failed a call${next}`);
+    if (now - (loggedAt.get(message) ?? Number.NEGATIVE_INFINITY) < LOG_AGAIN_MS) return;
+    if (loggedAt.size >= MAX_REMEMBERED) loggedAt.clear();
+    loggedAt.set(message, now);
+    const next = doing === ADMIN_API ? "" : "; retrying";
+    logger.warn({ doing, error }, `a store call failed${next}`);
   });
-  // As loud as the outage: who saw that begin wants to see it end.
+  // A warning too: an operator who saw the outage begin needs to see it end.
   events.on("outageEnded", ({ doing }) => {
-    if (told.size === 0) return;
-    told.clear();
-    logger.warn({ doing }, "the store answers again");
+    if (loggedAt.size === 0) return;
+    loggedAt.clear();
+    logger.warn({ doing }, "the store is available again");
   });
 }

@@ -6,12 +6,16 @@ import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../conte
 import { NO_HANDLER } from "../worker/outcome.js";
 import { unthrown } from "./reports.js";
 
-// The error alone reads as if the handler had taken too long.
-const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
-const STUCK = "a handler ignored its signal and was written off; it may still be running";
+/**
+ * Publishes what the store has confirmed: to event listeners, the log, telemetry and the error reporter.
+ */
 
-/** Tells listeners that a job was claimed, and the log too if that took it from a lease that ran out. */
-export function announceClaim({ events, logger }: EngineContext, lease: HeldLease): void {
+// The message of the error alone reads as if the handler had taken too long.
+const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
+const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
+
+/** A job was claimed. Logged only if its previous lease had expired. */
+export function publishClaim({ events, logger }: EngineContext, lease: HeldLease): void {
   const { id, type, queue, attempt, previous } = lease.job;
   if (events.hasListeners("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
@@ -19,26 +23,26 @@ export function announceClaim({ events, logger }: EngineContext, lease: HeldLeas
   logger.warn({ job: id, type, attempt }, VANISHED);
 }
 
-/** Tells listeners that the store knows of a handler that runs. */
-export function announceStart({ events }: EngineContext, lease: HeldLease): void {
+/** The store has recorded that the handler started. */
+export function publishStart({ events }: EngineContext, lease: HeldLease): void {
   if (events.hasListeners("started")) events.emit("started", { ...leaseEvent(lease), waitMs: waitOf(lease) });
 }
 
-/** Tells that a lease ran out under its handler. */
-export function announceLost({ events }: EngineContext, lease: HeldLease): void {
+/** A lease expired while its handler was running. */
+export function publishLost({ events }: EngineContext, lease: HeldLease): void {
   lease.trace?.end("lost");
   events.emit("lost", leaseEvent(lease));
 }
 
-/** Tells listeners, log, telemetry and reporter what the store has confirmed of a lease's outcome. */
-export function announce(engine: EngineContext, lease: HeldLease, outcome: Outcome, answer: SettleResult): void {
+/** The store has settled a lease, or refused to because it is lost. */
+export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome: Outcome, result: SettleResult): void {
   const { events, logger } = engine;
-  if (answer === "lost") {
-    announceLost(engine, lease);
-    logger.warn({ job: lease.job.id, type: lease.job.type }, "the lease ran out before the outcome was recorded");
+  if (result === "lost") {
+    publishLost(engine, lease);
+    logger.warn({ job: lease.job.id, type: lease.job.type }, "the lease expired before the outcome was recorded");
     return;
   }
-  const to = answer === "cancelled" ? "cancelled" : outcome.to;
+  const to = result === "cancelled" ? "cancelled" : outcome.to;
   switch (to) {
     case "completed":
       lease.trace?.end("completed");
@@ -47,7 +51,7 @@ export function announce(engine: EngineContext, lease: HeldLease, outcome: Outco
         const durationMs = engine.clock.now() - (lease.startedAt ?? lease.claimedAt);
         events.emit("completed", {
           ...leaseEvent(lease),
-          // Parsed by who reads it: most listeners only count.
+          // Parsed only when read: most listeners just count.
           get output(): unknown {
             return JSON.parse(text);
           },
@@ -80,7 +84,7 @@ export function announce(engine: EngineContext, lease: HeldLease, outcome: Outco
       return;
     case "dead":
       lease.trace?.end("dead", failureOf(lease, outcome));
-      announceDeath(engine, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
+      publishDead(engine, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
       report(engine, lease, outcome, true);
       return;
     case "cancelled":
@@ -93,21 +97,21 @@ export function announce(engine: EngineContext, lease: HeldLease, outcome: Outco
   }
 }
 
-/** Tells what maintenance laid down: a lease that ran out, or a waiting job past its expiry. */
-export function announceLaidDown(engine: EngineContext, job: ReapedJob, error: ErrorEvent): void {
+/** Maintenance settled a job without running it: its lease had expired, or it was past its expiry. */
+export function publishReaped(engine: EngineContext, job: ReapedJob, error: ErrorEvent): void {
   const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
     events.emit("recovered", { ...jobEvent(job), to: job.to });
     logger.warn({ job: job.id, type: job.type, to: job.to }, VANISHED);
   }
   if (job.to === "dead") {
-    announceDeath(engine, job, error, null);
-    if (error.code !== EXPIRED_ERROR.code) reportLaidDown(engine, job, error);
+    publishDead(engine, job, error, null);
+    if (error.code !== EXPIRED_ERROR.code) reportReaped(engine, job, error);
   }
   if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
 }
 
-function announceDeath(
+function publishDead(
   { events, logger, clock }: EngineContext,
   job: JobEvent & { attempt: number },
   error: ErrorEvent,
@@ -115,22 +119,22 @@ function announceDeath(
 ): void {
   const expired = error.code === EXPIRED_ERROR.code;
   if (expired) events.emit("expired", jobEvent(job));
-  const began = lease?.startedAt ?? null;
+  const startedAt = lease?.startedAt ?? null;
   events.emit("dead", {
     ...jobEvent(job),
     attempt: job.attempt,
     error,
-    durationMs: began === null ? null : clock.now() - began,
-    waitMs: lease === null || began === null ? null : waitOf(lease),
+    durationMs: startedAt === null ? null : clock.now() - startedAt,
+    waitMs: lease === null || startedAt === null ? null : waitOf(lease),
   });
   const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
-  // To expire is what such a job was asked to do; thousands at once are no alarm.
+  // An expiry is what the caller asked for. Thousands of expired jobs are no reason for thousands of errors.
   if (expired) logger.info(fields, "job expired");
   else logger.error(fields, "job is dead");
 }
 
-/** Tells the log and the reporter of a handler whose slot is taken from it. */
-export function announceStuck(
+/** A handler ignored its abort signal for too long, and its slot was freed. */
+export function publishStuck(
   engine: EngineContext,
   lease: HeldLease,
   reason: AbortReason | null,
@@ -139,7 +143,7 @@ export function announceStuck(
   const { events, logger, reports } = engine;
   events.emit("stuck", leaseEvent(lease));
   logger.error({ job: lease.job.id, type: lease.job.type, reason: reason?.code }, STUCK);
-  // The attempt that fails for it is not another failure.
+  // The attempt fails for the same reason: it is not reported a second time.
   lease.reported = true;
   const error = unthrown({ message: STUCK, code: "HANDLER_STUCK" }, reason ?? undefined);
   reports?.report(lease.job, { kind: "stuck", error, final: outcome?.to === "dead", worker: lease.worker });
@@ -148,13 +152,13 @@ export function announceStuck(
 function report({ reports }: EngineContext, lease: HeldLease, outcome: Outcome, final: boolean): void {
   const { code } = errorOf(outcome);
   if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
-  const unrun = code === NO_HANDLER ? "no-handler" : "given-up";
-  const kind = lease.thrown === null ? unrun : "attempt";
+  const unthrownKind = code === NO_HANDLER ? "no-handler" : "given-up";
+  const kind = lease.thrown === null ? unthrownKind : "attempt";
   reports.report(lease.job, { kind, error: failureOf(lease, outcome), final, worker: lease.worker });
 }
 
-/** Maintenance knows little of what it lays down; the rest is in the record. */
-function reportLaidDown({ reports, store }: EngineContext, { id }: ReapedJob, error: ErrorEvent): void {
+/** Maintenance only has the job's id and type; the report needs the whole record. */
+function reportReaped({ reports, store }: EngineContext, { id }: ReapedJob, error: ErrorEvent): void {
   const failure = { kind: "given-up", error: unthrown(error), final: true, worker: null } as const;
   reports?.reportStored(() => store.get(id), failure);
 }

@@ -23,7 +23,7 @@ export interface ErrorReporter {
 export interface JobFailure {
   /**
    * `attempt`: a handler threw, ran into its timeout, or got an input that does not fit; `stuck`: a handler ignored its
-   * signal and was written off; `no handler`: no worker knows the type; `given up`: the attempts are used up by workers that
+   * signal and was abandoned; `no handler`: no worker knows the type; `given up`: the attempts are used up by workers that
    * vanished or stopped, or the store refuses the outcome.
    */
   kind: "attempt" | "stuck" | "no-handler" | "given-up";

@@ -1,41 +1,45 @@
 import type { EngineContext } from "../context.js";
-import type { WorkerSettings } from "../worker/worker.js";
+import type { WorkerSettings } from "../worker/work-options.js";
 
-/** A misspelt type would wait for ever for jobs that never come. */
-export function warnOfTypes({ types, logger }: EngineContext, settings: WorkerSettings): void {
+/** A worker with a misspelt type would wait forever, silently. */
+export function warnOfUnknownTypes({ types, logger }: EngineContext, settings: WorkerSettings): void {
+  if (types.size === 0) {
+    logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");
+    return;
+  }
   const unknown = (settings.types ?? []).filter((type) => !types.has(type));
   if (unknown.length === 0) return;
   logger.warn(
-    { types: list(unknown), known: list(types.keys()) },
-    "no handler here for types that this worker takes. Misspelt, or missing from holdfast({ jobs })?",
+    { types: joined(unknown), known: joined(types.keys()) },
+    "no handler here for types that this worker claims. Misspelt, or missing from holdfast({ jobs })?",
   );
 }
 
-/** The same for a queue. Told once for each; the worker works meanwhile, and nothing fails if nobody can say. */
-export async function warnOfQueues(
-  { types, logger, store, toldQueues }: EngineContext,
+/** The same for queues, logged once for each. The worker does not wait for it, and nothing fails if the store cannot be read. */
+export async function warnOfUnknownQueues(
+  { types, logger, store, warnedQueues }: EngineContext,
   settings: WorkerSettings,
 ): Promise<void> {
   const known = new Set([...types.values()].map(({ queue }) => queue));
-  const isNew = (queue: string): boolean => !known.has(queue) && !toldQueues.has(queue);
-  if (!settings.queues?.some(isNew)) return;
+  const isUnknown = (queue: string): boolean => !known.has(queue) && !warnedQueues.has(queue);
+  if (!settings.queues?.some(isUnknown)) return;
   try {
     for (const { queue } of await store.queues()) known.add(queue);
-    // A store forgets queues whose jobs have all finished; its counts still have them.
-    if (settings.queues.some(isNew)) for (const { queue } of (await store.stats()).counts) known.add(queue);
+    // A store does not list queues in which all jobs are finished; its counts still contain them.
+    if (settings.queues.some(isUnknown)) for (const { queue } of (await store.stats()).counts) known.add(queue);
   } catch {
     return;
   }
-  const unknown = settings.queues.filter(isNew);
+  const unknown = settings.queues.filter(isUnknown);
   if (unknown.length === 0) return;
-  for (const queue of unknown) toldQueues.add(queue);
+  for (const queue of unknown) warnedQueues.add(queue);
   logger.warn(
-    { queues: list(unknown), known: list(known) },
-    "this worker takes from queues that no job type here uses and the store does not know. Misspelt?",
+    { queues: joined(unknown), known: joined(known) },
+    "this worker claims from queues that no job type here uses and the store does not know. Misspelt?",
   );
 }
 
-function list(names: Iterable<string>): string {
+function joined(names: Iterable<string>): string {
   const text = [...names].join(", ");
   return text === "" ? "none" : text;
 }

@@ -1,10 +1,12 @@
 import type { Timer } from "../../clock.js";
-import { DEFAULTS, LIMITS } from "../../defaults.js";
+import { DEFAULTS } from "../../defaults.js";
 import { isOutage, StoreUnavailableError } from "../../errors.js";
 import { OVERLAP } from "../../schedule/slots.js";
 import { messageOf } from "../../job/thrown.js";
 import type { FireResult, Firing, SlotReason, StoredSchedule } from "../../store.js";
+import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
+import { BUSY, retryWhileBusy } from "../retry-busy.js";
 import { planFiring } from "./plan-firing.js";
 import { LeftAlone } from "./backoff-map.js";
 
@@ -17,9 +19,6 @@ const TRIES = 5;
 // A store that failed, or a schedule that somebody's transaction holds, is tried again soon, and then less and less often.
 const RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
-// Whoever asks for a single schedule waits for such a transaction for so long, with a look so often.
-const HOLD_WAIT_MS = 2_000;
-const HOLD_LOOK_MS = 50;
 // Schedules that code no longer defines are looked for when those who start now have had time to define theirs.
 const FIRST_REPORT_MS = 60_000;
 const REPORT_MS = 300_000;
@@ -112,23 +111,23 @@ export class Scheduler {
   /** Fires this one, and tells listeners. Waits a while for a transaction that keeps it from that. */
   async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireResult> {
     const { clock, store } = this.#engine;
-    const until = clock.monotonic() + HOLD_WAIT_MS;
-    for (;;) {
-      const [answer = { status: "changed" }] = await store.fire([firing]);
-      if (answer.status !== "busy") {
-        this.announce(schedule, firing, answer);
-        return answer;
-      }
-      if (clock.monotonic() >= until) {
-        const what = `the schedule ${JSON.stringify(schedule.name)}, its user's row, its key or its queue`;
-        throw new StoreUnavailableError(`another transaction, still open, holds ${what}; try again when it is over`);
-      }
-      await new Promise<void>((resolve) => void clock.after(HOLD_LOOK_MS, resolve));
+    const limit = { deadline: clock.monotonic() + BUSY.scheduleWaitMs };
+    const fired = await retryWhileBusy(clock, limit, async () => {
+      const [result = { status: "changed" } as const] = await store.fire([firing]);
+      return result.status === "busy" ? "busy" : result;
+    });
+    if (fired === "busy") {
+      const what = `the schedule ${JSON.stringify(schedule.name)}, its user's row, its key or its queue`;
+      throw new StoreUnavailableError(
+        `timed out after ${BUSY.scheduleWaitMs / 1_000} s waiting for an open transaction that holds ${what}; retry`,
+      );
     }
+    this.publish(schedule, firing, fired);
+    return fired;
   }
 
   /** Tells listeners what the store has confirmed. True if a slot was missed. */
-  announce(schedule: StoredSchedule, firing: Firing, answer: FireResult): boolean {
+  publish(schedule: StoredSchedule, firing: Firing, answer: FireResult): boolean {
     if (answer.status !== "fired") return false;
     const { events, logger } = this.#engine;
     const { name, type, queue } = schedule;
@@ -215,7 +214,7 @@ export class Scheduler {
         if (open.length === 0) return look(1);
         let moved = 0;
         const planned = this.#plan(open, at);
-        for (const part of parts(planned)) {
+        for (const part of batchesOf(planned, inputBytes, slotCount)) {
           for (const [{ schedule, firing }, answer] of await this.#send(part)) {
             if (answer.status === "busy") {
               busy.add(schedule.version);
@@ -224,7 +223,7 @@ export class Scheduler {
             if (answer.status !== "fired") continue;
             moved++;
             made += answer.slots.filter(({ job }) => job !== null).length;
-            if (this.announce(schedule, firing, answer)) missed.add(schedule.name);
+            if (this.publish(schedule, firing, answer)) missed.add(schedule.name);
           }
         }
         // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
@@ -293,13 +292,13 @@ export class Scheduler {
 
   /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */
   async #reportUndefined(): Promise<void> {
-    const { store, clock, events, logger, defined } = this.#engine;
+    const { store, clock, events, logger, definedSchedules } = this.#engine;
     this.#reportAt = clock.monotonic() + REPORT_MS;
     const since = clock.now() - DEFAULTS.unknownTypeMs;
     const workers = (await store.workers()).filter((worker) => !worker.left && worker.seenAt >= since);
     // Somebody defines more than can be listed: nothing can be said.
     if (workers.some((worker) => worker.schedules === null)) return;
-    const known = new Set([...defined, ...workers.flatMap((worker) => worker.schedules ?? [])]);
+    const known = new Set([...definedSchedules, ...workers.flatMap((worker) => worker.schedules ?? [])]);
     let cursor: string | null = null;
     do {
       const page: Awaited<ReturnType<typeof store.listSchedules>> = await store.listSchedules(
@@ -325,22 +324,10 @@ interface Planned {
   firing: Firing;
 }
 
-/** As many as fit into one transaction. */
-function parts(planned: readonly Planned[]): Planned[][] {
-  const all: Planned[][] = [[]];
-  let bytes = 0;
-  let slots = 0;
-  for (const each of planned) {
-    const size = each.firing.slots.reduce((sum, { job }) => sum + (job?.input.length ?? 0), 0);
-    const full = bytes + size > LIMITS.batchBytes || slots + each.firing.slots.length > LIMITS.batchJobs;
-    if (full && slots > 0) {
-      all.push([]);
-      bytes = 0;
-      slots = 0;
-    }
-    bytes += size;
-    slots += each.firing.slots.length;
-    all.at(-1)?.push(each);
-  }
-  return all.filter((part) => part.length > 0);
+function inputBytes({ firing }: Planned): number {
+  return firing.slots.reduce((sum, { job }) => sum + (job?.input.length ?? 0), 0);
+}
+
+function slotCount({ firing }: Planned): number {
+  return firing.slots.length;
 }

@@ -7,7 +7,7 @@ import { readCount, readName, refuseUnknown, show } from "../../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import type { EnqueueResult } from "../enqueue/enqueuer.js";
+import type { EnqueueResult } from "../enqueue/enqueue-result.js";
 import { nextRunOf, planRunNow } from "./plan-firing.js";
 import { readable } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
@@ -87,30 +87,41 @@ export interface ScheduleListOptions {
 
 const LIST_FIELDS: ReadonlySet<string> = new Set(["origin", "enabled", "type", "user", "limit", "cursor"]);
 
-/** Looks at schedules and changes them: `hf.schedules`. */
+let construct: (open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) => Schedules;
+let define: (schedules: Schedules, name: string, options: ScheduleOptions<unknown>) => Promise<Schedule>;
+let updateBy: (schedules: Schedules, name: string, decide: DecideChanges) => Promise<Schedule>;
+
+/** Decides on changes from the schedule as it is when they are made. */
+type DecideChanges = (schedule: Schedule) => ScheduleChanges;
+
+/** Reads and changes schedules: `hf.schedules`. */
 export class Schedules {
   readonly #open: () => EngineContext;
   readonly #scheduler: Scheduler;
   readonly #writing: Set<Promise<unknown>>;
 
-  /** @internal */
-  constructor(open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
+  private constructor(open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
     this.#open = open;
     this.#scheduler = scheduler;
     this.#writing = writing;
   }
 
-  /** @internal `hf.schedule`: what code defines, put in place without touching what was changed at run time. */
-  async define(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
+  static {
+    construct = (open, scheduler, writing) => new Schedules(open, scheduler, writing);
+    define = (schedules, name, options) => schedules.#define(name, options);
+    updateBy = (schedules, name, decide) => schedules.#updateBy(name, decide);
+  }
+
+  async #define(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
     const engine = this.#open();
     const known = readScheduleName(name);
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
       throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
     }
     const definition = await readDefinition(options, engine, engine.clock.now());
-    if (!engine.defined.has(known)) {
-      engine.defined.add(known);
-      for (const tell of engine.defining) tell();
+    if (!engine.definedSchedules.has(known)) {
+      engine.definedSchedules.add(known);
+      for (const call of engine.onScheduleDefined) call();
     }
     if (engine.types.size > 0 && !engine.types.has(definition.type)) {
       const { type } = definition;
@@ -170,11 +181,10 @@ export class Schedules {
 
   /** Changes what is given and leaves the rest. Deployed code will not change it back. */
   update(name: string, changes: ScheduleChanges): Promise<Schedule> {
-    return this.updateBy(name, () => changes);
+    return this.#updateBy(name, () => changes);
   }
 
-  /** @internal Changes that depend on what the schedule is when they are made. */
-  async updateBy(name: string, decide: (schedule: Schedule) => ScheduleChanges): Promise<Schedule> {
+  async #updateBy(name: string, decide: DecideChanges): Promise<Schedule> {
     const engine = this.#open();
     const known = readScheduleName(name);
     return this.#write(known, async (stored) => {
@@ -211,9 +221,9 @@ export class Schedules {
 
   /** Deletes a schedule with what is known of its slots; its jobs stay. False: there was none. */
   async remove(name: string): Promise<boolean> {
-    const { store, defined } = this.#open();
+    const { store, definedSchedules } = this.#open();
     const known = readScheduleName(name);
-    defined.delete(known);
+    definedSchedules.delete(known);
     return store.removeSchedule(known);
   }
 
@@ -313,6 +323,29 @@ export class Schedules {
       throw error;
     }
   }
+}
+
+/** For the client. */
+export function newSchedules(
+  open: () => EngineContext,
+  scheduler: Scheduler,
+  writing: Set<Promise<unknown>>,
+): Schedules {
+  return construct(open, scheduler, writing);
+}
+
+/** `hf.schedule`: creates or updates the schedule as code defines it, and keeps changes made at run time. */
+export function defineSchedule(
+  schedules: Schedules,
+  name: string,
+  options: ScheduleOptions<unknown>,
+): Promise<Schedule> {
+  return define(schedules, name, options);
+}
+
+/** Updates a schedule with changes that depend on its current settings. For the admin API. */
+export function updateScheduleBy(schedules: Schedules, name: string, decide: DecideChanges): Promise<Schedule> {
+  return updateBy(schedules, name, decide);
 }
 
 interface Write {

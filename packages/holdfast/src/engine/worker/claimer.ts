@@ -1,10 +1,10 @@
 import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
-import { isLeased } from "../../job/state.js";
 import type { Claim, NewJob, Outcome } from "../../store.js";
-import { announce, announceClaim } from "../events/publish.js";
-import { holdLease, type EngineContext, type HeldLease } from "../context.js";
-import { released, triage } from "./outcome.js";
+import { publishOutcome } from "../events/publish.js";
+import type { EngineContext, HeldLease } from "../context.js";
+import { acceptClaim } from "./accept-claim.js";
+import { released } from "./outcome.js";
 import { Prefetch } from "./prefetch.js";
 
 interface ClaimerSettings {
@@ -15,110 +15,121 @@ interface ClaimerSettings {
   pollMs: number;
 }
 
-interface Slots {
+/** What the claimer needs from its worker. */
+interface JobRunner {
   running(): number;
-  begin(lease: HeldLease): void;
-  /** Goes on with the handler that runs this very job here, under the new lease; false if there is none. */
+  start(lease: HeldLease): void;
+  /** Continues a handler that already runs this job here, under the new lease. False if none does. */
   adopt(lease: HeldLease): boolean;
-  extendAll(): Promise<void>;
+  extendLeases(): Promise<void>;
 }
 
-// Held longer than this behind slow handlers, a claimed job is given back for others to take.
-const READY_MS = 1_000;
-// Handlers are begun for this long in one turn of the event loop.
-const TURN_MS = 3;
-// A wall clock that gains more than this on the monotonic one was set, or the machine slept.
+// A prefetched job that waits longer than this behind slow handlers is released for other workers.
+const MAX_READY_MS = 1_000;
+// How long handlers are started in one event-loop iteration.
+const MAX_START_MS = 3;
+// If the wall clock gains more than this on the monotonic clock, it was set, or the machine was asleep.
 const CLOCK_STEP_MS = 1_000;
-// More outcomes than this on their way: the store is the bottleneck, and claiming more would not help.
-const UNSETTLED = 4 * LIMITS.batchJobs;
+// With more unsettled outcomes than this, the store is the bottleneck, and more claims would not help.
+const MAX_UNSETTLED = 4 * LIMITS.batchJobs;
 
-/** Decides when to claim and how much, and keeps the claimed jobs in order until a slot is free. */
+/** Decides when to claim and how many jobs, and holds claimed jobs in order until the worker has free capacity. */
 export class Claimer {
   readonly #engine: EngineContext;
   readonly #worker: string;
   readonly #settings: ClaimerSettings;
-  readonly #slots: Slots;
+  readonly #runner: JobRunner;
   readonly #prefetch = new Prefetch();
+
+  /** Claimed jobs that wait for capacity, from `#head` on. */
   #ready: HeldLease[] = [];
   #head = 0;
+  #readyTimer: Timer | null = null;
+
   #active = false;
   #stopped = false;
-  /** Claims under way, and how many jobs they ask for. */
+
   readonly #claims = new Set<Promise<void>>();
-  #underWay = 0;
+  /** Claims in flight, and how many jobs they asked for. */
+  #inFlight = 0;
   #expected = 0;
-  #riding = false;
+  /** A claim waits to be sent with the settler's next batch. */
+  #isClaimQueued = false;
+  /** Jobs to claim beyond the free capacity, because the last claims returned only jobs that must not run. */
   #extra = 0;
-  #wallAhead: number | null = null;
-  /** The last claim came back short: only a hint, the poll timer or a due time makes another worthwhile. */
-  #dry = false;
-  /** Claims in a row that found nothing. */
-  #empty = 0;
+  /** The last claim returned fewer jobs than asked for: only a hint, the poll timer or a due time justifies another. */
+  #drained = false;
+  /** Claims in a row that returned nothing. */
+  #emptyClaims = 0;
   #wakes = 0;
   #failures = 0;
-  #timer: Timer | null = null;
-  #timerAt = Number.POSITIVE_INFINITY;
-  #giveBackTimer: Timer | null = null;
-  #pumping = false;
-  #turnBegan: number | null = null;
+  /** How far the wall clock was ahead of the monotonic clock at the last claim. */
+  #wallAhead: number | null = null;
 
-  constructor(engine: EngineContext, worker: string, settings: ClaimerSettings, slots: Slots) {
+  #pollTimer: Timer | null = null;
+  #pollAt = Number.POSITIVE_INFINITY;
+
+  #starting = false;
+  /** Monotonic time at which this event-loop iteration started its first handler. */
+  #iterationStart: number | null = null;
+
+  constructor(engine: EngineContext, worker: string, settings: ClaimerSettings, runner: JobRunner) {
     this.#engine = engine;
     this.#worker = worker;
     this.#settings = settings;
-    this.#slots = slots;
+    this.#runner = runner;
   }
 
   start(): void {
     this.#active = true;
-    this.#engine.inserting.add(this.#rideInsert);
+    this.#engine.onInsert.add(this.#claimWithInsert);
     this.#wakeIn(this.#settings.pollMs);
-    this.pump();
+    this.fill();
   }
 
-  /** Stops claiming and gives back what is held but not begun. */
+  /** Stops claiming and releases jobs that have not started. */
   async stop(): Promise<void> {
     this.#active = false;
     this.#stopped = true;
-    this.#engine.inserting.delete(this.#rideInsert);
-    this.#timer?.cancel();
-    this.#giveBackTimer?.cancel();
-    // At once, before a handler that ends could make room for them; and what a claim under way still brings.
-    this.#giveBack();
+    this.#engine.onInsert.delete(this.#claimWithInsert);
+    this.#pollTimer?.cancel();
+    this.#readyTimer?.cancel();
+    // First now, before a handler that ends could start one of them; then again for jobs of claims still in flight.
+    this.#releaseReady();
     await Promise.all(this.#claims);
-    this.#giveBack();
+    this.#releaseReady();
   }
 
-  /** Jobs are on their way to the store: an idle worker's claim goes with them, and one transaction serves both. */
-  readonly #rideInsert = (jobs: readonly NewJob[]): void => {
+  /** Jobs are being inserted: an idle worker claims in the same event-loop iteration, and one transaction serves both. */
+  readonly #claimWithInsert = (jobs: readonly NewJob[]): void => {
     const { queues, types } = this.#settings;
-    const ours = jobs.some(
+    const isOurs = jobs.some(
       (job) =>
         job.delayMs === 0 &&
         job.runAt === null &&
         (queues === null || queues.includes(job.queue)) &&
         (types === null || types.includes(job.type)),
     );
-    if (ours) this.wake(0);
+    if (isOurs) this.wake(0);
   };
 
-  /** Something may be due, now or in a while. */
+  /** Jobs may be due, now or in a while. */
   wake(inMs: number): void {
     if (inMs > 0) {
       if (this.#active) this.#wakeIn(inMs);
       return;
     }
-    this.#empty = 0;
-    this.#look();
+    this.#emptyClaims = 0;
+    this.#poll();
   }
 
-  #look(): void {
-    this.#dry = false;
+  #poll(): void {
+    this.#drained = false;
     this.#wakes++;
-    this.pump();
+    this.fill();
   }
 
-  /** Claimed and not begun. */
+  /** Claimed jobs that have not started. */
   ready(): HeldLease[] {
     if (this.#head > 0) {
       this.#ready.splice(0, this.#head);
@@ -127,64 +138,65 @@ export class Claimer {
     return this.#ready;
   }
 
-  /** Takes one out of the ready ones; false if it is not there. */
+  /** Removes a job from the ready ones. False if it is not among them. */
   drop(lease: HeldLease): boolean {
     const at = this.ready().indexOf(lease);
     if (at >= 0) this.#ready.splice(at, 1);
     return at >= 0;
   }
 
+  /** A handler ended after this long. */
   ran(ms: number): void {
     this.#prefetch.ran(ms);
   }
 
-  /** Fills free slots, and claims when there is room for more. */
-  pump(): void {
-    // A handler that ends at once comes back here from within begin(); the loop outside goes on for it.
-    if (this.#pumping) return;
-    this.#pumping = true;
-    while (this.#slots.running() < this.#settings.concurrency && this.#head < this.#ready.length) {
-      if (this.#turnIsOver()) break;
+  /** Starts ready jobs while capacity is free, and claims more when needed. */
+  fill(): void {
+    // A handler that ends synchronously calls this again from within start(); the outer loop continues for it.
+    if (this.#starting) return;
+    this.#starting = true;
+    while (this.#runner.running() < this.#settings.concurrency && this.#head < this.#ready.length) {
+      if (this.#mustYield()) break;
       const lease = this.#ready[this.#head++] as HeldLease;
-      this.#slots.begin(lease);
+      this.#runner.start(lease);
     }
     if (this.#head === this.#ready.length) this.ready();
-    this.#pumping = false;
-    this.#claimIfRoom();
+    this.#starting = false;
+    this.#claimIfNeeded();
     this.#watchReady();
   }
 
   /**
-   * Quick handlers end within the turn of the event loop in which they began, and make room for the next: without a
-   * limit a whole batch would run before a timer or a socket of the application had its turn.
+   * Fast handlers end in the event-loop iteration in which they started and free their capacity for the next. Without a limit
+   * a whole batch would run before the application's timers and sockets are served.
    */
-  #turnIsOver(): boolean {
+  #mustYield(): boolean {
     const now = this.#engine.clock.monotonic();
-    if (this.#turnBegan === null) {
-      this.#turnBegan = now;
+    if (this.#iterationStart === null) {
+      this.#iterationStart = now;
       setImmediate(() => {
-        this.#turnBegan = null;
-        if (this.#head < this.#ready.length) this.pump();
+        this.#iterationStart = null;
+        if (this.#head < this.#ready.length) this.fill();
       });
     }
-    return now - this.#turnBegan > TURN_MS;
+    return now - this.#iterationStart > MAX_START_MS;
   }
 
-  /** Claims once, and begins what slots are free for. Answers how many were claimed. */
+  /** Claims once and starts what capacity is free for. Returns how many jobs were claimed. */
   async claimOnce(limit: number): Promise<number> {
     const sentAt = this.#engine.clock.monotonic();
     const claiming = this.#engine.store.claim(this.#request(limit)).then((claim) => {
       this.#receive(claim, sentAt);
-      // Stopped meanwhile: they are given back.
-      if (!this.#stopped) this.pump();
+      // If the worker was stopped meanwhile, stop() releases them.
+      if (!this.#stopped) this.fill();
       return claim.jobs.length;
     });
-    const known = claiming.then(
+    const ended = claiming.then(
       () => {},
       () => {},
     );
-    this.#claims.add(known);
-    return claiming.finally(() => this.#claims.delete(known));
+    this.#claims.add(ended);
+    return claiming.finally(() => this.#claims.delete(ended));
   }
 
   #request(limit: number): Parameters<EngineContext["store"]["claim"]>[0] {
@@ -192,145 +204,137 @@ export class Claimer {
     return { queues, types, limit, bytes: LIMITS.batchBytes, worker: this.#worker, leaseMs };
   }
 
-  /** Claims if there is room, together with outcomes that are about to be sent: one transaction serves both. */
-  #claimIfRoom(): void {
-    if (this.#riding || this.#room() === 0) return;
+  /** Claims if capacity is free; together with outcomes that are about to be sent, so that one transaction serves both. */
+  #claimIfNeeded(): void {
+    if (this.#isClaimQueued || this.#claimLimit() === 0) return;
     const claim = (): void => {
-      this.#riding = false;
-      const limit = this.#room();
+      this.#isClaimQueued = false;
+      const limit = this.#claimLimit();
       if (limit === 0) return;
-      this.#underWay++;
+      this.#inFlight++;
       this.#expected += limit;
       const claiming = this.#claim(limit).finally(() => {
         this.#claims.delete(claiming);
-        if (this.#active) this.pump();
+        if (this.#active) this.fill();
       });
       this.#claims.add(claiming);
     };
-    this.#riding = this.#engine.settler.ride(claim);
-    if (!this.#riding) claim();
+    this.#isClaimQueued = this.#engine.settler.callWithNextBatch(claim);
+    if (!this.#isClaimQueued) claim();
   }
 
-  /** How many jobs to ask for now; 0 if it is not worth a claim. */
-  #room(): number {
+  /** How many jobs to claim now; 0 if a claim is not worthwhile. */
+  #claimLimit(): number {
     const { settler } = this.#engine;
-    if (!this.#active || this.#dry || !settler.healthy || settler.size > UNSETTLED) return 0;
-    const free = this.#settings.concurrency - this.#slots.running();
+    if (!this.#active || this.#drained || !settler.healthy || settler.size > MAX_UNSETTLED) return 0;
+    const free = this.#settings.concurrency - this.#runner.running();
     const coming = this.#ready.length - this.#head + this.#expected;
     const ahead = Math.max(this.#extra, this.#prefetch.target(this.#settings.concurrency));
-    // With quick handlers two claims may be under way: while one is answered the store works on the next.
-    const short = (this.#underWay === 0 && free > coming) || (ahead > 0 && coming <= ahead / 2);
-    return short && this.#underWay < 2 ? Math.min(LIMITS.batchJobs, free + ahead - coming) : 0;
+    // With fast handlers two claims may be in flight: the store then works on the second while the first returns.
+    const needed = (this.#inFlight === 0 && free > coming) || (ahead > 0 && coming <= ahead / 2);
+    return needed && this.#inFlight < 2 ? Math.min(LIMITS.batchJobs, free + ahead - coming) : 0;
   }
 
   async #claim(limit: number): Promise<void> {
     const wakes = this.#wakes;
-    // A clock set forward makes our own leases look as if they had run out: they are renewed before anyone claims them.
-    if (this.#clockRanAhead()) await this.#slots.extendAll();
+    // When the wall clock jumps forward, our own leases look expired to the store. They are extended before anyone claims.
+    if (this.#clockJumpedForward()) await this.#runner.extendLeases();
     const sentAt = this.#engine.clock.monotonic();
     try {
       const claim = await this.#engine.store.claim(this.#request(limit)).finally(() => {
-        this.#underWay--;
+        this.#inFlight--;
         this.#expected -= limit;
       });
       if (this.#failures > 0) this.#engine.events.emit("outageEnded", { doing: "claim" });
       this.#failures = 0;
       this.#receive(claim, sentAt);
-      this.#empty = claim.jobs.length === 0 ? this.#empty + 1 : 0;
-      if (cameShort(claim, limit) && this.#wakes === wakes) this.#dry = true;
+      this.#emptyClaims = claim.jobs.length === 0 ? this.#emptyClaims + 1 : 0;
+      if (isShort(claim, limit) && this.#wakes === wakes) this.#drained = true;
       if (claim.nextDueAt !== null) this.#wakeIn(Math.max(1, claim.nextDueAt - claim.at));
-      // Before the handlers run: the store then works on the next claim meanwhile.
-      this.#claimIfRoom();
+      // Before the handlers run, so that the store works on the next claim meanwhile.
+      this.#claimIfNeeded();
     } catch (error) {
       if (this.#failures++ === 0) this.#engine.events.emit("outage", { doing: "claim", error });
-      this.#dry = true;
+      this.#drained = true;
       this.#wakeIn(Math.min(this.#settings.pollMs, 50 * 2 ** Math.min(this.#failures, 10)));
     }
   }
 
-  #clockRanAhead(): boolean {
+  #clockJumpedForward(): boolean {
     const ahead = this.#engine.clock.now() - this.#engine.clock.monotonic();
     const before = this.#wallAhead ?? ahead;
     this.#wallAhead = ahead;
     return ahead - before > CLOCK_STEP_MS;
   }
 
-  /** Lays down what must not run and keeps the rest. */
   #receive(claim: Claim, sentAt: number): void {
-    const { leaseMs } = this.#settings;
-    let kept = 0;
-    for (const job of claim.jobs) {
-      const lease = holdLease(job, this.#worker, { at: claim.at, sentAt, leaseMs });
-      // Never twice at once in one process: if a step of the clock brought us our own job, its handler goes on.
-      if (isLeased(job.previous.state) && this.#slots.adopt(lease)) continue;
-      announceClaim(this.#engine, lease);
-      const laidDown = triage(lease, claim.at);
-      if (laidDown === null) {
-        this.#ready.push(lease);
-        kept++;
-      } else this.#settle(lease, laidDown);
-    }
-    // A head of jobs that only need laying down (expired, say) is worth larger and larger claims.
-    const allDown = claim.jobs.length > 0 && kept === 0;
-    this.#extra = allDown ? Math.min(LIMITS.batchJobs, Math.max(this.#extra, claim.jobs.length) * 2) : 0;
+    const call = { worker: this.#worker, sentAt, leaseMs: this.#settings.leaseMs };
+    const accepted = acceptClaim(this.#engine, claim, call, {
+      adopt: (lease) => this.#runner.adopt(lease),
+      reject: (lease, outcome) => this.#settle(lease, outcome),
+    });
+    for (const lease of accepted) this.#ready.push(lease);
+    // If all of them were rejected (expired jobs at the front of the queue, say), the next claims double in size.
+    const allRejected = claim.jobs.length > 0 && accepted.length === 0;
+    this.#extra = allRejected ? Math.min(LIMITS.batchJobs, Math.max(this.#extra, claim.jobs.length) * 2) : 0;
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#engine.settler.add(outcome, lease.deadline, (answer) => {
-      if (answer instanceof Error) this.#engine.events.emit("outage", { doing: "settle", error: answer });
-      else announce(this.#engine, lease, outcome, answer);
+    this.#engine.settler.add(outcome, lease.deadline, (result) => {
+      if (result instanceof Error) this.#engine.events.emit("outage", { doing: "settle", error: result });
+      else publishOutcome(this.#engine, lease, outcome, result);
     });
   }
 
-  /** Jobs held ready behind handlers that turned out slow go back, so that other workers can have them. */
+  /** Releases prefetched jobs if handlers turn out to be slow: other workers may have free capacity for them. */
   #watchReady(): void {
-    const holds = this.#active && this.#ready.length > this.#head;
-    if (!holds) {
-      this.#giveBackTimer?.cancel();
-      this.#giveBackTimer = null;
+    const hasReady = this.#active && this.#ready.length > this.#head;
+    if (!hasReady) {
+      this.#readyTimer?.cancel();
+      this.#readyTimer = null;
       return;
     }
     const first = this.#ready[this.#head];
-    this.#giveBackTimer ??= this.#engine.clock.after(READY_MS, () => {
-      this.#giveBackTimer = null;
+    this.#readyTimer ??= this.#engine.clock.after(MAX_READY_MS, () => {
+      this.#readyTimer = null;
       if (this.#ready[this.#head] === first && this.#active) {
-        this.#prefetch.ran(READY_MS);
-        this.#giveBack();
+        this.#prefetch.ran(MAX_READY_MS);
+        this.#releaseReady();
       } else this.#watchReady();
     });
   }
 
-  #giveBack(): void {
+  #releaseReady(): void {
     for (const lease of this.ready().splice(0)) {
       this.#settle(lease, released(lease));
     }
   }
 
-  /** One timer serves polling, due times and pauses after an error: it fires at the nearest of them. */
+  /** One timer serves polling, due times and pauses after an error: it fires at the earliest of them. */
   #wakeIn(ms: number): void {
     if (!this.#active) return;
-    const at = this.#engine.clock.monotonic() + Math.min(ms, this.#pauseMs());
-    if (this.#timer !== null && this.#timerAt <= at) return;
-    this.#timer?.cancel();
-    this.#timerAt = at;
-    this.#timer = this.#engine.clock.after(at - this.#engine.clock.monotonic(), () => {
-      this.#timer = null;
+    const at = this.#engine.clock.monotonic() + Math.min(ms, this.#pollPauseMs());
+    if (this.#pollTimer !== null && this.#pollAt <= at) return;
+    this.#pollTimer?.cancel();
+    this.#pollAt = at;
+    this.#pollTimer = this.#engine.clock.after(at - this.#engine.clock.monotonic(), () => {
+      this.#pollTimer = null;
       if (!this.#active) return;
-      this.#wakeIn(this.#pauseMs());
-      this.#look();
+      this.#wakeIn(this.#pollPauseMs());
+      this.#poll();
     });
   }
 
-  /** How long nobody looks unless told to. Where looks cost money, the longer the more of them were in vain. */
-  #pauseMs(): number {
+  /** The time between two polls. On a store that charges per request, it doubles with every poll that finds nothing. */
+  #pollPauseMs(): number {
     const { pollMs } = this.#settings;
     if (!this.#engine.store.capabilities.metered) return pollMs;
-    return Math.max(pollMs, Math.min(DEFAULTS.meteredPollMs, pollMs * 2 ** Math.min(this.#empty, 20)));
+    return Math.max(pollMs, Math.min(DEFAULTS.meteredPollMs, pollMs * 2 ** Math.min(this.#emptyClaims, 20)));
   }
 }
 
-/** A claim cut by its byte limit is not short: there is more where it came from. */
-function cameShort(claim: Claim, limit: number): boolean {
+/** Whether a claim returned fewer jobs than asked for. One that reached its byte limit does not count: more jobs are due. */
+function isShort(claim: Claim, limit: number): boolean {
   if (claim.jobs.length >= limit) return false;
   let bytes = 0;
   for (const job of claim.jobs) bytes += Buffer.byteLength(job.input);

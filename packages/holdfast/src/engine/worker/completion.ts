@@ -5,35 +5,33 @@ import type { EngineContext, HeldLease } from "../context.js";
 import { completed } from "./outcome.js";
 
 /**
- * Completes a lease inside the caller's own transaction. Synchronous where the store is: the caller's transaction may be
- * over by the next turn of the event loop.
+ * Completes a job inside the caller's transaction. Synchronous where the store is: with a synchronous driver the transaction
+ * ends when the caller's function returns.
  */
-export function completedIn(
-  engine: EngineContext,
+export function completeInTransaction(
+  { store, settler }: EngineContext,
   lease: HeldLease,
   tx: unknown,
   output: unknown,
   note: Note | null = null,
 ): Outcome | Promise<Outcome> {
-  const { store, settler } = engine;
   if (!store.capabilities.transactions) {
-    throw new InvalidOptionError("tx", "this store cannot complete a job inside a transaction");
+    throw new InvalidOptionError("tx", "is not supported by this store; return the output from the handler instead");
   }
   const outcome = completed(lease, encodeOutput(lease.job.type, output));
-  settler.retain(outcome);
-  const check = (answer: SettleResult): Outcome => {
-    if (answer !== "applied") throw new LeaseLostError(lease.job.id);
+  const check = (result: SettleResult): Outcome => {
+    if (result !== "applied") throw new LeaseLostError(lease.job.id);
     return outcome;
   };
-  const answer = store.settleIn(tx, outcome, note);
-  return answer instanceof Promise ? answer.then(check) : check(answer);
+  const result = settler.settleIn(tx, outcome, note);
+  return result instanceof Promise ? result.then(check) : check(result);
 }
 
-/** Whether the transaction that completed the job has committed. What the store cannot tell now counts as no. */
+/** Whether the transaction that completed the job has committed. False if the store cannot be read. */
 export async function isCommitted({ store }: EngineContext, { job: { id, fence } }: HeldLease): Promise<boolean> {
   try {
     const found = await store.get(id);
-    // A job that is not kept is gone once it is completed.
+    // With a retention of 0, a completed job is deleted when it completes.
     return found === null || (found.fence === fence && found.state === "completed");
   } catch {
     return false;

@@ -3,6 +3,7 @@ import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { WorkerRecord } from "../../store.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
+import { BUSY } from "../retry-busy.js";
 import type { Run } from "./run.js";
 
 interface KeeperSettings {
@@ -12,7 +13,8 @@ interface KeeperSettings {
   leaseMs: number;
 }
 
-interface Holder {
+/** What the keeper needs from its worker. */
+interface LeaseHolder {
   id: string;
   runs(): ReadonlySet<Run>;
   ready(): readonly HeldLease[];
@@ -20,92 +22,121 @@ interface Holder {
   lost(run: Run): void;
   cancel(id: string): void;
   timedOut(run: Run): void;
-  writeOff(run: Run): void;
+  abandon(run: Run): void;
 }
 
-// Asking for the list of workers at every job of an unknown type would cost more than the jobs.
-const WORKERS_FRESH_MS = 5_000;
-const BUSY_MS = 1_000;
-const TELL_MS = 50;
-// Between two looks at jobs that somebody says are asked to stop, from the first that was not true on.
-const CONFIRM_MS = { least: 50, most: 5_000 };
+// How long the list of live workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
+const WORKERS_CACHE_MS = 5_000;
+// Several schedules defined in a row are published in one heartbeat.
+const SCHEDULES_DELAY_MS = 50;
+// Pause between two checks of cancellation hints, once a hint turned out to be wrong.
+const CONFIRM_PAUSE = { minMs: 50, maxMs: 5_000 };
 
 /**
- * Keeps a worker's leases alive and its deadlines honest: one timer extends all leases in one call at a third of the
- * lease and tells the store that the worker lives; another strikes at the nearest timeout or lost lease.
+ * Extends the leases of a worker, writes its heartbeat, and enforces deadlines.
+ *
+ * A lease must never expire while its handler runs, and a process that was suspended must not believe it still holds one:
+ *
+ * - All leases are extended in one call after a third of the lease time. Two calls can fail before a lease expires.
+ * - A deadline is counted from before the call that granted it and by the monotonic clock, so that neither a slow response nor
+ *   a wall clock that was set makes a lease look longer than it is in the store.
+ * - A second timer fires at the nearest timeout or deadline. A lease that was not extended by then is lost: its handler's
+ *   signal is aborted, whether or not the store can be reached.
  */
 export class LeaseKeeper {
   readonly #engine: EngineContext;
   readonly #settings: KeeperSettings;
-  readonly #holder: Holder;
+  readonly #holder: LeaseHolder;
   readonly #startedAt: number;
-  #beatTimer: Timer | null = null;
-  #attentionTimer: Timer | null = null;
-  #attentionAt = Number.POSITIVE_INFINITY;
-  #beating: Promise<void> | null = null;
   #stopped = false;
-  #listedHere = false;
-  #listed: { at: number; types: Promise<Set<string> | null> } | null = null;
 
-  constructor(engine: EngineContext, settings: KeeperSettings, holder: Holder) {
+  /** Extends all leases and writes the heartbeat, every third of a lease. */
+  #extendTimer: Timer | null = null;
+  #extending: Promise<void> | null = null;
+  /** Extends again soon, because some rows were locked. */
+  #busyTimer: Timer | null = null;
+
+  /** Writes heartbeats between the extensions of a long lease. */
+  #heartbeatTimer: Timer | null = null;
+  #heartbeat: Promise<void> | null = null;
+  #schedulesTimer: Timer | null = null;
+  /** This worker has a record in the store, to be removed at the end. */
+  #isRegistered = false;
+
+  /** Fires at the nearest timeout, lease deadline or abandonment. */
+  #deadlineTimer: Timer | null = null;
+  #deadlineAt = Number.POSITIVE_INFINITY;
+
+  /** Jobs that cancellation hints named, to be confirmed by the store. */
+  #hinted = new Set<string>();
+  #confirming: Promise<void> | null = null;
+  #confirmTimer: Timer | null = null;
+  #confirmPauseMs = 0;
+  #confirmNotBefore = Number.NEGATIVE_INFINITY;
+
+  /** Job types of all live workers, cached. */
+  #liveTypes: { at: number; types: Promise<Set<string> | null> } | null = null;
+
+  constructor(engine: EngineContext, settings: KeeperSettings, holder: LeaseHolder) {
     this.#engine = engine;
     this.#settings = settings;
     this.#holder = holder;
     this.#startedAt = engine.clock.now();
   }
 
-  /** Keeps leases and lists the worker in the store, so that others know what it can run. */
+  /** Extends leases and registers the worker, so that other processes know which types it runs. */
   start(): void {
-    this.#engine.defining.add(this.#tellDefined);
-    this.#heartbeat();
-    this.watchLeases();
-    if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#scheduleWord();
+    this.#engine.onScheduleDefined.add(this.#publishSchedules);
+    this.#extendAndBeat();
+    this.extendPeriodically();
+    // A worker counts as dead after 60 s without a heartbeat; a third of a longer lease would be too late.
+    if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#beatPeriodically();
   }
 
-  /** Others must not take a schedule for left behind until the next heartbeat; several defined in a row are told at once. */
-  readonly #tellDefined = (): void => {
-    this.#tellTimer ??= this.#engine.clock.after(
-      TELL_MS,
-      () => {
-        this.#tellTimer = null;
-        void this.#sayAlive();
-      },
-      { background: true },
-    );
-  };
-  #tellTimer: Timer | null = null;
-
-  /** Keeps leases; the worker is listed only if it lasts that long. */
-  watchLeases(): void {
-    this.#schedule();
+  /** Extends leases without registering the worker. It registers with the first extension. */
+  extendPeriodically(): void {
+    const due = (): void => {
+      this.extendPeriodically();
+      this.#extendAndBeat();
+    };
+    this.#extendTimer = this.#engine.clock.after(this.#settings.leaseMs / 3, due, { background: true });
   }
 
-  /** Extends every lease at once rather than at the next turn. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#engine.onScheduleDefined.delete(this.#publishSchedules);
+    this.#schedulesTimer?.cancel();
+    this.#extendTimer?.cancel();
+    this.#busyTimer?.cancel();
+    this.#deadlineTimer?.cancel();
+    this.#heartbeatTimer?.cancel();
+    this.#confirmTimer?.cancel();
+    await Promise.all([this.#extending, this.#heartbeat, this.#confirming]);
+    if (!this.#isRegistered) return;
+    await this.#engine.store.deregister(this.#holder.id).catch((error: unknown) => this.#report("deregister", error));
+  }
+
+  /** Extends every lease now, or waits for the extension in flight. */
   extendNow(): Promise<void> {
-    this.#heartbeat();
-    return this.#beating ?? Promise.resolve();
+    this.#extendAndBeat();
+    return this.#extending ?? Promise.resolve();
   }
 
   /**
-   * Somebody says that these jobs are asked to stop: whether it is so, the store knows. It is asked once for all that are
-   * named meanwhile, of jobs that are held here; and less and less often as long as none of it turns out to be true.
+   * A hint says that these jobs are to be cancelled. Hints can be wrong (any PostgreSQL role can send them), so the store is
+   * asked: in one call for all hinted jobs that are held here, and less and less often while the hints are wrong.
    */
-  confirm(ids: readonly string[]): void {
-    const named = new Set(ids);
-    for (const { job } of this.#held(({ job }) => named.has(job.id)).leases) this.#named.add(job.id);
+  confirmCancellation(ids: readonly string[]): void {
+    const hinted = new Set(ids);
+    for (const { job } of this.#held(({ job }) => hinted.has(job.id)).leases) this.#hinted.add(job.id);
     this.#confirmSoon();
   }
-  #named = new Set<string>();
-  #confirming: Promise<void> | null = null;
-  #confirmTimer: Timer | null = null;
-  #confirmPauseMs = 0;
-  #confirmFrom = Number.NEGATIVE_INFINITY;
 
   #confirmSoon(): void {
-    if (this.#named.size === 0 || this.#confirming !== null || this.#confirmTimer !== null) return;
-    const ms = this.#confirmFrom - this.#engine.clock.monotonic();
+    if (this.#hinted.size === 0 || this.#confirming !== null || this.#confirmTimer !== null) return;
+    const ms = this.#confirmNotBefore - this.#engine.clock.monotonic();
     if (ms <= 0) {
-      this.#confirming = this.#confirmNamed();
+      this.#confirming = this.#confirmHinted();
       return;
     }
     const due = (): void => {
@@ -115,42 +146,29 @@ export class LeaseKeeper {
     this.#confirmTimer = this.#engine.clock.after(ms, due, { background: true });
   }
 
-  async #confirmNamed(): Promise<void> {
-    const named = this.#named;
-    this.#named = new Set();
-    const isTrue = await this.#extend(({ job }) => named.has(job.id));
-    const longer = Math.min(CONFIRM_MS.most, Math.max(CONFIRM_MS.least, 2 * this.#confirmPauseMs));
-    this.#confirmPauseMs = isTrue ? 0 : longer;
-    this.#confirmFrom = this.#engine.clock.monotonic() + this.#confirmPauseMs;
+  async #confirmHinted(): Promise<void> {
+    const hinted = this.#hinted;
+    this.#hinted = new Set();
+    // An extension reports cancellations, so it doubles as the check.
+    const anyCancelled = await this.#extend(({ job }) => hinted.has(job.id));
+    const longer = Math.min(CONFIRM_PAUSE.maxMs, Math.max(CONFIRM_PAUSE.minMs, 2 * this.#confirmPauseMs));
+    this.#confirmPauseMs = anyCancelled ? 0 : longer;
+    this.#confirmNotBefore = this.#engine.clock.monotonic() + this.#confirmPauseMs;
     this.#confirming = null;
     if (!this.#stopped) this.#confirmSoon();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#engine.defining.delete(this.#tellDefined);
-    this.#tellTimer?.cancel();
-    this.#beatTimer?.cancel();
-    this.#busyTimer?.cancel();
-    this.#attentionTimer?.cancel();
-    this.#wordTimer?.cancel();
-    this.#confirmTimer?.cancel();
-    await Promise.all([this.#beating, this.#saying, this.#confirming]);
-    if (!this.#listedHere) return;
-    await this.#engine.store.deregister(this.#holder.id).catch((error: unknown) => this.#report("deregister", error));
-  }
-
-  /** Whether some worker that lives, or lived a moment ago, lists the type. */
-  async isListed(type: string): Promise<boolean> {
+  /** Whether a live worker, or one that was live moments ago, has a handler for the type. */
+  async hasLiveHandler(type: string): Promise<boolean> {
     const now = this.#engine.clock.monotonic();
-    if (this.#listed === null || now - this.#listed.at > WORKERS_FRESH_MS) {
-      this.#listed = { at: now, types: this.#listedTypes() };
+    if (this.#liveTypes === null || now - this.#liveTypes.at > WORKERS_CACHE_MS) {
+      this.#liveTypes = { at: now, types: this.#readLiveTypes() };
     }
-    // If nobody could be asked, nobody can be said to be missing.
-    return (await this.#listed.types)?.has(type) ?? true;
+    // If the store cannot be read, the handler cannot be called missing.
+    return (await this.#liveTypes.types)?.has(type) ?? true;
   }
 
-  async #listedTypes(): Promise<Set<string> | null> {
+  async #readLiveTypes(): Promise<Set<string> | null> {
     try {
       const since = this.#engine.clock.now() - DEFAULTS.unknownTypeMs;
       const workers = await this.#engine.store.workers();
@@ -161,22 +179,22 @@ export class LeaseKeeper {
     }
   }
 
-  /** A handler has begun: strike no later than its timeout. */
+  /** Makes the deadline timer fire no later than this run needs it. */
   watch(run: Run): void {
-    if (run.attentionAt >= this.#attentionAt) return;
-    this.#attentionAt = run.attentionAt;
-    this.#attentionTimer?.cancel();
-    const ms = this.#attentionAt - this.#engine.clock.monotonic();
-    this.#attentionTimer = this.#engine.clock.after(ms, () => this.#attend(), { background: true });
+    if (run.nextDeadline >= this.#deadlineAt) return;
+    this.#deadlineAt = run.nextDeadline;
+    this.#deadlineTimer?.cancel();
+    const ms = this.#deadlineAt - this.#engine.clock.monotonic();
+    this.#deadlineTimer = this.#engine.clock.after(ms, () => this.#enforceDeadlines(), { background: true });
   }
 
-  #attend(): void {
-    this.#attentionTimer = null;
-    this.#attentionAt = Number.POSITIVE_INFINITY;
+  #enforceDeadlines(): void {
+    this.#deadlineTimer = null;
+    this.#deadlineAt = Number.POSITIVE_INFINITY;
     const now = this.#engine.clock.monotonic();
     for (const run of this.#holder.runs()) {
-      if (run.attentionAt <= now) {
-        if (run.reason !== null) this.#holder.writeOff(run);
+      if (run.nextDeadline <= now) {
+        if (run.reason !== null) this.#holder.abandon(run);
         else if (run.lease.deadline <= now) this.#holder.lost(run);
         else this.#holder.timedOut(run);
       }
@@ -184,42 +202,44 @@ export class LeaseKeeper {
     }
   }
 
-  #schedule(): void {
-    const due = (): void => {
-      this.#schedule();
-      this.#heartbeat();
-    };
-    this.#beatTimer = this.#engine.clock.after(this.#settings.leaseMs / 3, due, { background: true });
-  }
-
-  /** Between the beats of a long lease it would be taken for gone. */
-  #scheduleWord(): void {
-    const due = (): void => {
-      this.#scheduleWord();
-      this.#saying ??= this.#sayAlive().then(() => {
-        this.#saying = null;
-      });
-    };
-    this.#wordTimer = this.#engine.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
-  }
-  #wordTimer: Timer | null = null;
-  #saying: Promise<void> | null = null;
-
-  /** A call that hangs must not gather others behind it. */
-  #heartbeat(): void {
-    this.#beating ??= Promise.all([this.#extend(), this.#sayAlive()]).then(() => {
-      this.#beating = null;
+  /** A call that hangs must not queue up others behind it. */
+  #extendAndBeat(): void {
+    this.#extending ??= Promise.all([this.#extend(), this.#beat()]).then(() => {
+      this.#extending = null;
     });
   }
 
-  async #sayAlive(): Promise<void> {
+  #beatPeriodically(): void {
+    const due = (): void => {
+      this.#beatPeriodically();
+      this.#heartbeat ??= this.#beat().then(() => {
+        this.#heartbeat = null;
+      });
+    };
+    this.#heartbeatTimer = this.#engine.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
+  }
+
+  /** Without this, other processes would report a new schedule as no longer defined until the next heartbeat. */
+  readonly #publishSchedules = (): void => {
+    this.#schedulesTimer ??= this.#engine.clock.after(
+      SCHEDULES_DELAY_MS,
+      () => {
+        this.#schedulesTimer = null;
+        void this.#beat();
+      },
+      { background: true },
+    );
+  };
+
+  async #beat(): Promise<void> {
     const { concurrency, queues, types } = this.#settings;
+    const { definedSchedules } = this.#engine;
     const record: WorkerRecord = {
       id: this.#holder.id,
       queues,
-      // Only what has a handler here: a type that is merely asked for would keep its jobs waiting for ever.
+      // Only types with a handler here. A type that is merely claimed would keep its jobs waiting forever.
       types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
-      schedules: this.#engine.defined.size > LIMITS.definedSchedules ? null : [...this.#engine.defined],
+      schedules: definedSchedules.size > LIMITS.definedSchedules ? null : [...definedSchedules],
       concurrency,
       running: this.#holder.runs().size,
       host: hostname(),
@@ -227,44 +247,44 @@ export class LeaseKeeper {
       startedAt: this.#startedAt,
     };
     try {
-      this.#listedHere = true;
+      this.#isRegistered = true;
       await this.#engine.store.heartbeat(record);
     } catch (error) {
       this.#report("heartbeat", error);
     }
   }
 
-  /** The leases that are held here, those of running jobs first. */
-  #held(concerns: (lease: HeldLease) => boolean): { running: readonly Run[]; leases: readonly HeldLease[] } {
+  /** The leases held here that match, those of running jobs first. */
+  #held(matches: (lease: HeldLease) => boolean): { running: readonly Run[]; leases: readonly HeldLease[] } {
     const running = [...this.#holder.runs()].filter(
-      ({ reason, lease }) => reason?.code !== "LEASE_LOST" && concerns(lease),
+      ({ reason, lease }) => reason?.code !== "LEASE_LOST" && matches(lease),
     );
-    return { running, leases: [...running.map((run) => run.lease), ...this.#holder.ready().filter(concerns)] };
+    return { running, leases: [...running.map((run) => run.lease), ...this.#holder.ready().filter(matches)] };
   }
 
-  /** Answers whether any of the jobs is asked to stop. */
-  async #extend(concerns: (lease: HeldLease) => boolean = () => true): Promise<boolean> {
+  /** Extends the leases that match. Returns whether any of their jobs is to be cancelled. */
+  async #extend(matches: (lease: HeldLease) => boolean = () => true): Promise<boolean> {
     const { clock, store, events } = this.#engine;
-    const { running, leases } = this.#held(concerns);
-    let isBusy = false;
-    let isCancelled = false;
+    const { running, leases } = this.#held(matches);
+    let anyBusy = false;
+    let anyCancelled = false;
     for (let from = 0; from < leases.length; from += LIMITS.batchJobs) {
       const chunk = leases.slice(from, from + LIMITS.batchJobs);
       const sentAt = clock.monotonic();
       try {
         const refs = chunk.map(({ job }) => ({ id: job.id, fence: job.fence }));
-        const answers = await store.extend(refs, this.#settings.leaseMs);
+        const results = await store.extend(refs, this.#settings.leaseMs);
         for (const [index, lease] of chunk.entries()) {
-          const answer = answers[index];
-          if (answer === "busy") isBusy = true;
-          else if (answer !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
-          if (answer === "cancel") {
-            isCancelled = true;
+          const result = results[index];
+          if (result === "busy") anyBusy = true;
+          else if (result !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
+          if (result === "cancel") {
+            anyCancelled = true;
             this.#holder.cancel(lease.job.id);
           }
-          if (answer !== "lost") continue;
+          if (result !== "lost") continue;
           const run = running[from + index];
-          // A job that ended while the call was under way is settled, not lost.
+          // A job that ended during the call is settled, not lost.
           if (run !== undefined && !run.over) this.#holder.lost(run);
           if (run === undefined && this.#holder.ready().includes(lease)) {
             this.#holder.dropReady(lease);
@@ -272,27 +292,26 @@ export class LeaseKeeper {
           }
         }
       } catch (error) {
-        // The deadlines go on; what is not extended in time is taken for lost when they strike.
+        // Deadlines still apply: the deadline timer aborts a run whose lease was not extended in time.
         this.#report("extend", error);
       }
     }
-    if (isBusy) this.#beatAgain();
-    return isCancelled;
+    if (anyBusy) this.#extendAgainSoon();
+    return anyCancelled;
   }
 
-  /** Somebody has a row locked: its lease runs on, and is asked for again before it is over. */
-  #beatAgain(): void {
-    const ms = Math.min(BUSY_MS, this.#settings.leaseMs / 10);
+  /** Another transaction holds some rows. Their leases run on meanwhile, so they are extended again well before they expire. */
+  #extendAgainSoon(): void {
+    const ms = Math.min(BUSY.extendRetryMs, this.#settings.leaseMs / 10);
     this.#busyTimer ??= this.#engine.clock.after(
       ms,
       () => {
         this.#busyTimer = null;
-        this.#heartbeat();
+        this.#extendAndBeat();
       },
       { background: true },
     );
   }
-  #busyTimer: Timer | null = null;
 
   #report(doing: string, error: unknown): void {
     this.#engine.events.emit("outage", { doing, error });

@@ -8,10 +8,10 @@ import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
 import type { ClaimedJob, Outcome } from "../../store.js";
 
 /**
- * Policy: what becomes of a lease. Functions of values; nothing here touches a store.
+ * Policy: the outcome of a lease. Pure functions; nothing here calls a store.
  */
 
-/** A lease as these functions see it. */
+/** The part of a lease that these functions use. */
 export interface LeasedJob {
   job: ClaimedJob;
   worker: string;
@@ -37,8 +37,8 @@ function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {
   };
 }
 
-/** Whether a claimed job may run; if not, the outcome that lays it down, unrun and without counting an attempt. */
-export function triage(lease: LeasedJob, now: number): Outcome | null {
+/** The outcome of a claimed job that must not run (no attempt is counted); null if it may run. */
+export function rejectUnrun(lease: LeasedJob, now: number): Outcome | null {
   const { job } = lease;
   const attempt = job.previous.attempt;
   if (job.cancelRequested) return outcome(lease, "cancelled", { attempt });
@@ -53,8 +53,8 @@ export function completed(lease: LeasedJob, output: string): Outcome {
   return outcome(lease, "completed", { output });
 }
 
-/** What is kept of the error of an attempt. */
-const KEPT = {
+/** How much of an attempt's error is stored. */
+const STORED_ERROR = {
   message: LIMITS.errorLength,
   stack: LIMITS.stackLength,
   causes: LIMITS.errorCauses,
@@ -65,31 +65,31 @@ export interface FailurePolicy {
   backoff: Backoff;
   random: () => number;
   now: number;
-  /** False: whatever was thrown, it is final. */
+  /** False: the job is dead, whatever was thrown. */
   retry?: boolean;
-  /** For what the error carries beside its message. */
+  /** Applied to the fields that the error carries besides its message. */
   redact: Redactor;
-  /** Told of a backoff function that gave no delay. */
+  /** Called if the backoff function returns no valid delay. */
   onBadBackoff: (error: unknown) => void;
 }
 
-/** The handler failed: wait for the retry, or give up. */
+/** The attempt failed: the job waits for a retry, or is dead. */
 export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome {
   const { job } = lease;
-  const givenUp = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
-  const error = redactError(policy.redact, describeError(thrown, KEPT));
-  return outcome(lease, givenUp ? "dead" : "failed", {
-    delayMs: givenUp ? 0 : retryDelay(job.attempt, thrown, policy),
+  const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
+  const error = redactError(policy.redact, describeError(thrown, STORED_ERROR));
+  return outcome(lease, isDead ? "dead" : "failed", {
+    delayMs: isDead ? 0 : retryDelay(job.attempt, thrown, policy),
     error: { message: error.message, code: error.code },
-    attemptRecord: history(lease, error, policy.now),
+    attemptRecord: attemptRecord(lease, error, policy.now),
   });
 }
 
-/** A backoff function or a RetryAfter that gives nonsense must not cost the job its retry. */
+/** A backoff function or `RetryAfter` with an invalid delay must not cost the job its retry. */
 function retryDelay(attempt: number, thrown: unknown, { backoff, random, onBadBackoff }: FailurePolicy): number {
   try {
-    const asked = retryAfterOf(thrown);
-    if (asked !== undefined) return durationMs(asked as Duration, "RetryAfter");
+    const requested = retryAfterOf(thrown);
+    if (requested !== undefined) return durationMs(requested as Duration, "RetryAfter");
     return backoff(attempt, thrown, random);
   } catch (error) {
     onBadBackoff(error);
@@ -97,7 +97,7 @@ function retryDelay(attempt: number, thrown: unknown, { backoff, random, onBadBa
   }
 }
 
-function history(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["attemptRecord"] {
+function attemptRecord(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["attemptRecord"] {
   return {
     attempt: lease.job.attempt,
     worker: lease.worker,
@@ -108,16 +108,19 @@ function history(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["at
   };
 }
 
-/** The handler stopped because it was asked to, or never began: then no attempt is counted. */
+/** The job was cancelled. An attempt is counted only if its handler had started. */
 export function cancelled(lease: LeasedJob): Outcome {
   const { attempt, previous } = lease.job;
   return outcome(lease, "cancelled", { attempt: lease.startedAt === null ? previous.attempt : attempt });
 }
 
-/** Handed back. A handler that had begun gives its attempt back only so often, or a job could go round for ever. */
+/**
+ * The job is released for another worker. If its handler had started, the attempt is counted from the fourth release on:
+ * otherwise a job that stops its worker every time would run forever.
+ */
 export function released(lease: LeasedJob, delayMs = 0): Outcome {
   const { job } = lease;
-  if (lease.startedAt === null) return unrun(lease, delayMs);
+  if (lease.startedAt === null) return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt });
   if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
       return outcome(lease, "dead", {
@@ -129,37 +132,32 @@ export function released(lease: LeasedJob, delayMs = 0): Outcome {
   return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt, releases: job.releases + 1 });
 }
 
-/** Handed back without having run: no attempt is counted. */
-function unrun(lease: LeasedJob, delayMs: number): Outcome {
-  return outcome(lease, "pending", { delayMs, attempt: lease.job.previous.attempt });
-}
-
-/** Code of the error of a job whose type nobody knows. */
+/** Error code of a job whose type has no handler. */
 export const NO_HANDLER = "NO_HANDLER";
 
 /**
- * No handler here: laid aside, because another version may be rolling out; dead once the job has been seen without a
- * handler for long enough and no live worker lists the type.
+ * No handler for the type here. The job is deferred, because a new version may be rolling out. It is dead once no live worker
+ * has had a handler for 10 minutes, or immediately with `deadNow`.
  */
-export function unknownType(
+export function deferUnknownType(
   lease: LeasedJob,
   now: number,
-  policy: { atOnce: boolean; listedElsewhere: boolean },
+  policy: { deadNow: boolean; hasLiveHandler: boolean },
 ): Outcome {
   const { job } = lease;
   const error = { message: `No handler registered for job_type: ${job.type}`, code: NO_HANDLER };
   const firstSeen = job.error?.code === NO_HANDLER ? job.error.at : now;
-  if (policy.atOnce || (!policy.listedElsewhere && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
+  if (policy.deadNow || (!policy.hasLiveHandler && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
     return outcome(lease, "dead", {
       error,
       attempt: job.previous.attempt,
-      attemptRecord: history(lease, { ...error, stack: null }, now),
+      attemptRecord: attemptRecord(lease, { ...error, stack: null }, now),
     });
   }
   return outcome(lease, "pending", {
     delayMs: DEFAULTS.unknownTypeDelayMs,
     attempt: job.previous.attempt,
-    // Setting the error again would move its time; the first sighting is what counts.
+    // Set only once: the error's time says since when the job has had no handler.
     error: job.error?.code === NO_HANDLER ? null : error,
   });
 }

@@ -1,11 +1,11 @@
 import type { JobType } from "../../job/job.js";
 import { mergeRetry, readRetry, type Backoff, type RetryOptions } from "../../job/retry.js";
 
-/** How the jobs of one client are retried where their types do not say. */
+/** How the jobs of one client are retried unless their type sets its own `retry`. */
 export interface RetryDefaults {
   readonly maxAttempts: number;
   readonly backoff: Backoff;
-  /** The job type with what it leaves open filled in. */
+  /** The job type, with these defaults for what it does not set. */
   fill(type: JobType): JobType;
 }
 
@@ -20,7 +20,7 @@ export function readRetryDefaults(options: RetryOptions | undefined): RetryDefau
     fill(type) {
       const known = filled.get(type);
       if (known !== undefined) return known;
-      // Made by hand, or by a version that did not keep what was given: it says all itself.
+      // Not made by job(), or by an older version of it: it has no `retry` to merge with.
       if ((type.retry as RetryOptions | undefined) === undefined) return type;
       const full = Object.freeze({ ...type, ...readRetry(mergeRetry(type.retry, defaults)) });
       filled.set(type, full);

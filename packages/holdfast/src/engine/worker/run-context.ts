@@ -1,6 +1,6 @@
 import type { RunContext, RunningJob } from "../../job/job.js";
 
-/** What a context asks of the run it belongs to. */
+/** What a context needs from the run it belongs to. */
 export interface ContextSource {
   readonly id: string;
   readonly input: unknown;
@@ -12,8 +12,8 @@ export interface ContextSource {
 }
 
 /**
- * What a handler gets. All of it is own and enumerable, and no function needs its `this`: `h({ ...context, db })` and
- * `run({ input, log })` have everything, and nothing of the engine.
+ * The argument of a handler. All properties are own and enumerable, and no function uses `this`: `run({ input, log })` and
+ * `h({ ...context, db })` work, and neither exposes the engine.
  */
 export class Context implements RunContext<unknown> {
   readonly input: unknown;
@@ -36,7 +36,7 @@ export class Context implements RunContext<unknown> {
     Object.defineProperty(this, "signal", SIGNAL);
   }
 
-  /** The run of the context itself, or of the one that it was made from by `Object.create`, copied from or stands for as a proxy. */
+  /** The run of a context. Also finds it for a copy, a proxy, or an object made by `Object.create(context)`. */
   static runOf(context: Context): ContextSource {
     for (let at: object | null = context; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       if (#run in at) return at.#run;
@@ -45,22 +45,23 @@ export class Context implements RunContext<unknown> {
   }
 }
 
-// Known to nobody else. A proxy has no private fields, and its functions are those of the context.
+// A proxy or copy has no private field, but still has the context's `completeIn`. Called with this symbol, which never leaves
+// this module, that function returns the run.
 const RUN_OF: unique symbol = Symbol("the run of a context");
 
-// Made when first asked for: both cost more than the rest of a small job, and few handlers ask. A getter is one function for all
-// contexts: with one for each, V8 would make every context a slow dictionary.
-const JOB: PropertyDescriptor = made("job", (run) => run.job);
-const SIGNAL: PropertyDescriptor = made("signal", (run) => run.signal);
+// Created on first use: both cost more than all other parts of a small job, and few handlers use them. All contexts share one
+// getter function: with one function each, V8 would turn every context into a slow dictionary object.
+const JOB: PropertyDescriptor = lazyProperty("job", (run) => run.job);
+const SIGNAL: PropertyDescriptor = lazyProperty("signal", (run) => run.signal);
 
-function made(name: "job" | "signal", value: (run: ContextSource) => unknown): PropertyDescriptor {
+function lazyProperty(name: "job" | "signal", value: (run: ContextSource) => unknown): PropertyDescriptor {
   return {
     enumerable: true,
     configurable: true,
     get(this: Context) {
       return value(Context.runOf(this));
     },
-    // As if it were a field.
+    // Assignable, like an ordinary property.
     set(this: Context, given: unknown) {
       Object.defineProperty(this, name, { value: given, enumerable: true, configurable: true, writable: true });
     },

@@ -5,7 +5,7 @@ import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import type { JobType, RunContext, RunningJob } from "../../job/job.js";
 import { storableString } from "../../storable-string.js";
 import type { Note, Outcome } from "../../store.js";
-import { completedIn } from "./completion.js";
+import { completeInTransaction } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
 import { readSlot } from "../client/job-view.js";
 import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../context.js";
@@ -13,19 +13,19 @@ import { redactedInput } from "../events/reports.js";
 import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "../events/telemetry.js";
 
-/** One handler in progress, as the worker sees it. */
+/** One running handler. */
 export class Run implements ContextSource {
   readonly lease: HeldLease;
   readonly type: JobType;
-  /** Monotonic time at which the timeout strikes. */
+  /** Monotonic time at which the handler times out. */
   readonly timeoutAt: number;
   readonly startedMonotonic: number;
   input: unknown = undefined;
-  /** The store knows that the handler has begun. */
-  marked = false;
-  /** The handler's end no longer matters: it has ended, or it was written off. */
+  /** The start of the handler is written to the store, or about to be. */
+  startWritten = false;
+  /** The handler has ended or was abandoned: whatever it still does is ignored. */
   over = false;
-  /** The outcome that the handler's own transaction holds. */
+  /** The outcome that `completeIn` wrote inside the handler's own transaction. */
   completion: Outcome | null = null;
   reason: AbortReason | null = null;
   abortedAt = 0;
@@ -35,8 +35,8 @@ export class Run implements ContextSource {
   #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
   #progress: Note["progress"] = null;
   #lines: { at: number; line: string }[] = [];
-  /** What the handler's own transaction keeps. */
-  #noted: Note | null = null;
+  /** The note that `completeIn` wrote inside the handler's own transaction. */
+  #noteInTransaction: Note | null = null;
 
   constructor(engine: EngineContext, lease: HeldLease, type: JobType) {
     this.#engine = engine;
@@ -52,7 +52,7 @@ export class Run implements ContextSource {
   #traced(traces: Traces): HandlerTrace | null {
     const { worker } = this.lease;
     const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, ...held } = this.lease.job;
-    // Not the record itself: its input is not redacted.
+    // A copy without the input, which is not redacted.
     const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
     const input = (): unknown => redactedInput(this.#engine.redact, held.input);
     return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
@@ -84,16 +84,16 @@ export class Run implements ContextSource {
     return this.#job;
   }
 
-  /** The lease was renewed by a claim. */
-  renewed({ job, deadline }: HeldLease): void {
+  /** This process claimed the job again while it was running: it continues under the new lease. */
+  continueUnder({ job, deadline }: HeldLease): void {
     this.lease.job.fence = job.fence;
     this.lease.deadline = deadline;
-    this.marked = false;
-    // The handler may have frozen it.
+    this.startWritten = false;
+    // Not an assignment: the handler may have frozen the object.
     if (this.#job !== undefined) Reflect.set(this.#job, "fence", job.fence);
   }
 
-  /** Made when first asked for: a controller costs more than the rest of a small job. */
+  /** Created on first use: a controller costs more than all other parts of a small job. */
   get signal(): RunContext<unknown>["signal"] {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -122,8 +122,8 @@ export class Run implements ContextSource {
   }
 
   /**
-   * Not an async function: with a synchronous driver the job must be settled, or the error thrown, before this returns,
-   * so that a mistake rolls the handler's transaction back.
+   * Not async: with a synchronous driver the job must be settled, or the error thrown, before this returns. Only then does an
+   * error roll back the handler's transaction.
    */
   completeIn(tx: unknown, output?: unknown): Promise<void> {
     return inTransaction(this.#engine.store, () => this.#completeIn(tx, output));
@@ -135,14 +135,14 @@ export class Run implements ContextSource {
     const note = this.takeNote();
     const settled = (outcome: Outcome): void => {
       this.completion = outcome;
-      this.#noted = note;
+      this.#noteInTransaction = note;
     };
     const failed = (error: unknown): never => {
-      if (note !== null) this.putBackNote(note);
+      if (note !== null) this.returnNote(note);
       throw error;
     };
     try {
-      const outcome = completedIn(this.#engine, this.lease, tx, output, note);
+      const outcome = completeInTransaction(this.#engine, this.lease, tx, output, note);
       if (outcome instanceof Promise) return outcome.then(settled, failed);
       settled(outcome);
       return Promise.resolve();
@@ -158,24 +158,24 @@ export class Run implements ContextSource {
     this.#controller?.abort(reason);
   }
 
-  /** Monotonic time at which the worker must look at this run again. */
-  get attentionAt(): number {
+  /** Monotonic time of the next deadline: timeout or end of the lease; once aborted, when the worker abandons it. */
+  get nextDeadline(): number {
     return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.abandonMs;
   }
 
-  /** The transaction that completed the job did not commit: what was noted with it is noted again. */
-  uncompleted(): void {
-    if (this.#noted !== null) this.putBackNote(this.#noted);
-    this.#noted = null;
+  /** The handler's own transaction did not commit: its note has to be written again. */
+  restoreNote(): void {
+    if (this.#noteInTransaction !== null) this.returnNote(this.#noteInTransaction);
+    this.#noteInTransaction = null;
   }
 
-  /** The store did not take a note: it goes with the next one, after what it holds. */
-  putBackNote(note: Note): void {
+  /** A note could not be written: its content goes into the next one. */
+  returnNote(note: Note): void {
     this.#progress ??= note.progress;
     this.#lines = [...note.log, ...this.#lines].slice(-LIMITS.logLines);
   }
 
-  /** What the handler noted since the last time, for the store. */
+  /** Progress and log lines since the last note. */
   takeNote(): Note | null {
     if (this.#progress === null && this.#lines.length === 0) return null;
     const { id, fence } = this.lease.job;

@@ -2,203 +2,204 @@ import type { Clock, Timer } from "../../clock.js";
 import { LIMITS } from "../../defaults.js";
 import { isOutage } from "../../errors.js";
 import type { State } from "../../job/state.js";
-import type { Outcome, SettleResult, Store } from "../../store.js";
+import type { Note, Outcome, SettleResult, Store } from "../../store.js";
+import { batchLength } from "../batch.js";
 import type { Emitter } from "../events/events.js";
+import { BUSY } from "../retry-busy.js";
 
 interface Unsettled {
-  /** Counts up in the order of adding. */
+  /** Increases in the order of adding. */
   number: number;
   outcome: Outcome;
-  /** Monotonic time after which the lease may be another worker's. */
+  /** Monotonic time after which the lease may belong to another worker. */
   deadline: number;
-  answered(answer: SettleResult | Error): void;
+  onSettled(result: SettleResult | Error): void;
 }
 
-// While one batch is written the next is on its way: a store that has to wait for the caller stands still.
-const UNDER_WAY = 2;
+// While the store writes one batch, the next is already sent: otherwise the store idles for a round trip after each batch.
+const MAX_BATCHES_IN_FLIGHT = 2;
 const FIRST_RETRY_MS = 50;
-// How soon an outcome is tried again whose row somebody else has locked.
-const BUSY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
+const MAX_RETRY_MS = 2_000;
 
 /**
- * Brings outcomes to the store, in natural batches. Through an outage they are kept and tried again until their leases
- * are lost; a bad outcome is told apart from its batch and fails alone.
+ * Writes outcomes to the store, in batches that form by themselves (see `Batcher`). During an outage it keeps them and retries
+ * until their leases expire. If the store rejects a batch, each outcome is written alone, so that only the bad one fails.
  */
 export class Settler {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: Emitter;
-  readonly #kept: ReadonlyMap<State, number | null>;
+  readonly #retentionMs: ReadonlyMap<State, number | null>;
   #waiting: Unsettled[] = [];
-  readonly #aside = new Set<Unsettled>();
+  /** Outcomes that wait for another transaction to release their row. */
+  readonly #busy = new Set<Unsettled>();
+  readonly #inFlight = new Set<readonly Unsettled[]>();
   #scheduled = false;
-  /** Batches under way. */
-  readonly #writing = new Set<readonly Unsettled[]>();
-  #riders: (() => void)[] = [];
+  #withNextBatch: (() => void)[] = [];
   #retryMs = 0;
   #retryTimer: Timer | null = null;
   #added = 0;
   #idle: { until: number; resolve: () => void }[] = [];
 
-  /** `kept`: how long jobs in finished states are kept; 0, they are deleted at once; null, until they are purged. */
-  constructor(store: Store, clock: Clock, events: Emitter, kept: ReadonlyMap<State, number | null> = new Map()) {
+  /** `retentionMs`: how long finished jobs are stored, by state. 0: deleted when they finish; null: until a purge. */
+  constructor(store: Store, clock: Clock, events: Emitter, retentionMs: ReadonlyMap<State, number | null> = new Map()) {
     this.#store = store;
     this.#clock = clock;
     this.#events = events;
-    this.#kept = kept;
+    this.#retentionMs = retentionMs;
   }
 
-  /** False during an outage: nobody should claim what could not be settled. */
+  /** False during an outage. Workers then stop claiming: they could not settle what they claim. */
   get healthy(): boolean {
     return this.#retryMs === 0;
   }
-  /** Outcomes not yet answered. */
+  /** Outcomes that wait to be sent. */
   get size(): number {
     return this.#waiting.length;
   }
 
-  add(outcome: Outcome, deadline: number, answered: (answer: SettleResult | Error) => void): void {
+  /** How long jobs in a finished state are stored; null: until a purge. */
+  retentionMs(state: State): number | null {
+    return this.#retentionMs.get(state) ?? null;
+  }
+
+  add(outcome: Outcome, deadline: number, onSettled: (result: SettleResult | Error) => void): void {
     if (this.#waiting.length >= LIMITS.unsettled) {
-      answered("lost");
+      onSettled("lost");
       return;
     }
-    this.retain(outcome);
-    this.#waiting.push({ number: ++this.#added, outcome, deadline, answered });
+    this.#setRetention(outcome);
+    this.#waiting.push({ number: ++this.#added, outcome, deadline, onSettled });
     this.#schedule();
-  }
-
-  /** How long jobs in a finished state are kept; null, as long as a purge says. */
-  keptMs(state: State): number | null {
-    return this.#kept.get(state) ?? null;
-  }
-
-  /** Says how long the job is kept, if it comes to this end. */
-  retain(outcome: Outcome): void {
-    const keepMs = this.keptMs(outcome.to);
-    outcome.keep = keepMs !== 0;
-    outcome.keepMs = keepMs;
   }
 
   settle(outcome: Outcome, deadline: number): Promise<SettleResult> {
     return new Promise((resolve, reject) => {
-      this.add(outcome, deadline, (answer) => (answer instanceof Error ? reject(answer) : resolve(answer)));
+      this.add(outcome, deadline, (result) => (result instanceof Error ? reject(result) : resolve(result)));
     });
   }
 
-  /** Resolves when everything added so far has its answer, or its lease is lost. */
+  /** Settles inside the caller's transaction; synchronous where the store is. */
+  settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleResult | Promise<SettleResult> {
+    this.#setRetention(outcome);
+    return this.#store.settleIn(tx, outcome, note);
+  }
+
+  /** Resolves when every outcome added so far is settled or its lease is lost. */
   idle(): Promise<void> {
     const until = this.#added;
-    if (this.#isAnswered(until)) return Promise.resolve();
+    if (this.#isSettled(until)) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push({ until, resolve }));
   }
 
   /**
-   * Has `call` made in the same turn as the next batch is sent, so that a store can carry out both at once. False if no
-   * batch is about to go.
+   * Makes `call` in the same event-loop iteration in which the next batch is sent, so that the store can run both in one
+   * transaction. Returns false if no batch is about to be sent.
    */
-  ride(call: () => void): boolean {
-    if (this.#scheduled) this.#riders.push(call);
+  callWithNextBatch(call: () => void): boolean {
+    if (this.#scheduled) this.#withNextBatch.push(call);
     return this.#scheduled;
   }
 
-  /** Everything up to this number has its answer. Not "nothing waits": beside a busy worker that never comes. */
-  #isAnswered(until: number): boolean {
+  #setRetention(outcome: Outcome): void {
+    const keepMs = this.retentionMs(outcome.to);
+    outcome.keep = keepMs !== 0;
+    outcome.keepMs = keepMs;
+  }
+
+  /** Whether everything up to this number is settled. "Nothing waits" would never be true while a worker is busy. */
+  #isSettled(until: number): boolean {
     if ((this.#waiting[0]?.number ?? Number.POSITIVE_INFINITY) <= until) return false;
-    for (const [first] of this.#writing) if (first !== undefined && first.number <= until) return false;
-    for (const entry of this.#aside) if (entry.number <= until) return false;
+    for (const [first] of this.#inFlight) if (first !== undefined && first.number <= until) return false;
+    for (const entry of this.#busy) if (entry.number <= until) return false;
     return true;
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#writing.size >= UNDER_WAY || this.#retryMs > 0) return;
+    if (this.#scheduled || this.#inFlight.size >= MAX_BATCHES_IN_FLIGHT || this.#retryMs > 0) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
       const written = this.#flush();
-      for (const call of this.#riders.splice(0)) call();
+      for (const call of this.#withNextBatch.splice(0)) call();
       void written;
     });
   }
 
   async #flush(): Promise<void> {
-    const batch = this.#waiting.splice(0, this.#batchLength());
-    // Every lease was lost meanwhile: whether the store is back, the next claim finds out.
+    const batch = this.#waiting.splice(0, batchLength(this.#waiting, outputBytes));
+    // Every lease expired during the outage. Claims resume, and the next one shows whether the store is available.
     if (batch.length === 0) this.#retryMs = 0;
-    this.#writing.add(batch);
+    this.#inFlight.add(batch);
     await this.#write(batch);
-    this.#writing.delete(batch);
+    this.#inFlight.delete(batch);
     if (this.#waiting.length > 0) this.#schedule();
-    while (this.#idle[0] !== undefined && this.#isAnswered(this.#idle[0].until)) this.#idle.shift()?.resolve();
-  }
-
-  /** As many outcomes as a batch may have, in number and in bytes of output. */
-  #batchLength(): number {
-    let bytes = 0;
-    let length = 0;
-    for (const { outcome } of this.#waiting) {
-      bytes += outcome.output?.length ?? 0;
-      if (length >= LIMITS.batchJobs || (length > 0 && bytes > LIMITS.batchBytes)) break;
-      length++;
-    }
-    return length;
-  }
-
-  #answer(entry: Unsettled, answer: SettleResult | Error): void {
-    try {
-      entry.answered(answer);
-    } catch {
-      // A logger that throws must not hold up the other outcomes, nor have this one written again.
-    }
+    while (this.#idle[0] !== undefined && this.#isSettled(this.#idle[0].until)) this.#idle.shift()?.resolve();
   }
 
   async #write(batch: Unsettled[]): Promise<void> {
     if (batch.length === 0) return;
     try {
-      const answers = await this.#store.settle(batch.map((entry) => entry.outcome));
-      this.#recovered();
+      const results = await this.#store.settle(batch.map((entry) => entry.outcome));
+      this.#endOutage();
       for (const [index, entry] of batch.entries()) {
-        const answer = answers[index] ?? "lost";
-        if (answer === "busy") this.#putAside(entry);
-        else this.#answer(entry, answer);
+        const result = results[index] ?? "lost";
+        if (result === "busy") this.#retryBusy(entry);
+        else report(entry, result);
       }
     } catch (error) {
-      if (isOutage(error)) this.#keep(batch, error);
+      if (isOutage(error)) this.#keepForRetry(batch, error);
       else if (batch.length > 1) for (const entry of batch) await this.#write([entry]);
-      else for (const entry of batch) this.#answer(entry, error instanceof Error ? error : new Error(String(error)));
+      else for (const entry of batch) report(entry, error instanceof Error ? error : new Error(String(error)));
     }
   }
 
-  /** Somebody else has the row: the outcome is tried again for as long as the lease lasts. */
-  #putAside(entry: Unsettled): void {
+  /** Another transaction holds the row. The outcome is retried until the lease expires; the rest of the batch is not held up. */
+  #retryBusy(entry: Unsettled): void {
     if (entry.deadline <= this.#clock.monotonic()) {
-      this.#answer(entry, "lost");
+      report(entry, "lost");
       return;
     }
-    this.#aside.add(entry);
-    this.#clock.after(BUSY_MS, () => {
-      this.#aside.delete(entry);
-      this.#waiting = [...this.#waiting, entry].toSorted((a, b) => a.number - b.number);
+    this.#busy.add(entry);
+    this.#clock.after(BUSY.retryMs, () => {
+      this.#busy.delete(entry);
+      this.#waiting = [...this.#waiting, entry].toSorted(byNumber);
       this.#schedule();
     });
   }
 
-  #keep(batch: Unsettled[], error: unknown): void {
+  #keepForRetry(batch: Unsettled[], error: unknown): void {
     const now = this.#clock.monotonic();
     const held = batch.filter((entry) => entry.deadline > now);
-    for (const entry of batch) if (entry.deadline <= now) this.#answer(entry, "lost");
-    // In the order of adding, whichever batch failed first: `idle` judges by the oldest that waits.
-    this.#waiting = [...held, ...this.#waiting].toSorted((a, b) => a.number - b.number);
+    for (const entry of batch) if (entry.deadline <= now) report(entry, "lost");
+    // In the order of adding, whichever batch failed first: `idle` checks only the oldest entry.
+    this.#waiting = [...held, ...this.#waiting].toSorted(byNumber);
     if (this.#retryMs === 0) this.#events.emit("outage", { doing: "settle", error });
-    this.#retryMs = Math.min(Math.max(this.#retryMs * 2, FIRST_RETRY_MS), LONGEST_RETRY_MS);
-    // One timer, however many parts of a split batch met the outage: two flushes at once would mix their batches.
+    this.#retryMs = Math.min(Math.max(this.#retryMs * 2, FIRST_RETRY_MS), MAX_RETRY_MS);
+    // One timer, even if several parts of a split batch failed: two concurrent flushes would mix their batches.
     this.#retryTimer?.cancel();
     this.#retryTimer = this.#clock.after(this.#retryMs, () => void this.#flush());
   }
 
-  #recovered(): void {
+  #endOutage(): void {
     if (this.#retryMs === 0) return;
     this.#retryMs = 0;
     this.#events.emit("outageEnded", { doing: "settle" });
+  }
+}
+
+function outputBytes({ outcome }: Unsettled): number {
+  return outcome.output?.length ?? 0;
+}
+
+function byNumber(a: Unsettled, b: Unsettled): number {
+  return a.number - b.number;
+}
+
+function report(entry: Unsettled, result: SettleResult | Error): void {
+  try {
+    entry.onSettled(result);
+  } catch {
+    // A logger that throws must not block the other outcomes, nor cause this one to be written again.
   }
 }

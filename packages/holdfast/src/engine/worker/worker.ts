@@ -1,12 +1,10 @@
 import { hostname } from "node:os";
 import { isThenable } from "../../callbacks.js";
 import type { Timer } from "../../clock.js";
-import { DEFAULTS, LIMITS } from "../../defaults.js";
-import { durationMs, type Duration } from "../../duration.js";
+import { DEFAULTS } from "../../defaults.js";
 import {
   ClosedError,
   InvalidInputError,
-  InvalidOptionError,
   InvalidOutputError,
   JobCancelledError,
   JobTimeoutError,
@@ -17,107 +15,41 @@ import {
   type AbortReason,
 } from "../../errors.js";
 import { newId } from "../../job/id.js";
-import { decodeInput, encodeOutput, type JobType, type RunContext } from "../../job/job.js";
-import { readCount, readName, readQueue, refuseUnknown } from "../../options.js";
+import { decodeInput, encodeOutput, type RunContext } from "../../job/job.js";
 import type { Hint, LeaseResult, Outcome, SettleResult } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { failurePolicy, leaseEvent, type EngineContext, type HeldLease } from "../context.js";
 import { LeaseKeeper } from "./lease-keeper.js";
-import { announce, announceLost, announceStart, announceStuck } from "../events/publish.js";
-import { cancelled, completed, failed, released, unknownType } from "./outcome.js";
+import { publishLost, publishOutcome, publishStart, publishStuck } from "../events/publish.js";
+import { retryUntilExpired } from "../retry-busy.js";
+import { cancelled, completed, deferUnknownType, failed, released } from "./outcome.js";
 import { Run } from "./run.js";
 import { Context } from "./run-context.js";
-import { unlocked } from "./retry-busy.js";
+import type { WorkerSettings } from "./work-options.js";
 
-export interface WorkOptions {
-  /** Handlers at once. Default 4. */
-  concurrency?: number;
-  /** Default: every queue. */
-  queues?: readonly string[];
-  /**
-   * Only these types. Default: every type of the queues. Costs every job an index from the first use on; types that need
-   * workers of their own are better off with a queue of their own.
-   */
-  types?: readonly (string | JobType)[];
-  /** How long a claim holds a job before others may take it; extended while the handler runs. Default 30 s. */
-  lease?: Duration;
-  /** How often to look for work when nothing wakes the worker. Default 1 s. */
-  poll?: Duration;
-  /** How long `stop` waits for handlers before it aborts them. Default 30 s. */
-  grace?: Duration;
-  /** What to do with a type that has no handler here. `wait` (default) leaves it to other workers for a while. */
-  unknownType?: "wait" | "dead";
-  /** Stop gracefully on SIGTERM and SIGINT. Default false. */
-  signals?: boolean;
-}
+// The start of a handler is written after this long, unless the handler ends first.
+const START_DELAY_MS = 20;
+// How often log lines and progress of running handlers are written.
+const NOTE_INTERVAL_MS = 200;
+const MAX_WARNED_TYPES = 100;
 
-const WORK_FIELDS: ReadonlySet<string> = new Set([
-  "concurrency",
-  "queues",
-  "types",
-  "lease",
-  "poll",
-  "grace",
-  "unknownType",
-  "signals",
-]);
-// How soon a handler's start is written if no end comes first, and how often its notes are.
-const MARK_MS = 20;
-const NOTE_MS = 200;
-const MOST_UNKNOWN = 100;
-
-export interface WorkerSettings {
-  concurrency: number;
-  queues: readonly string[] | null;
-  types: readonly string[] | null;
-  leaseMs: number;
-  pollMs: number;
-  graceMs: number;
-  unknownTypeDies: boolean;
-}
-
-export function readWorkOptions(options: WorkOptions): WorkerSettings {
-  refuseUnknown(options, WORK_FIELDS, "work");
-  const leaseMs = durationMs(options.lease ?? DEFAULTS.leaseMs, "lease");
-  if (leaseMs < 100) throw new InvalidOptionError("lease", "must be at least 100 ms");
-  const pollMs = durationMs(options.poll ?? DEFAULTS.pollMs, "poll");
-  if (pollMs < 1) throw new InvalidOptionError("poll", "must be longer than 0");
-  if (options.unknownType !== undefined && !["wait", "dead"].includes(options.unknownType)) {
-    throw new InvalidOptionError("unknownType", `${JSON.stringify(options.unknownType)} is none of "wait", "dead"`);
-  }
-  const names = (
-    list: readonly string[] | undefined,
-    field: string,
-    read: (name: unknown, field: string) => string,
-  ): readonly string[] | null => {
-    if (list === undefined) return null;
-    if (!Array.isArray(list) || list.length === 0)
-      throw new InvalidOptionError(field, "must be a list that is not empty");
-    return list.map((name, index) => read(name, `${field}.${index}`));
-  };
-  return {
-    concurrency: readCount(options.concurrency ?? DEFAULTS.concurrency, "concurrency", 1, LIMITS.concurrency),
-    queues: names(options.queues, "queues", readQueue),
-    types: names(
-      Array.isArray(options.types) ? options.types.map(typeName) : (options.types as undefined),
-      "types",
-      (name, field) => readName(name, field, LIMITS.typeLength),
-    ),
-    leaseMs,
-    pollMs,
-    graceMs: durationMs(options.grace ?? DEFAULTS.graceMs, "grace"),
-    unknownTypeDies: options.unknownType === "dead",
-  };
+/** A running worker. `hf.work()` makes and starts one. */
+export interface Worker {
+  readonly id: string;
+  /** How many handlers are running. */
+  readonly running: number;
+  /** Starts claiming. `hf.work()` calls it; on a running worker it does nothing. */
+  start(): void;
+  /** Stops claiming, waits for handlers up to the grace time, then aborts them and releases their jobs. */
+  stop(): Promise<void>;
 }
 
 /**
- * Claims jobs, runs their handlers and brings the outcomes to the store. `hf.work()` makes and starts one.
- *
- * Inside, three parts share the work: {@link Claimer} decides when to claim and how much, {@link LeaseKeeper} extends
- * leases and watches deadlines, and this class runs handlers.
+ * Claims jobs, runs their handlers and settles their outcomes. {@link Claimer} decides when to claim and how many jobs,
+ * {@link LeaseKeeper} extends leases and enforces deadlines, and this class runs the handlers.
  */
-export class Worker {
+export class JobWorker implements Worker {
   readonly id: string;
   readonly #engine: EngineContext;
   readonly #settings: WorkerSettings;
@@ -126,15 +58,19 @@ export class Worker {
   readonly #runs = new Set<Run>();
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
   #stopped: Promise<void> | null = null;
-  #unlisten: (() => void) | null = null;
-  #markTimer: Timer | null = null;
+  #unsubscribe: (() => void) | null = null;
+  /** Runs whose start is not yet written to the store. */
+  readonly #unwrittenStarts = new Set<Run>();
+  #startTimer: Timer | null = null;
   #noteTimer: Timer | null = null;
-  readonly #unmarked = new Set<Run>();
-  readonly #unknown = new Set<string>();
-  #begun = 0;
-  /** Jobs of unknown types on their way to being laid aside. */
-  #aside = 0;
-  #changed: (() => void)[] = [];
+  /** Types without a handler that were logged. */
+  readonly #warnedTypes = new Set<string>();
+  /** Handlers started so far. */
+  #started = 0;
+  /** Jobs of unknown types that are about to be deferred. */
+  #deferring = 0;
+  /** Resolved at the next change of what is running. */
+  #changeWaiters: (() => void)[] = [];
 
   constructor(engine: EngineContext, settings: WorkerSettings) {
     this.#engine = engine;
@@ -142,9 +78,9 @@ export class Worker {
     this.id = `${hostname()}:${process.pid}:${newId(engine.clock.now()).slice(-12)}`;
     this.#claimer = new Claimer(engine, this.id, settings, {
       running: () => this.#runs.size,
-      begin: (lease) => this.#begin(lease),
+      start: (lease) => this.#start(lease),
       adopt: (lease) => this.#adopt(lease),
-      extendAll: () => this.#keeper.extendNow(),
+      extendLeases: () => this.#keeper.extendNow(),
     });
     this.#keeper = new LeaseKeeper(engine, settings, {
       id: this.id,
@@ -154,27 +90,24 @@ export class Worker {
       lost: (run) => this.#lost(run),
       cancel: (id) => this.#cancel(id),
       timedOut: (run) => this.#abort(run, new JobTimeoutError(run.type.timeoutMs)),
-      writeOff: (run) => this.#writeOff(run),
+      abandon: (run) => this.#abandon(run),
     });
   }
 
-  /** Handlers under way. */
   get running(): number {
     return this.#runs.size;
   }
 
-  /** Begins to claim. Called by `hf.work()`; again on a running worker it does nothing. */
   start(): void {
     if (this.#phase === "working") return;
     if (this.#phase !== "new") throw new ClosedError("this worker has been stopped", "call hf.work() for a new one");
     this.#phase = "working";
-    this.#unlisten = this.#engine.store.listen((hint) => this.#hear(hint));
+    this.#unsubscribe = this.#engine.store.listen((hint) => this.#onHint(hint));
     this.#keeper.start();
     this.#claimer.start();
     this.#engine.events.emit("workerStarted", { worker: this.id });
   }
 
-  /** Stops claiming, waits for handlers up to the grace time, aborts and releases what is left. */
   stop(): Promise<void> {
     if (this.#phase === "new") this.#phase = "stopped";
     if (this.#phase === "stopped") return this.#stopped ?? Promise.resolve();
@@ -182,26 +115,26 @@ export class Worker {
     return this.#stopped;
   }
 
-  /** @internal Claims once, at most `limit` jobs, and runs them to their end. For `runNext` and `drain`. */
-  async once(limit: number): Promise<{ claimed: number; ran: number }> {
+  /** Claims once, at most `limit` jobs, and waits until they are settled. For `runNext` and `drain`. */
+  async runBatch(limit: number): Promise<{ claimed: number; ran: number }> {
     if (this.#phase === "new") {
       this.#phase = "working";
-      this.#keeper.watchLeases();
+      this.#keeper.extendPeriodically();
     }
-    // The client is being closed: what is not claimed now stays for others.
+    // The client is closing: nothing more is claimed.
     if (this.#phase !== "working") return { claimed: 0, ran: 0 };
-    const before = this.#begun;
+    const before = this.#started;
     const claimed = await this.#claimer.claimOnce(limit);
-    while (this.#runs.size > 0 || this.#aside > 0 || this.#claimer.ready().length > 0) await this.#change();
+    while (this.#runs.size > 0 || this.#deferring > 0 || this.#claimer.ready().length > 0) await this.#nextChange();
     await this.#engine.settler.idle();
-    return { claimed, ran: this.#begun - before };
+    return { claimed, ran: this.#started - before };
   }
 
   async #shutDown(): Promise<void> {
     const { events, settler } = this.#engine;
     this.#phase = "stopping";
     await this.#claimer.stop();
-    // Whoever waits for a batch of `once` waits no longer for what was given back.
+    // A pending runBatch() must not wait for jobs that were released.
     this.#notifyChange();
     this.#logWait();
     await this.#waitForRuns(this.#settings.graceMs);
@@ -210,14 +143,14 @@ export class Worker {
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
     for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
-    while (this.#aside > 0) await this.#change();
+    while (this.#deferring > 0) await this.#nextChange();
     await settler.idle();
-    this.#markTimer?.cancel();
+    this.#startTimer?.cancel();
     this.#noteTimer?.cancel();
     await this.#keeper.stop();
     this.#phase = "stopped";
-    if (this.#unlisten === null) return;
-    this.#unlisten();
+    if (this.#unsubscribe === null) return;
+    this.#unsubscribe();
     events.emit("workerStopped", { worker: this.id });
   }
 
@@ -254,20 +187,20 @@ export class Worker {
       timedOut = true;
       this.#notifyChange();
     });
-    while (this.#runs.size > 0 && !timedOut) await this.#change();
+    while (this.#runs.size > 0 && !timedOut) await this.#nextChange();
     timer.cancel();
   }
 
-  #change(): Promise<void> {
-    return new Promise((resolve) => this.#changed.push(resolve));
+  #nextChange(): Promise<void> {
+    return new Promise((resolve) => this.#changeWaiters.push(resolve));
   }
   #notifyChange(): void {
-    if (this.#changed.length > 0) for (const resolve of this.#changed.splice(0)) resolve();
+    if (this.#changeWaiters.length > 0) for (const resolve of this.#changeWaiters.splice(0)) resolve();
   }
 
-  #hear(hint: Hint): void {
+  #onHint(hint: Hint): void {
     if (hint.kind === "work") this.#claimer.wake(hint.inMs);
-    else if (hint.kind === "cancel") this.#keeper.confirm(hint.ids);
+    else if (hint.kind === "cancel") this.#keeper.confirmCancellation(hint.ids);
   }
 
   #cancel(id: string): void {
@@ -276,8 +209,7 @@ export class Worker {
     if (ready !== undefined && this.#claimer.drop(ready)) this.#settle(ready, cancelled(ready));
   }
 
-  /** Takes a lease out of the ready ones into a slot. */
-  #begin(lease: HeldLease): void {
+  #start(lease: HeldLease): void {
     const { clock, types, events } = this.#engine;
     if (clock.monotonic() >= lease.deadline) {
       events.emit("lost", leaseEvent(lease));
@@ -286,11 +218,11 @@ export class Worker {
     }
     const type = types.get(lease.job.type);
     if (type === undefined) {
-      void this.#layAside(lease);
+      void this.#deferUnknownType(lease);
       return;
     }
     const run = new Run(this.#engine, lease, type);
-    this.#begun++;
+    this.#started++;
     this.#runs.add(run);
     this.#keeper.watch(run);
     void this.#run(run);
@@ -299,18 +231,18 @@ export class Worker {
   #adopt(lease: HeldLease): boolean {
     for (const run of this.#runs) {
       if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLostError) continue;
-      run.renewed(lease);
-      this.#markSoon(run);
+      run.continueUnder(lease);
+      this.#writeStartSoon(run);
       this.#engine.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
       return true;
     }
     return false;
   }
 
-  /** Once for each type: a forgotten registration would otherwise be silence for ten minutes. */
-  #warnOfUnknown(type: string): void {
-    if (this.#unknown.has(type) || this.#unknown.size >= MOST_UNKNOWN) return;
-    this.#unknown.add(type);
+  /** Logs once per type: otherwise nothing would point to a forgotten registration for ten minutes. */
+  #warnOfUnknownType(type: string): void {
+    if (this.#warnedTypes.has(type) || this.#warnedTypes.size >= MAX_WARNED_TYPES) return;
+    this.#warnedTypes.add(type);
     const known = [...this.#engine.types.keys()].join(", ");
     this.#engine.logger.warn(
       { type, known: known === "" ? "none" : known },
@@ -318,28 +250,29 @@ export class Worker {
     );
   }
 
-  async #layAside(lease: HeldLease): Promise<void> {
+  async #deferUnknownType(lease: HeldLease): Promise<void> {
     const { clock } = this.#engine;
-    const atOnce = this.#settings.unknownTypeDies;
-    this.#warnOfUnknown(lease.job.type);
-    this.#aside++;
-    const listedElsewhere = !atOnce && (await this.#keeper.isListed(lease.job.type));
-    this.#settle(lease, unknownType(lease, clock.now(), { atOnce, listedElsewhere }));
-    this.#aside--;
+    const deadNow = this.#settings.unknownTypeDies;
+    this.#warnOfUnknownType(lease.job.type);
+    this.#deferring++;
+    const hasLiveHandler = !deadNow && (await this.#keeper.hasLiveHandler(lease.job.type));
+    this.#settle(lease, deferUnknownType(lease, clock.now(), { deadNow, hasLiveHandler }));
+    this.#deferring--;
     this.#notifyChange();
   }
 
   async #run(run: Run): Promise<void> {
     const { lease, type } = run;
     let outcome: Outcome | null;
-    // An input or output that is wrong now will be wrong next time; what handler or schema throw may not be.
+    // An invalid input or output will be invalid next time too; an error of the handler or the schema may not recur.
     let inHandler = false;
     try {
-      // After any loss the start is written first: otherwise a job that kills its worker would look unbegun for ever.
-      if (lease.job.losses > 0 && !(await this.#markNow(run))) return;
+      // After a lost lease the start is written before the handler runs. Otherwise a job that crashes its worker would look
+      // as if it had never started, and no attempt would ever be counted.
+      if (lease.job.losses > 0 && !(await this.#writeStart(run))) return;
       const input = decodeInput(type, lease.job.input);
       run.input = isThenable(input) ? await input : input;
-      this.#markSoon(run);
+      this.#writeStartSoon(run);
       inHandler = true;
       const context = new Context(run) as RunContext<unknown> as RunContext<never>;
       const output = lease.trace === null ? type.run(context) : lease.trace.inside(() => type.run(context));
@@ -350,10 +283,10 @@ export class Worker {
     } catch (error) {
       outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
     }
-    // Once the handler's own transaction has committed, nothing that came after it counts.
+    // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
     if (run.completion !== null && !run.over) {
       if (await isCommitted(this.#engine, lease)) outcome = run.completion;
-      else run.uncompleted();
+      else run.restoreNote();
     }
     if (run.over) return;
     const note = run.takeNote();
@@ -362,78 +295,78 @@ export class Worker {
     if (!run.over) this.#finish(run, outcome);
   }
 
-  /** Writes the start mark and waits for it. False: the lease is gone, and so is the run. */
-  async #markNow(run: Run): Promise<boolean> {
+  /** Writes that the handler starts. False if it must not start: the lease is lost, or the job was cancelled. */
+  async #writeStart(run: Run): Promise<boolean> {
     const { lease } = run;
     const { id, fence } = lease.job;
-    let answer: LeaseResult | undefined;
+    let result: LeaseResult;
     try {
-      const mark = { id, fence, startedAt: lease.startedAt ?? 0 };
-      answer = await unlocked(this.#engine, lease, () => this.#engine.store.start([mark]));
+      const start = { id, fence, startedAt: lease.startedAt ?? 0 };
+      result = await retryUntilExpired(this.#engine, lease, () => this.#engine.store.start([start]));
     } catch (error) {
-      // The handler has not begun: the store's trouble must not cost the job an attempt.
+      // The handler has not started: an outage must not cost the job an attempt.
       this.#report("start", error);
       lease.startedAt = null;
       if (!run.over) this.#finish(run, released(lease, DEFAULTS.pollMs));
       return false;
     }
     if (run.over) return false;
-    run.marked = true;
-    if (answer === "lost") {
+    run.startWritten = true;
+    if (result === "lost") {
       this.#lost(run);
       this.#finish(run, null);
       return false;
     }
-    if (answer === "cancel") {
+    if (result === "cancel") {
       this.#finish(run, cancelled(lease));
       return false;
     }
-    announceStart(this.#engine, lease);
+    publishStart(this.#engine, lease);
     this.#noteSoon();
     return true;
   }
 
-  /** A job that ends within a moment never pays for its start mark. */
-  #markSoon(run: Run): void {
-    if (run.marked) return;
-    this.#unmarked.add(run);
-    this.#markTimer ??= this.#engine.clock.after(MARK_MS, () => void this.#writeMarks(), { background: true });
+  /** Writes the start a little later: a job that ends before that never needs the write. */
+  #writeStartSoon(run: Run): void {
+    if (run.startWritten) return;
+    this.#unwrittenStarts.add(run);
+    this.#startTimer ??= this.#engine.clock.after(START_DELAY_MS, () => void this.#writeStarts(), { background: true });
   }
 
-  async #writeMarks(): Promise<void> {
-    this.#markTimer = null;
-    const runs = [...this.#unmarked].filter((run) => !run.over);
-    this.#unmarked.clear();
+  async #writeStarts(): Promise<void> {
+    this.#startTimer = null;
+    const runs = [...this.#unwrittenStarts].filter((run) => !run.over);
+    this.#unwrittenStarts.clear();
     if (runs.length === 0) return;
-    for (const run of runs) run.marked = true;
+    for (const run of runs) run.startWritten = true;
     this.#noteSoon();
     try {
-      const marks = runs.map(({ lease }) => ({
+      const starts = runs.map(({ lease }) => ({
         id: lease.job.id,
         fence: lease.job.fence,
         startedAt: lease.startedAt ?? 0,
       }));
-      const answers = await this.#engine.store.start(marks);
+      const results = await this.#engine.store.start(starts);
       for (const [index, run] of runs.entries()) {
-        if (answers[index] === "lost") this.#lost(run);
-        else if (answers[index] === "busy") {
-          run.marked = false;
-          if (!run.over) this.#markSoon(run);
-        } else announceStart(this.#engine, run.lease);
-        if (answers[index] === "cancel") this.#abort(run, new JobCancelledError(run.lease.job.id));
+        if (results[index] === "lost") this.#lost(run);
+        else if (results[index] === "busy") {
+          run.startWritten = false;
+          if (!run.over) this.#writeStartSoon(run);
+        } else publishStart(this.#engine, run.lease);
+        if (results[index] === "cancel") this.#abort(run, new JobCancelledError(run.lease.job.id));
       }
     } catch (error) {
       this.#report("start", error);
-      // Unmarked, a job whose worker dies would get its attempt back as if its handler had never begun.
+      // Without a written start, no attempt is counted if this worker crashes.
       for (const run of runs) {
-        run.marked = false;
-        if (!run.over) this.#markSoon(run);
+        run.startWritten = false;
+        if (!run.over) this.#writeStartSoon(run);
       }
     }
   }
 
   #noteSoon(): void {
-    this.#noteTimer ??= this.#engine.clock.after(NOTE_MS, () => void this.#writeNotes(), { background: true });
+    this.#noteTimer ??= this.#engine.clock.after(NOTE_INTERVAL_MS, () => void this.#writeNotes(), { background: true });
   }
 
   async #writeNotes(): Promise<void> {
@@ -447,11 +380,11 @@ export class Worker {
       await this.#engine.store.note(notes);
     } catch (error) {
       this.#report("note", error);
-      for (const { run, note } of taken) if (note !== null) run.putBackNote(note);
+      for (const { run, note } of taken) if (note !== null) run.returnNote(note);
     }
   }
 
-  /** What a throw means depends on whether the handler was asked to stop. */
+  /** An error of a handler that was aborted is usually the abort itself: then the reason of the abort decides. */
   #afterThrow(run: Run, error: unknown, retry: boolean): Outcome | null {
     const { reason } = run;
     if (
@@ -484,49 +417,49 @@ export class Worker {
     this.#keeper.watch(run);
   }
 
-  /** The handler ignored its signal for too long: its slot is freed, and its end will not matter. */
-  #writeOff(run: Run): void {
+  /** The handler ignored its abort signal for too long: its capacity is freed, and whatever it still returns is ignored. */
+  #abandon(run: Run): void {
     const outcome = this.#afterAbort(run);
-    announceStuck(this.#engine, run.lease, run.reason, outcome);
+    publishStuck(this.#engine, run.lease, run.reason, outcome);
     this.#finish(run, outcome);
   }
 
-  /** Frees the slot and sends the outcome on its way; null where there is none to record. */
+  /** Frees the capacity and settles the outcome; null if the lease is lost and nothing can be settled. */
   #finish(run: Run, outcome: Outcome | null): void {
     run.over = true;
     this.#runs.delete(run);
-    this.#unmarked.delete(run);
+    this.#unwrittenStarts.delete(run);
     const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
     this.#claimer.ran(ranMs);
     if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
-    if (outcome === null) announceLost(this.#engine, run.lease);
-    // Settled already, by the handler's own transaction.
-    else if (outcome === run.completion) announce(this.#engine, run.lease, outcome, "applied");
+    if (outcome === null) publishLost(this.#engine, run.lease);
+    // Already settled by the handler's own transaction.
+    else if (outcome === run.completion) publishOutcome(this.#engine, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
-    this.#claimer.pump();
+    this.#claimer.fill();
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#engine.settler.add(outcome, lease.deadline, (answer) => this.#settled(lease, outcome, answer));
+    this.#engine.settler.add(outcome, lease.deadline, (result) => this.#settled(lease, outcome, result));
   }
 
-  #settled(lease: HeldLease, outcome: Outcome, answer: SettleResult | Error): void {
-    if (!(answer instanceof Error)) {
-      announce(this.#engine, lease, outcome, answer);
+  #settled(lease: HeldLease, outcome: Outcome, result: SettleResult | Error): void {
+    if (!(result instanceof Error)) {
+      publishOutcome(this.#engine, lease, outcome, result);
       return;
     }
-    // The store refuses this very outcome: keep the job from going round for ever on it.
-    this.#report("settle", answer);
+    // The store refuses this outcome. The job is settled as dead: otherwise it would run again and again.
+    this.#report("settle", result);
     if (outcome.to === "dead") {
-      lease.trace?.end("lost", answer);
+      lease.trace?.end("lost", result);
       return;
     }
-    lease.thrown = { error: answer };
-    const refused = failed(lease, answer, { ...failurePolicy(this.#engine, lease), retry: false });
+    lease.thrown = { error: result };
+    const refused = failed(lease, result, { ...failurePolicy(this.#engine, lease), retry: false });
     this.#engine.settler.add(refused, lease.deadline, (second) => {
       if (second instanceof Error) lease.trace?.end("lost", second);
-      else announce(this.#engine, lease, refused, second);
+      else publishOutcome(this.#engine, lease, refused, second);
     });
   }
 
@@ -535,18 +468,14 @@ export class Worker {
   }
 }
 
-/** Says that the stored text or the handler's output is wrong, not that something failed meanwhile. */
+/** Whether the stored input or the handler's output is invalid, so that a retry cannot help. */
 function isPayloadError(error: unknown): boolean {
   try {
     return [InvalidInputError, InvalidOutputError, PayloadTooLargeError, SyntaxError].some(
       (kind) => error instanceof kind,
     );
   } catch {
-    // A schema threw a proxy that throws even at this.
+    // A schema can throw a proxy that throws even here.
     return false;
   }
-}
-
-function typeName(type: string | JobType | null): string {
-  return typeof type === "object" && type !== null ? type.type : (type as string);
 }

@@ -2,9 +2,19 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.js";
 import { systemClock } from "../../clock.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
+import {
+  cancelHints,
+  fireHints,
+  insertHints,
+  reapHints,
+  retryHints,
+  scheduleHints,
+  settleHints,
+  WORK_NOW,
+} from "../hints.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { readCount, refuseUnknown, show } from "../../options.js";
-import type { FireResult, Firing, Hint, InsertResult, NewJob, Store } from "../../store.js";
+import type { FireResult, Firing, Hint, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./schema/access.js";
 import { readPostgresUrl, readSchemaName } from "./connection/address.js";
 import { auditOperations } from "./audit.js";
@@ -235,17 +245,6 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     together: (work) => db.transaction(work),
   };
 
-  function workHints(jobs: readonly NewJob[], answers: readonly (InsertResult | "busy")[]): Hint[] {
-    let inMs = Number.POSITIVE_INFINITY;
-    const now = clock.now();
-    for (const [at, job] of jobs.entries()) {
-      const answer = answers[at];
-      if (answer === "busy" || answer?.status === "refused") continue;
-      inMs = Math.min(inMs, Math.max(0, job.delayMs + (job.runAt === null ? 0 : job.runAt - now)));
-    }
-    return Number.isFinite(inMs) ? [{ kind: "work", inMs }] : [];
-  }
-
   return {
     capabilities: {
       transactions: true,
@@ -271,7 +270,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     importLegacy: (given) =>
       under(async () => {
         const answer = await importLegacy(db, given, time());
-        if (!answer.dryRun && answer.imported > 0) hint({ kind: "work", inMs: 0 });
+        if (!answer.dryRun && answer.imported > 0) hint(WORK_NOW);
         return answer;
       }),
     doctor: () =>
@@ -287,7 +286,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         if (jobs.length === 0) return [];
         const isLocked = await lanes.ensure(jobs, time());
         const answers = await sparing(jobs, isLocked, "busy", (free) => inserts.insert(own, free, time()));
-        hintOfJobs(workHints(jobs, answers));
+        hintOfJobs(insertHints(jobs, answers, clock.now()));
         return answers;
       }),
     insertIn: (tx, jobs) =>
@@ -298,8 +297,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
           await lanes.ensureBeside(runner, jobs, time());
           const answers = await inserts.insertInside(runner, jobs, time());
           // What is due later is found then.
-          const isDue = workHints(jobs, answers).some((each) => each.kind === "work" && each.inMs === 0);
-          if (notifies && isDue) await notifier.sendIn(runner, { kind: "work", inMs: 0 });
+          const isDue = insertHints(jobs, answers, clock.now()).some((each) => each.kind === "work" && each.inMs === 0);
+          if (notifies && isDue) await notifier.sendIn(runner, WORK_NOW);
           return answers;
         });
       }),
@@ -321,9 +320,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       under(async () => {
         if (outcomes.length === 0) return [];
         const answers = await leases.settle(db, outcomes, time());
-        const waits = outcomes.filter(({ to }) => to === "pending" || to === "failed");
-        if (waits.length > 0) hint({ kind: "work", inMs: Math.min(...waits.map(({ delayMs }) => delayMs)) });
-        if (waits.length < outcomes.length) hint({ kind: "finished" });
+        hint(...settleHints(outcomes));
         return answers;
       }),
     settleIn: (tx, outcome, note) =>
@@ -356,15 +353,13 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     cancel: (ids, scope) =>
       under(async () => {
         const answers = await changes.cancel(db, ids, scope ?? {}, time());
-        const asked = ids.filter((_, at) => answers[at] === "requested");
-        if (asked.length > 0) hint({ kind: "cancel", ids: asked });
-        if (answers.includes("cancelled")) hint({ kind: "finished" });
+        hint(...cancelHints(ids, answers));
         return answers;
       }),
     retry: (ids, scope) =>
       under(async () => {
         const answers = await changes.retry(db, ids, scope ?? {}, time());
-        if (answers.includes("retried")) hint({ kind: "work", inMs: 0 });
+        hint(...retryHints(answers));
         return answers;
       }),
     remove: (ids, scope) => under(() => changes.remove(db, ids, scope ?? {})),
@@ -372,14 +367,13 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     reapExpiredLeases: (limit) =>
       under(async () => {
         const laidDown = await upkeep.reapExpiredLeases(db, limit, time());
-        if (laidDown.some(({ to }) => to === "pending")) hint({ kind: "work", inMs: 0 });
-        if (laidDown.some(({ to }) => to !== "pending")) hint({ kind: "finished" });
+        hint(...reapHints(laidDown));
         return laidDown;
       }),
     expireOverdue: (limit) =>
       under(async () => {
         const laidDown = await upkeep.expireOverdue(db, limit, time());
-        if (laidDown.length > 0) hint({ kind: "finished" });
+        hint(...reapHints(laidDown));
         return laidDown;
       }),
     purge: (request) => under(() => upkeep.purge(db, request, time())),
@@ -396,14 +390,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     resume: (queue) =>
       under(async () => {
         await queries.setPaused(db, queue, false, time());
-        hint({ kind: "work", inMs: 0 });
+        hint(WORK_NOW);
       }),
     queues: () => under(() => queries.queues(db)),
 
     putSchedule: (schedule, version) =>
       under(async () => {
         const answer = await schedules.put(db, schedule, version, time());
-        if (answer === "put") hint({ kind: "schedules" });
+        hint(...scheduleHints(answer));
         return answer;
       }),
     getSchedule: (name) => under(() => schedules.get(db, name)),
@@ -411,7 +405,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     removeSchedule: (name) =>
       under(async () => {
         const removed = await schedules.remove(db, name);
-        if (removed) hint({ kind: "schedules" });
+        hint(...scheduleHints(removed));
         return removed;
       }),
     dueSchedules: (limit) => under(() => schedules.due(db, limit, time())),
@@ -428,7 +422,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
           for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
           return fired;
         });
-        hintOfJobs(workHints(jobs, []));
+        hintOfJobs(fireHints(firings, answers, clock.now()));
         return answers;
       }),
 

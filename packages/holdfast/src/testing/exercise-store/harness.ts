@@ -1,6 +1,32 @@
 import type { Clock } from "../../clock.js";
 import type { Store } from "../../store.js";
 
+/** A part of the suite; the cases of each are in a `describe` of that name. */
+export type StoreSubject = (typeof STORE_SUBJECTS)[number];
+
+export const STORE_SUBJECTS = [
+  "insert",
+  "insert in a transaction",
+  "unique keys",
+  "claim",
+  "trace context",
+  "start, extend and lost leases",
+  "settle",
+  "note",
+  "cancel, retry and remove",
+  "maintenance",
+  "queries",
+  "schedules",
+  "schedules: fire",
+  "schedules: slots",
+  "audit log",
+  "tokens",
+  "migrate, close and hints",
+  "concurrency",
+  "schedules: concurrency",
+  "processes",
+] as const;
+
 /** Describes a store to the suite. */
 export interface StoreHarness {
   name: string;
@@ -21,6 +47,8 @@ export interface StoreHarness {
    * the leases.
    */
   many?: number;
+  /** Exercises only these subjects, so that several test files can share the suite. Default: all. */
+  subjects?: readonly StoreSubject[];
   /** Cases that this store cannot pass, by the beginning of their titles, each with a reason. They are reported as skipped. */
   skip?: Readonly<Record<string, string>>;
 }

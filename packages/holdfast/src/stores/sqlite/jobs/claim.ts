@@ -1,49 +1,82 @@
 import type { Database, Statement } from "better-sqlite3";
 import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../../job/state.js";
 import type { ClaimedJob, ClaimRequest } from "../../../store.js";
+import { columnPositions, type RowOf } from "../../column-positions.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lane, Lanes, LiveLane } from "./lanes.js";
-import type { LeasedRows } from "./lease-cache.js";
+import type { LeaseCache } from "./lease-cache.js";
+
+/** The values of a claimed row, in order. The SELECT list and the positions in a row derive from it. */
+const CLAIMED = [
+  "id",
+  "fence",
+  "type",
+  "queue",
+  "priority",
+  "user",
+  "input",
+  "attempt",
+  "max_attempts",
+  "losses",
+  "releases",
+  "run_at",
+  "expires_at",
+  "created_at",
+  "cancel_at",
+  "error",
+  "error_code",
+  "error_at",
+  "tags",
+  "state",
+  "seq",
+  "schedule",
+  "slot",
+  "trace",
+  // Added by the claim; everything before is a column of the table.
+  "previous_attempt",
+  "exhausted",
+] as const;
+const AT = columnPositions(CLAIMED);
+const SELECT_LIST = CLAIMED.slice(0, AT.previous_attempt).join(", ");
+
+interface ClaimedValues {
+  id: string;
+  fence: number;
+  type: string;
+  queue: string;
+  priority: number;
+  user: string | null;
+  input: string | null;
+  attempt: number;
+  max_attempts: number;
+  losses: number;
+  releases: number;
+  run_at: number;
+  expires_at: number | null;
+  created_at: number;
+  cancel_at: number | null;
+  error: string | null;
+  error_code: string | null;
+  error_at: number | null;
+  tags: string | null;
+  /** The state before the claim. */
+  state: State;
+  seq: number;
+  schedule: string | null;
+  slot: number | null;
+  trace: string | null;
+  previous_attempt: number;
+  exhausted: boolean;
+}
 
 /**
- * A due job as it is read, and, with the claim's changes made in place, as it travels to the caller's thread: an array
- * of values is made and copied at half the cost of an object.
+ * A due job as an array of columns. The claim changes it in place, and sends it to the caller's thread in this form: an array
+ * of values is created and copied at half the cost of an object.
  */
-export type ClaimedRow = [
-  id: string,
-  fence: number,
-  type: string,
-  queue: string,
-  priority: number,
-  user: string | null,
-  input: string | null,
-  attempt: number,
-  maxAttempts: number,
-  losses: number,
-  releases: number,
-  runAt: number,
-  expiresAt: number | null,
-  createdAt: number,
-  cancelAt: number | null,
-  error: string | null,
-  errorCode: string | null,
-  errorAt: number | null,
-  tags: string | null,
-  previousState: State,
-  seq: number,
-  schedule: string | null,
-  slot: number | null,
-  trace: string | null,
-  previousAttempt?: number,
-  exhausted?: boolean,
-];
-
-const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
-  expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq,
-  schedule, slot, trace`;
+export type ClaimedRow = RowOf<ClaimedValues, typeof CLAIMED>;
 
 const STEP = 125;
 
@@ -54,33 +87,33 @@ interface TypeStatements {
 
 export interface ClaimOperation {
   claim(request: ClaimRequest, now: number): Claimed;
-  /** What a claim that would find nothing returns, or null; costs no write lock. */
+  /** The result of a claim that would find nothing, else null. Takes no write lock. */
   empty(request: ClaimRequest, now: number): Claimed | null;
 }
 
 interface Claimed {
   rows: ClaimedRow[];
-  /** The first due time still to come, if the claim came back short. */
+  /** When the next job becomes due, if the claim returned fewer jobs than its limit. */
   nextDueAt: number | null;
 }
 
-/** The index of claims for given types, made by the first of them. */
+/** The index for claims by type. The first such claim creates it. */
 export const TYPE_INDEX = "holdfast_jobs_due_type";
 
 /**
- * claim: walks the open lanes from the highest priority down and takes what is due, oldest due time first. Filters on
- * queue, priority and due time and on nothing else; what must not run is taken too, and laid down by the engine.
+ * claim: takes due jobs from the open lanes, highest priority and oldest due time first. It filters by queue, priority and due
+ * time only. Jobs that must not run are claimed too, and the engine rejects them without running.
  */
 export function claimOperation(
   db: Database,
   counts: Counts,
   lanes: Lanes,
   history: History,
-  leased: LeasedRows,
+  leased: LeaseCache,
 ): ClaimOperation {
   const dueRows = db
     .prepare(
-      `SELECT ${COLUMNS} FROM holdfast_jobs
+      `SELECT ${SELECT_LIST} FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
     )
     .raw();
@@ -91,7 +124,7 @@ export function claimOperation(
   const nextDue = db
     .prepare("SELECT due_at FROM holdfast_jobs WHERE queue = ? AND priority = ? AND due_at > ? ORDER BY due_at LIMIT 1")
     .pluck();
-  const rowBySeq = db.prepare(`SELECT ${COLUMNS} FROM holdfast_jobs WHERE seq = ?`).raw();
+  const rowBySeq = db.prepare(`SELECT ${SELECT_LIST} FROM holdfast_jobs WHERE seq = ?`).raw();
   const largeInput = db.prepare("SELECT input FROM holdfast_inputs WHERE job = ?").pluck();
   const lease = db.prepare(
     `UPDATE holdfast_jobs SET state = 'claimed', fence = ?, attempt = ?, losses = ?, due_at = ?, claimed_at = ?,
@@ -101,23 +134,23 @@ export function claimOperation(
   const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
   let ofType: TypeStatements | undefined;
 
-  /** Made when first asked for: an index that every job would pay for, and most installations never use. */
+  /** Created on first use: every insert would pay for the index, and most installations never use it. */
   function typeStatements(): TypeStatements {
-    // Asked for each time (it costs nothing once it is there): a transaction that is rolled back takes the index along.
+    // Every time, because a rollback removes the index again. It costs nothing if the index exists.
     db.exec(
       `CREATE INDEX IF NOT EXISTS ${TYPE_INDEX} ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL`,
     );
-    // Named, because after an ANALYZE the planner would rather walk the other index past every job of another type.
+    // INDEXED BY, because after an ANALYZE the planner prefers the other index and scans all jobs of other types.
     const due = (columns: string): Statement =>
       db.prepare(
         `SELECT ${columns} FROM holdfast_jobs INDEXED BY ${TYPE_INDEX}
          WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
       );
-    ofType ??= { order: due("due_at, seq"), rows: due(COLUMNS).raw() };
+    ofType ??= { order: due("due_at, seq"), rows: due(SELECT_LIST).raw() };
     return ofType;
   }
 
-  /** Due rows of lanes of one priority, in order. Several sources are merged on their order alone, then read. */
+  /** Due rows of lanes of one priority, in order. With several lanes or types, the order is merged before rows are read. */
   function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): ClaimedRow[] {
     const [only] = level;
     if (level.length === 1 && only !== undefined && (types === null || types.length === 1)) {
@@ -137,30 +170,33 @@ export function claimOperation(
   }
 
   function take(row: ClaimedRow, request: ClaimRequest, now: number): void {
-    const [id, fence, type, queue, , , , attempt, maxAttempts, losses] = row;
-    const state = row[19];
-    const seq = row[20];
-    const before = { state, attempt, maxAttempts, losses };
+    const seq = row[AT.seq];
+    const state = row[AT.state];
+    const attempt = row[AT.attempt];
+    const fence = row[AT.fence] + 1;
+    const before = { state, attempt, maxAttempts: row[AT.max_attempts], losses: row[AT.losses] };
     const count = countClaim(before);
-    row[1] = fence + 1;
-    row[7] = count.attempt;
-    row[9] = count.losses;
-    row[24] = attemptsUsed(before);
-    row[25] = count.exhausted;
+    row[AT.fence] = fence;
+    row[AT.attempt] = count.attempt;
+    row[AT.losses] = count.losses;
+    row[AT.previous_attempt] = attemptsUsed(before);
+    row[AT.exhausted] = count.exhausted;
     if (count.lost) recordLoss(seq, attempt, now);
-    lease.run(fence + 1, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
+    lease.run(fence, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
+    const queue = row[AT.queue];
+    const type = row[AT.type];
     counts.move(queue, type, state, "claimed");
-    leased.remember(id, { seq, fence: fence + 1, queue, type, state: "claimed" });
+    leased.remember(row[AT.id], { seq, fence, queue, type, state: "claimed" });
   }
 
-  /** The lease before ran out: that attempt goes into the history, with the worker that had it. */
+  /** The previous lease expired: its attempt goes into the history, with its worker. */
   function recordLoss(seq: number, attempt: number, now: number): void {
     const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
     history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
     setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
   }
 
-  /** The first due time after now, of lanes of which some have been claimed from. */
+  /** The first due time after now in these lanes. */
   function nextDueAt(lanes: readonly LiveLane[], now: number): number | null {
     let next: number | null = null;
     for (const { queue, priority, dueAt } of lanes) {
@@ -186,13 +222,13 @@ export function claimOperation(
       let bytes = 0;
       for (const due of byPriority(open.filter(({ dueAt }) => dueAt <= now))) {
         const level = request.types === null ? firstLanes(due, request.limit - rows.length) : due;
-        // In steps: of large inputs only the first few rows fit, and the rest would be read for nothing. What is taken
-        // is no longer due, so each step finds the next.
+        // In steps: with large inputs only the first rows fit, and more would be read in vain. Claimed rows are no longer
+        // due, so the next step finds the next rows.
         for (let found = STEP; found === STEP && rows.length < request.limit;) {
           const step = rowsOf(level, request.types, now, Math.min(STEP, request.limit - rows.length));
           found = step.length;
           for (const row of step) {
-            const input = (row[6] ??= (largeInput.get(row[20]) as string | undefined) ?? "");
+            const input = (row[AT.input] ??= (largeInput.get(row[AT.seq]) as string | undefined) ?? "");
             bytes += Buffer.byteLength(input);
             if (bytes > request.bytes && rows.length > 0) return { rows, nextDueAt: nextDueAt(open, now) };
             take(row, request, now);
@@ -220,7 +256,7 @@ export function lostAttempt(
   };
 }
 
-/** Lanes come highest priority first; lanes of one priority form a level. */
+/** Groups lanes, which are sorted by priority, into one level per priority. */
 function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
   const levels: LiveLane[][] = [];
   for (const lane of lanes) {
@@ -231,43 +267,51 @@ function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
   return levels;
 }
 
-/** The first `limit` jobs of a level stand in the `limit` lanes whose own first jobs come first. */
+/** The first `limit` jobs of a level are in the `limit` lanes whose first jobs are due first. */
 function firstLanes(level: LiveLane[], limit: number): LiveLane[] {
   if (level.length <= limit) return level;
   return level.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, limit);
 }
 
-const CLAIMED_COLUMNS = Array.from({ length: 26 }, (_, column) => column);
+const CLAIMED_POSITIONS = [...CLAIMED.keys()];
 
 export function packClaimed(rows: readonly ClaimedRow[]): Columns {
-  return toColumns(rows, CLAIMED_COLUMNS);
+  return toColumns(rows, CLAIMED_POSITIONS);
 }
 
 export function unpackClaimed(columns: Columns): ClaimedJob[] {
   return fromColumns(columns, (at) => {
-    const error = at(15) as string | null;
-    const tags = at(18) as string | null;
+    const error = at(AT.error) as string | null;
+    const tags = at(AT.tags) as string | null;
+    const schedule = at(AT.schedule) as string | null;
     return {
-      id: at(0) as string,
-      fence: at(1) as number,
-      type: at(2) as string,
-      queue: at(3) as string,
-      priority: at(4) as number,
-      user: at(5) as string | null,
-      input: at(6) as string,
-      attempt: at(7) as number,
-      maxAttempts: at(8) as number,
-      losses: at(9) as number,
-      releases: at(10) as number,
-      runAt: at(11) as number,
-      expiresAt: at(12) as number | null,
-      createdAt: at(13) as number,
-      cancelRequested: at(14) !== null,
-      error: error === null ? null : { message: error, code: at(16) as string | null, at: at(17) as number },
+      id: at(AT.id) as string,
+      fence: at(AT.fence) as number,
+      type: at(AT.type) as string,
+      queue: at(AT.queue) as string,
+      priority: at(AT.priority) as number,
+      user: at(AT.user) as string | null,
+      input: at(AT.input) as string,
+      attempt: at(AT.attempt) as number,
+      maxAttempts: at(AT.max_attempts) as number,
+      losses: at(AT.losses) as number,
+      releases: at(AT.releases) as number,
+      runAt: at(AT.run_at) as number,
+      expiresAt: at(AT.expires_at) as number | null,
+      createdAt: at(AT.created_at) as number,
+      cancelRequested: at(AT.cancel_at) !== null,
+      error:
+        error === null
+          ? null
+          : { message: error, code: at(AT.error_code) as string | null, at: at(AT.error_at) as number },
       tags: tags === null ? NO_TAGS : readTagText(tags),
-      schedule: at(21) === null ? null : { name: at(21) as string, slot: at(22) as number },
-      trace: at(23) as string | null,
-      previous: { state: at(19) as State, attempt: at(24) as number, exhausted: at(25) as boolean },
+      schedule: schedule === null ? null : { name: schedule, slot: at(AT.slot) as number },
+      trace: at(AT.trace) as string | null,
+      previous: {
+        state: at(AT.state) as State,
+        attempt: at(AT.previous_attempt) as number,
+        exhausted: at(AT.exhausted) as boolean,
+      },
     };
   });
 }

@@ -1,0 +1,47 @@
+import { Emitter } from "../events/events.js";
+import { logOutages } from "../events/outage-log.js";
+import { Reports } from "../events/reports.js";
+import { Traces } from "../events/telemetry.js";
+import type { EngineContext } from "../context.js";
+import { Maintenance, retentionByState } from "../maintenance.js";
+import { openStore } from "../open-store.js";
+import { Settler } from "../worker/settler.js";
+import { readClientOptions, type HoldfastOptions } from "./client-options.js";
+import { Cursors } from "./cursors.js";
+import { newHoldfast, type Holdfast } from "./holdfast.js";
+
+/** Opens the store, migrates its schema, and returns a client. Starts no timer and no worker. */
+export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast> {
+  const settings = readClientOptions(options);
+  const { clock, logger, redact, retention, reporter, telemetry } = settings;
+  const store = typeof settings.store === "string" ? await openStore(settings.store, { clock }) : settings.store;
+  const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
+  const engine: EngineContext = {
+    store,
+    clock,
+    random: settings.random,
+    types: settings.types,
+    retry: settings.retry,
+    events,
+    logger,
+    settler: new Settler(store, clock, events, retentionByState(retention)),
+    traces: telemetry === null ? null : new Traces(telemetry, logger),
+    reports: reporter === null ? null : new Reports(reporter, logger, redact),
+    cursors: new Cursors(store),
+    redact,
+    restore: settings.restore,
+    auditRetentionMs: settings.auditRetentionMs,
+    definedSchedules: new Set(),
+    onScheduleDefined: new Set(),
+    warnedQueues: new Set(),
+    onInsert: new Set(),
+  };
+  logOutages(engine);
+  try {
+    await store.migrate();
+  } catch (error) {
+    await store.close().catch(() => {});
+    throw error;
+  }
+  return newHoldfast({ engine, maintenance: new Maintenance(engine, retention), tickMs: settings.tickMs });
+}

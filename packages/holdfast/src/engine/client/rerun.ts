@@ -1,0 +1,45 @@
+import { JobNotFoundError } from "../../errors.js";
+import { newId, readId } from "../../job/id.js";
+import { encodeInput, namedType } from "../../job/job.js";
+import { refuseUnknown } from "../../options.js";
+import type { NewJob } from "../../store.js";
+import type { EngineContext } from "../context.js";
+import { scheduleKey } from "../enqueue/unique.js";
+
+/** What `hf.rerun` takes. */
+export interface RerunOptions {
+  /** Replaces the input of the old job. */
+  input?: unknown;
+}
+
+const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
+
+/** A new job from the record of an old one. */
+export async function jobForRerun(engine: EngineContext, id: string, options: RerunOptions): Promise<NewJob> {
+  const { store, clock, types } = engine;
+  refuseUnknown(options, RERUN_FIELDS, "rerun");
+  const old = await store.get(readId(id));
+  if (old === null) throw new JobNotFoundError(id);
+  const { type, queue, priority, user, maxAttempts, tags, schedule } = old;
+  const hasInput = options.input !== undefined;
+  const input = hasInput ? await encodeInput(types.get(type) ?? namedType(type), options.input) : old.input;
+  // The rerun of a job whose schedule has `overlap: "skip"` must not overlap with another run either.
+  const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
+  const unique = key === null ? null : ({ key, scope: "live", periodMs: 0, onConflict: "keep" } as const);
+  return {
+    id: newId(clock.now()),
+    type,
+    queue,
+    priority,
+    user,
+    input,
+    maxAttempts,
+    tags,
+    schedule,
+    runAt: null,
+    delayMs: 0,
+    expiresAt: null,
+    unique,
+    trace: null,
+  };
+}

@@ -1,0 +1,48 @@
+import { lengthOf } from "../../duration.js";
+import { newId } from "../../job/id.js";
+import type { JobType } from "../../job/job.js";
+import type { NewJob, UniqueKey } from "../../store.js";
+import type { EngineContext } from "../context.js";
+import type { TracedCall } from "../events/telemetry.js";
+import { readNewJob, type EnqueueOptions } from "./new-job.js";
+import { heldMs } from "./unique.js";
+
+// Types with names generated at run time must not flood the log.
+const MAX_WARNED_TYPES = 20;
+
+/** Builds the record of a new job from its type, encoded input and options. */
+export class JobBuilder {
+  readonly #engine: EngineContext;
+  readonly #warnedTypes = new Set<string>();
+
+  constructor(engine: EngineContext) {
+    this.#engine = engine;
+  }
+
+  build(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
+    const job = readNewJob(this.#engine.retry.fill(type), input, options, this.#engine.clock.now(), newId);
+    if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
+    return call === null ? job : withTrace(job, call);
+  }
+
+  /** A key is free again once its job is deleted: with one job a month and a retention of a week, there would be four. */
+  #warnOfRetention(type: string, unique: UniqueKey): void {
+    const retentionMs = this.#engine.settler.retentionMs("completed");
+    const periodMs = heldMs(unique);
+    if (retentionMs === null || retentionMs >= periodMs) return;
+    if (this.#warnedTypes.has(type) || this.#warnedTypes.size >= MAX_WARNED_TYPES) return;
+    this.#warnedTypes.add(type);
+    this.#engine.logger.warn(
+      { type, held: lengthOf(periodMs), kept: lengthOf(retentionMs) },
+      "a unique key is held for longer than completed jobs are kept, and is free once its job is deleted; raise retention.completed",
+    );
+  }
+}
+
+/** The job with the trace context of the call that enqueues it. */
+export function withTrace(job: NewJob, call: TracedCall | null): NewJob {
+  if (call === null) return job;
+  call.jobs++;
+  job.trace = call.trace;
+  return job;
+}

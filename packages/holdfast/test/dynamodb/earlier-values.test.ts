@@ -1,0 +1,68 @@
+import { UpdateItemCommand } from "@aws-sdk/client-dynamodb";
+import { expect, it, onTestFinished } from "vitest";
+import { claimOne, finish, insertOne, key, newJob } from "#src/testing/exercise-store/builders.js";
+import { addSchedule, fireAll, firingFor, scheduleOf } from "#src/testing/exercise-store/schedule-builders.js";
+import { openScene, type Scene } from "./scene.js";
+import { dynamoServer } from "./server.js";
+
+const server = dynamoServer();
+const unique = key("invoice-7", { scope: "forever" });
+
+/** A table with a job whose unique key has the scope `ever`, as earlier builds stored it. */
+async function openWithEarlierScope(): Promise<Scene & { id: string }> {
+  const scene = await openScene(server);
+  const job = newJob({ unique });
+  await insertOne(scene.store, job);
+  const client = server.client();
+  onTestFinished(() => client.destroy());
+  const keys = [
+    { pk: { S: `job#${job.id}` }, sk: { S: "job" } },
+    { pk: { S: `key#${unique.key}` }, sk: { S: "key" } },
+  ];
+  for (const Key of keys) {
+    await client.send(
+      new UpdateItemCommand({
+        TableName: scene.table,
+        Key,
+        UpdateExpression: "SET #scope = :earlier",
+        ConditionExpression: "#scope = :now",
+        ExpressionAttributeNames: { "#scope": "scope" },
+        ExpressionAttributeValues: { ":earlier": { S: "ever" }, ":now": { S: "forever" } },
+      }),
+    );
+  }
+  return { ...scene, id: job.id };
+}
+
+it("keeps a key of the earlier scope ever after its job", async () => {
+  const { store, id } = await openWithEarlierScope();
+  await finish(store, await claimOne(store), "completed", { keep: false });
+  expect(await store.get(id)).toBeNull();
+  expect(await insertOne(store, newJob({ unique }))).toEqual({ status: "duplicate", of: id, replaced: false });
+});
+
+it("frees a key of the earlier scope ever when its job is removed", async () => {
+  const { store, id } = await openWithEarlierScope();
+  expect(await store.remove([id])).toEqual(["removed"]);
+  expect(await insertOne(store, newJob({ unique }))).toEqual({ status: "inserted" });
+});
+
+it("reads the earlier slot reason of manual runs", async () => {
+  const { store, table } = await openScene(server);
+  const schedule = await addSchedule(store, { nextRunAt: 1_000 });
+  await fireAll(store, firingFor(schedule, [1_000]));
+  const client = server.client();
+  onTestFinished(() => client.destroy());
+  const slot = { slot: 1_000, through: null, job: null, reason: "by hand", at: 1_000 };
+  await client.send(
+    new UpdateItemCommand({
+      TableName: table,
+      Key: { pk: { S: `slots#${schedule.name}` }, sk: { S: "made#0" } },
+      UpdateExpression: "SET #slot = :slot",
+      ConditionExpression: "attribute_exists(#slot)",
+      ExpressionAttributeNames: { "#slot": "slot" },
+      ExpressionAttributeValues: { ":slot": { S: JSON.stringify(slot) } },
+    }),
+  );
+  expect((await scheduleOf(store)).slots).toEqual([{ ...slot, reason: "manual" }]);
+});
