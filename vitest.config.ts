@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const home = join(import.meta.dirname, "packages/holdfast");
 
-// Tests import the compiled modules, of which the published files are bundled: one copy of each, whether a test imports the
+// Tests import the compiled modules, not the bundles that are published: one copy of each module, whether a test imports the
 // public API or an internal module.
 const { exports } = JSON.parse(readFileSync(join(home, "package.json"), "utf8")) as {
   exports: Record<string, string | { types: string }>;
@@ -20,17 +22,90 @@ const alias = Object.entries(exports).flatMap(([name, entry]) =>
       ],
 );
 
+/** A file with this name runs with `npm run test:all` only. */
+const LONG = "**/*.long.test.ts";
+/** Tests of the engine and of telemetry that also run on PostgreSQL, some on DynamoDB too. */
+const ON_SERVERS = ["engine/fake-clock", "observe/opentelemetry", "observe/sentry"].map(
+  (name) => `packages/holdfast/test/${name}.test.ts`,
+);
+
+function project(name: string, include: string[], exclude: string[] = [LONG]): TestProjectInlineConfiguration {
+  return {
+    resolve: { alias },
+    test: {
+      name,
+      include,
+      exclude,
+      pool: "forks",
+      testTimeout: 30_000,
+      hookTimeout: 30_000,
+      // Tests import the built product. Node loads it as it would for a user; stack traces still point into src.
+      server: { deps: { external: [/\/packages\/[^/]+\/dist\//] } },
+      execArgv: ["--enable-source-maps"],
+    },
+  };
+}
+
+function folder(name: string): string {
+  return `packages/holdfast/test/${name}/**/*.test.ts`;
+}
+
+/** The files that take longest, longest first. They start first, so that no worker is left alone with one at the end. */
+const LONGEST = [
+  /storms\.long/,
+  /conformance-shards\.long/,
+  /\.long\.test/,
+  /bench\/test\/smoke/,
+  /cli\/commands/,
+  /dynamodb\/conformance-/,
+  /postgres\/conformance-/,
+  /\/model/,
+  /dynamodb\/units/,
+  /docs\/docs/,
+  /test\/conformance-/,
+  /postgres\/(?:many-lanes|doctor|import-legacy)/,
+];
+
+function rank({ moduleId }: TestSpecification): number {
+  const at = LONGEST.findIndex((pattern) => pattern.test(moduleId));
+  return at < 0 ? LONGEST.length : at;
+}
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+  }
+}
+
+const CONFORMANCE = ["packages/holdfast/test/conformance-*.test.ts"];
+const SQLITE = ["packages/holdfast/test/model*.test.ts", folder("sqlite")];
+const POSTGRES = [folder("postgres"), ...ON_SERVERS];
+const DYNAMODB = [folder("dynamodb")];
+const CLI = [folder("cli")];
+const ADMIN = [folder("admin")];
+
 export default defineConfig({
-  resolve: { alias },
   test: {
-    include: ["packages/*/test/**/*.test.ts", "bench/test/**/*.test.ts", "test/**/*.test.ts"],
-    pool: "forks",
-    maxWorkers: 2,
-    globalSetup: "packages/holdfast/test/dynamodb/shared.ts",
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
-    // Tests import the built product. Node loads it as it would for a user; stack traces still point into src.
-    server: { deps: { external: [/\/packages\/[^/]+\/dist\//] } },
-    execArgv: ["--enable-source-maps"],
+    sequence: { sequencer: LongestFirst },
+    maxWorkers: availableParallelism(),
+    globalSetup: "packages/holdfast/test/global-setup.ts",
+    projects: [
+      // All tests that are in no other project, so that a new folder is not forgotten.
+      project(
+        "unit",
+        ["packages/*/test/**/*.test.ts"],
+        [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN],
+      ),
+      // The conformance suite on SQLite, apart from the other tests on SQLite: `npm run test:quick` runs it with the unit tests.
+      project("conformance", CONFORMANCE),
+      project("sqlite", SQLITE),
+      project("postgres", POSTGRES),
+      project("dynamodb", DYNAMODB),
+      project("cli", CLI),
+      project("admin", ADMIN),
+      project("docs", ["test/**/*.test.ts"]),
+      project("bench", ["bench/test/**/*.test.ts"]),
+      project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], []),
+    ],
   },
 });

@@ -1,9 +1,30 @@
-// The whole check, as `npm test` and CI run it. Steps that need no build run beside it, the rest beside the tests.
-// Arguments go to vitest: `npm test -- retry`.
+// The checks behind `npm test`, `npm run test:quick` (--quick) and `npm run test:all` (--all). Steps that need no build run
+// alongside it, the others alongside the tests. Further arguments go to vitest: `npm test -- retry`.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+
+/** @typedef {"default" | "quick" | "all"} TestSet */
+const SET = /** @type {const} */ (["quick", "all"]);
+/** @type {TestSet} */
+const set = SET.find((name) => process.argv.includes(`--${name}`)) ?? "default";
+const passedOn = process.argv.slice(2).filter((argument) => !SET.some((name) => argument === `--${name}`));
+
+/** What vitest runs. Projects are defined in vitest.config.ts. @type {Record<TestSet, string[]>} */
+const SELECTIONS = {
+  quick: projects("unit", "conformance"),
+  default: projects("unit", "conformance", "sqlite", "postgres", "dynamodb", "cli", "admin", "docs"),
+  all: [],
+};
+
+/** A caller who names projects gets those alone. */
+const selection = passedOn.some((argument) => argument.startsWith("--project")) ? [] : SELECTIONS[set];
+
+/** @param {string[]} names */
+function projects(...names) {
+  return names.map((name) => `--project=${name}`);
+}
 
 const root = join(import.meta.dirname, "..");
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-test-"));
@@ -70,13 +91,13 @@ async function step(name, command, args) {
   return ok;
 }
 
-/** Holds vitest's output back until the other steps have had their say, so that its summary comes last. */
+/** Holds vitest's output back until the other steps have ended, so that its summary is the last output. */
 function startTests() {
   const reporters = ["--reporter=default", "--reporter=./scripts/count-tests.mjs"];
   /** @type {Buffer[]} */
   const held = [];
   let mayPrint = false;
-  const done = start("tests", "vitest", ["run", ...reporters, ...process.argv.slice(2)], (chunk) => {
+  const done = start("tests", "vitest", ["run", ...reporters, ...selection, ...passedOn], (chunk) => {
     if (mayPrint) process.stdout.write(chunk);
     else held.push(chunk);
   });
@@ -95,7 +116,8 @@ const [built] = await Promise.all([
 ]);
 if (built) {
   const printTests = startTests();
-  await Promise.all([step("lint", "oxlint", []), step("package", "node", ["scripts/package.mjs"])]);
+  const lint = step("lint", "oxlint", []);
+  await (set === "quick" ? lint : Promise.all([lint, step("package", "node", ["scripts/package.mjs"])]));
   await printTests();
 }
 if (failedSteps.length > 0) {

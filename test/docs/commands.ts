@@ -22,7 +22,7 @@ const scripts = new Set(Object.keys(root.scripts ?? {}));
 const published = manifest("packages/holdfast");
 const packages = new Set([
   "holdfast",
-  // What `npm pack` makes, in a clone beside the reader's project.
+  // The output of `npm pack`, in a clone next to the reader's project.
   `../holdfast/holdfast-${published.version}.tgz`,
   ...[root, published].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
     Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies }),
@@ -31,7 +31,7 @@ const packages = new Set([
 
 const holdfast = rootOf(program());
 
-/** The words after `holdfast` or `npx holdfast`; null if the line calls something else. A comment at its end is none. */
+/** The words after `holdfast` or `npx holdfast`, without a trailing comment. Null if the line runs another program. */
 export function callOf(line: string): string[] | null {
   const words = [...line.replace(/\s#.*$/, "").matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
     ([, single, double, bare]) => single ?? double ?? bare ?? "",
@@ -40,18 +40,18 @@ export function callOf(line: string): string[] | null {
   return words[at] === "holdfast" ? words.slice(at + 1) : null;
 }
 
-/** What is wrong with a line of shell; null if a reader can type it. */
+/** Why a shell line is not valid in documents; null if it is. */
 export function problemOf(line: string): string | null {
   const call = callOf(line);
   if (call !== null) return problemOfCall(call);
   const [name = "", verb = "", ...rest] = line.trim().split(/\s+/);
   if (["node", "cd", "curl", "pg_dump", "pg_restore"].includes(name) || (name === "git" && verb === "clone"))
     return null;
-  if (name !== "npm") return `"${line}" is none of the commands that documents may use`;
+  if (name !== "npm") return `"${line}": documents must not use this command`;
   switch (verb) {
     case "install": {
       const missing = rest.filter((word) => !word.startsWith("-")).find((name) => !packages.has(name));
-      return missing === undefined ? null : `the package ${missing} is not among those we use`;
+      return missing === undefined ? null : `the package ${missing} is not a dependency of this repository`;
     }
     case "init":
     case "pkg":
@@ -64,11 +64,11 @@ export function problemOf(line: string): string | null {
     case "run":
       return scripts.has(rest[0] ?? "") ? null : `package.json has no script ${rest[0]}`;
     default:
-      return `"npm ${verb}" is none of the commands that documents may use`;
+      return `"npm ${verb}": documents must not use this command`;
   }
 }
 
-/** The command itself says what it does not know. */
+/** The error of the command itself. */
 function problemOfCall(call: readonly string[]): string | null {
   try {
     parseCall(holdfast, call);

@@ -19,7 +19,8 @@ const USER_ROLE = "shop_user";
 const ROLES = [USER_ROLE, "holdfast_enqueue", "holdfast_work", "holdfast_admin", "shop_web", "shop_worker"];
 
 export function databases(): Databases {
-  const server = postgresServer();
+  // The guides create roles by fixed names, and roles belong to the whole server.
+  const server = postgresServer({ own: true });
   const own = `docs_${randomBytes(4).toString("hex")}`;
   const template = `${own}_0`;
   let made = 0;

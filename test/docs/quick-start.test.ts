@@ -12,29 +12,29 @@ import { namedIn } from "./programs.js";
 
 const MAIN = join(ROOT, "packages/holdfast/dist/bundle/cli.js");
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
-// Runs TypeScript on Node 20 too, where the guide sends readers to tsx.
+// Runs TypeScript on Node 20 too, where the guide recommends tsx.
 const JITI = join(ROOT, "node_modules/jiti/lib/jiti-cli.mjs");
-// Inside the repository, so that imports find what is installed here.
+// Inside the repository, so that imports find the installed packages.
 const FOLDER = join(import.meta.dirname, ".blocks");
 
 const { blocks } = readDocument("docs/guides/quick-start.md");
 const databases = makeDatabases();
 
-/** What is another at each run is taken out: ids, times, addresses, widths of columns. */
-function told(output: string): string {
+/** Replaces what differs between runs: ids, times, addresses, column widths. */
+function normalized(output: string): string {
   return output
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<id>")
     .replaceAll(/(?:\d+ ?(?:ms|[dhms]) )+ago/g, "<ago>")
     .replaceAll(/\bin (?:\d+[dhms] ?)+/g, "<in> ")
     .replaceAll(/\(\d+\.\d a second\)/g, "(<rate>)")
     .replace(/"recentFailures":\[.*\]/, `"recentFailures":[…]`)
-    .replaceAll(/Running on \S+; http:\/\/127\.0\.0\.1:\d+/g, "Running on <store>; <url>")
+    .replaceAll(/Running on \S+; admin API: http:\/\/127\.0\.0\.1:\d+/g, "Running on <store>; admin API: <url>")
     .replaceAll(/ +/g, " ")
     .replaceAll(/ $/gm, "")
     .trim();
 }
 
-/** A folder with the guide's files, and a way to do there what the guide says. */
+/** A folder with the files of the guide, and the environment for its commands. */
 async function reader(store: string | null): Promise<{ cwd: string; env: Record<string, string> }> {
   await mkdir(FOLDER, { recursive: true });
   const cwd = await mkdtemp(join(FOLDER, "quick-start-"));
@@ -48,7 +48,7 @@ describe.each([
   ["SQLite", (): Promise<string | null> => Promise.resolve(null)],
   ["PostgreSQL, by one variable", (): Promise<string | null> => databases.empty()],
 ])("the quick start on %s", (_name, store) => {
-  it("does from top to bottom what it says, and shows what is printed", { timeout: 120_000 }, async () => {
+  it("runs from top to bottom with the quoted output", { timeout: 120_000 }, async () => {
     const { cwd, env } = await reader(await store());
     let url = "";
 
@@ -75,7 +75,7 @@ describe.each([
       return output;
     }
 
-    function answer(line: string): Promise<string> | null {
+    function outputOf(line: string): Promise<string> | null {
       const call = callOf(line);
       if (call?.[0] === "dev") return start(call);
       if (call !== null) return ended([MAIN, ...call]);
@@ -91,17 +91,17 @@ describe.each([
       const next: Block | undefined = blocks[index + 1];
       const lines = block.text.split("\n");
       let before = "";
-      for (const line of lines.slice(0, -1)) before += await answer(line);
+      for (const line of lines.slice(0, -1)) before += await outputOf(line);
       if (next?.language !== "text") {
-        await answer(lines.at(-1) ?? "");
+        await outputOf(lines.at(-1) ?? "");
         continue;
       }
       shown++;
-      const expected = told(next.text);
-      // A worker is quick, but not as quick as this is.
+      const expected = normalized(next.text);
+      // The worker may not have finished yet.
       let last = "";
       const deadline = Date.now() + 20_000;
-      do last = told(`${before}${await answer(lines.at(-1) ?? "")}`);
+      do last = normalized(`${before}${await outputOf(lines.at(-1) ?? "")}`);
       while (last !== expected && Date.now() < deadline && /list|stats|curl/.test(lines.at(-1) ?? ""));
       expect(last, `${next.document}:${next.line}`).toBe(expected);
     }
@@ -121,7 +121,7 @@ describe("the tsconfig.json of the quick start", () => {
 
   it.each([
     ["checks its files", config],
-    ["and its variant compiles them", compiled],
+    ["compiles them in its other form", compiled],
   ])("%s", { timeout: 120_000 }, async (_name, made) => {
     const { cwd } = await reader(null);
     await writeFile(join(cwd, "package.json"), '{ "type": "module" }');

@@ -28,5 +28,14 @@ export const RETIRED: readonly (readonly [term: RegExp, instead: string])[] = [
   [/\bbe they\b/i, "including"],
   [/\bsource of chance\b/i, "random source"],
   [/\b(?:answers?|answered|answering)\b/i, "result, response; return, respond"],
-  [/\b(?:a|the|no|any) texts?\b|\btexts? that\b/i, "string"],
+  [/\ba text\b(?! (?:block|column|file|format))|\btexts? that\b/i, "string"],
 ];
+
+/** The retired terms in a line of code or prose. Identifiers are read word by word: `auditDeed` has "Deed". */
+export function retiredTermsIn(line: string): { term: string; instead: string }[] {
+  const words = line.replaceAll(/(?<=[a-z])(?=[A-Z])|_/g, " ");
+  return RETIRED.flatMap(([pattern, instead]) => {
+    const term = (pattern.exec(line) ?? pattern.exec(words))?.[0];
+    return term === undefined ? [] : [{ term, instead }];
+  });
+}

@@ -57,7 +57,7 @@ export interface Store {
    * Lists what `migrate` would do, in order, one short description per step; empty if the schema is up to date. Writes nothing
    * and does not create the database. Throws what `migrate` would throw, for example `SchemaTooNewError`.
    */
-  pendingMigrations?(): Promise<string[]>;
+  pendingMigrations?(): Promise<PendingMigration[]>;
   /** Closes all connections. Later calls fail with `ClosedError`. */
   close(): Promise<void>;
 
@@ -579,3 +579,11 @@ export type Hint =
   | { kind: "finished" }
   /** A schedule changed and may be due earlier than before. */
   | { kind: "schedules" };
+
+/** A step that `migrate` would take. */
+export interface PendingMigration {
+  /** For people, such as `migration 2: functions for SQL`. */
+  readonly title: string;
+  /** Whether the store has no tables yet, and this step is part of creating them. */
+  readonly createsTables: boolean;
+}

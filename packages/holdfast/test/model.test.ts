@@ -1,13 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { describe, expect, it } from "vitest";
-import type { Clock } from "#src/clock.js";
-import { openStore } from "#src/engine/open-store.js";
-import type { Store } from "#src/store.js";
-import { compareWithModel, StoreMismatchError, type ComparedStore } from "#src/testing/model-run.js";
+import { describe, it } from "vitest";
+import { compareWithModel } from "#src/testing/model-run.js";
+import { inFile, inMemory } from "./model-scene.js";
 
-// HOLDFAST_SEED repeats the runs of a seed, or the one list a failure printed; HOLDFAST_RUNS asks for more of them.
+// HOLDFAST_SEED repeats the runs of a seed, or the one run that a failure printed. HOLDFAST_RUNS sets the number of runs.
 const seed = process.env["HOLDFAST_SEED"];
 const runs = Number(process.env["HOLDFAST_RUNS"] ?? 300);
 const TIMEOUT_MS = 60_000 + 200 * runs;
@@ -30,22 +25,22 @@ async function inFile(clock: Clock): Promise<ComparedStore> {
   return { store: await again(), again, address, dispose: () => rm(folder, { recursive: true }) };
 }
 
-// Side by side: one keeps a core busy, the other mostly waits for threads and the disk.
+// Concurrently: one uses the CPU, the other mostly waits for threads and the disk.
 describe.concurrent("promises 2–9: leases, fences, attempts, keys, slots, conservation, every job ends", () => {
   it(
-    `SQLite cannot be told from the reference model in ${runs} random histories`,
+    `SQLite equals the reference model in ${runs} random runs`,
     () => compareWithModel(inMemory, { runs, seed }),
     TIMEOUT_MS,
   );
 
   it(
-    "nor can a SQLite file that two processes share and that is closed and opened again in between",
+    "a SQLite file shared by two processes and reopened equals it",
     () => compareWithModel(inFile, { runs: Math.ceil(runs / 8), seed }),
     TIMEOUT_MS,
   );
 });
 
-/** Faults put in front of a store that is right. */
+/** Faults injected into a correct store. */
 const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
   "forgets to extend": () => ({ extend: (leases) => Promise.resolve(leases.map(() => "kept")) }),
   "ignores the fence of an outcome": (store) => ({
@@ -76,8 +71,8 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
       insert: async (jobs) =>
         Promise.all(
           jobs.map(async (job) => {
-            const [answer] = ++count % 3 === 0 ? [] : await store.insert([job]);
-            return answer ?? { status: "inserted" };
+            const [result] = ++count % 3 === 0 ? [] : await store.insert([job]);
+            return result ?? { status: "inserted" };
           }),
         ),
     };
@@ -86,7 +81,7 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
 
 describe.concurrent("the comparison", () => {
   it.each(Object.keys(FAULTS))(
-    "catches a store that %s, and shows it again from the seed it prints",
+    "catches a store that %s, repeatable by seed",
     async (name) => {
       const faulty = async (clock: Clock): Promise<ComparedStore> => {
         const right = await inMemory(clock);
@@ -96,7 +91,7 @@ describe.concurrent("the comparison", () => {
         });
         return { ...right, store };
       };
-      // A seed of its own: what is shown here is that a fault is caught and replayed, not luck.
+      // A fixed seed: the test shows that a fault is caught and repeated, which must not depend on luck.
       const first = await compareWithModel(faulty, { runs: 300, seed: 1 }).catch((error: unknown) => error);
       expect(first).toBeInstanceOf(StoreMismatchError);
       const { message, seed: printed } = first as StoreMismatchError;

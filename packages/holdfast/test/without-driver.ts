@@ -6,9 +6,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 
-/** A temporary folder from which no installed copy of the driver is found; undefined if there is none. */
+/** A temporary folder from which Node finds no copy of the driver; undefined if there is none. */
 export function folderWithout(driver: string): string | undefined {
-  // Somewhere above the system's temporary folder there may be a node_modules with the driver in it.
+  // A parent of the system's temporary folder may have a node_modules with the driver.
   return [tmpdir(), "/var/tmp", "/dev/shm"].find((folder) => !resolvesIn(folder, driver));
 }
 
@@ -21,7 +21,7 @@ function resolvesIn(folder: string, driver: string): boolean {
   }
 }
 
-/** The built package with what it depends on, as a fresh install without optional peers leaves it. */
+/** The built package with its dependencies, like an install without optional peers. */
 export function copyOfThePackage(base: string): string {
   const folder = mkdtempSync(join(base, "holdfast-driver-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -32,7 +32,7 @@ export function copyOfThePackage(base: string): string {
   return folder;
 }
 
-/** What a program that only opens the store is told, with the package in this folder. */
+/** The output of a program that only opens the store, with the package in this folder. */
 export function refusalIn(folder: string, store: string): { name: string; code: string; message: string } {
   writeFileSync(
     join(folder, "main.js"),
@@ -44,6 +44,6 @@ export function refusalIn(folder: string, store: string): { name: string; code: 
     }`,
   );
   const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "main.js")], { encoding: "utf8" });
-  if (stdout === "") throw new Error(`no answer: ${stderr}`);
+  if (stdout === "") throw new Error(`no output: ${stderr}`);
   return JSON.parse(stdout) as ReturnType<typeof refusalIn>;
 }

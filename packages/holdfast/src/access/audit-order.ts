@@ -1,12 +1,12 @@
 import { InvalidOptionError } from "../errors.js";
 
-/** Where an entry of the audit log stands: by the store's time, and of one time by id. */
+/** The position of an audit entry in the log: ordered by the store's time, then by id. */
 export interface AuditPlace {
   at: number;
   id: string;
 }
 
-/** Entries from a time on that stand below a place. */
+/** The entries of a page: not older than `from`, and before the position `below`. */
 export interface AuditWindow {
   from: number;
   below: AuditPlace;
@@ -15,12 +15,12 @@ export interface AuditWindow {
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const FORM = /^(\d{1,16})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
-/** The cursor of a page whose last entry stands here: it stays right whatever is added meanwhile. */
+/** The cursor of a page that ends at this entry. It stays valid when entries are added. */
 export function auditCursor({ at, id }: AuditPlace): string {
   return `${at}_${id}`;
 }
 
-/** What is left of a list: `after` and later, before `before`, and past the entry at which the page before ended. */
+/** The remaining entries of a list: not before `after`, before `before`, and after the last entry of the previous page. */
 export function auditWindow(
   { after, before }: { after?: number | undefined; before?: number | undefined },
   cursor: string | null,

@@ -1,8 +1,8 @@
-/** What a token may do with all jobs; each role may do what those before it may. */
+/** Roles with access to all jobs. Each includes the permissions of the previous ones. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** What a token allows, from the least to the most; `user` sees and touches the jobs of one user only. */
+/** The roles of API tokens, by ascending permissions. `user` can read and change only the jobs of one user. */
 export const TOKEN_ROLES: readonly ["user", "viewer", "operator", "admin"] = ["user", ...ROLES];
 export type TokenRole = (typeof TOKEN_ROLES)[number];
 

@@ -1,6 +1,6 @@
 /**
- * The only parameters of an address whose values are shown. Any other may carry a secret: `options` sets whatever the server knows, and
- * a driver may come to know more.
+ * The only URL parameters whose values are shown. Any other may contain a secret: `options` can set any server parameter, and a new
+ * version of a driver may add more.
  */
 const SHOWN: ReadonlySet<string> = new Set(
   (
@@ -8,24 +8,24 @@ const SHOWN: ReadonlySet<string> = new Set(
     "connect_timeout statement_timeout region endpoint shards marginms slack requests answerms"
   ).split(" "),
 );
-/** What their values are made of; one with anything else in it, an `@` or an escape say, is not what its name says. */
+/** Characters allowed in their values. A value with any other character, such as `@` or an escape, may be part of a password. */
 const PLAIN = /^[\w.:/-]*$/;
 const IN_QUERY = /([?&])([^=&?]*)(?:=([^&]*))?/g;
-/** As libpq takes it: `host=db password='a b'`. */
+/** The keyword form of libpq: `host=db password='a b'`. */
 const AS_KEYWORD = /((?:^|[\s;"'])(\w+)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|\S)*)/gs;
-// A colon or a slash may be missing, but `ada:` is no scheme: what follows it is a password.
+// A colon or a slash may be missing, but `ada:` is not a scheme: a password follows it.
 const SCHEME = /^["'`\s]*(?:[a-z][\w+.-]*)?(?::\/+|\/\/+|(?<=^["'`\s]*postgres(?:ql)?):)/i;
 
 /**
- * The address of a store with its password hidden, for whoever reads logs and lists. One that is misspelt may carry a password all
- * the same, so that what cannot be told apart from one is hidden too.
+ * Hides the password in a store URL, for logs and lists. A misspelt URL may also contain a password, so everything that could be one
+ * is hidden too.
  */
 export function hideSecret(text: string): string {
-  // The path of a file has no password, and may have any character.
+  // A file path has no password and may contain any character.
   if (/^sqlite:/i.test(text)) return text;
   const [scheme = ""] = SCHEME.exec(text) ?? [];
   const shown = text.replaceAll(IN_QUERY, hideParameter).replaceAll(AS_KEYWORD, hideKeyword);
-  // The password may have looked like a parameter, or the parameter have had an @.
+  // An @ disappeared: the password looked like a parameter, or a parameter contained an @.
   if (shown.split("@").length !== text.split("@").length) return `${scheme}***`;
   const at = shown.lastIndexOf("@");
   if (at < scheme.length) return shown;
@@ -33,7 +33,7 @@ export function hideSecret(text: string): string {
 }
 
 function hideParameter(all: string, sign: string, name: string, value: string | undefined): string {
-  // What has an @ and no value is part of a password.
+  // A name with an @ and without a value is part of a password.
   if (value === undefined) return name === "" || name.includes("@") ? all : `${sign}***`;
   return isShown(name, value) ? all : `${sign}${name}=***`;
 }
@@ -46,14 +46,14 @@ function isShown(name: string, value: string): boolean {
   return SHOWN.has(name.toLowerCase()) && PLAIN.test(value);
 }
 
-/** Whether an address has a name or password in it, as `https://ada:secret@example.com`. */
+/** Whether a URL contains a user name or password, such as `https://ada:secret@example.com`. */
 export function namesUser(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { username, password } = new URL(url);
   return username !== "" || password !== "";
 }
 
-/** A plain name may be seen, and nothing behind it. */
+/** Shows the user name if it is plain, and hides everything after it. */
 function hideUser(user: string): string {
   const [, name, password] = /^([^:/@?#\s"'`]*)(:.*)?$/s.exec(user) ?? [];
   if (name === undefined) return "***";

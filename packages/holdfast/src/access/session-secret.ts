@@ -1,11 +1,11 @@
 import { InvalidOptionError } from "../errors.js";
 
-const SHORTEST = 32;
+const MIN_LENGTH = 32;
 
-/** Reads what signs sessions; `field` names it in the error, which never shows it. */
+/** Reads the secret that signs sessions. `field` names it in the error, which never contains the secret. */
 export function readSessionSecret(secret: unknown, field: string): string {
-  if (typeof secret !== "string" || secret.length < SHORTEST) {
-    throw new InvalidOptionError(field, `must be a text of at least ${SHORTEST} characters`);
+  if (typeof secret !== "string" || secret.length < MIN_LENGTH) {
+    throw new InvalidOptionError(field, `must be a string of at least ${MIN_LENGTH} characters`);
   }
   return secret;
 }

@@ -1,22 +1,22 @@
 import type { TokenRole } from "./roles.js";
 
-/** What somebody changed by API or command. */
+/** A change made through the API or a command. */
 export interface AuditEntry {
   /** A UUIDv7. */
   id: string;
-  /** Who it was: `token:deploy`, `user:ada`, `cli:root@host`. */
+  /** Who made the change: `token:deploy`, `user:ada`, `cli:root@host`. */
   actor: string;
-  /** What was done: `jobs.retry`. */
+  /** The kind of change, such as `jobs.retry`. */
   action: string;
-  /** To what: the id of a job, the name of a schedule or queue, or a filter as JSON text. */
+  /** The id of a job, the name of a schedule or queue, or a filter as JSON. */
   target: string | null;
-  /** How many it changed. */
+  /** The number of changed records. */
   count: number;
-  /** JSON text. */
+  /** JSON. */
   detail: string | null;
   /**
-   * How long it is kept at least. A store that clears away by itself does so after that; null, and on other stores,
-   * `purgeAudit` does.
+   * How long the entry is kept at least. A store that deletes expired records by itself may do so after that. Null, and in all other
+   * stores: only `purgeAudit` deletes it.
    */
   keepMs: number | null;
 }
@@ -37,7 +37,7 @@ export interface AuditPage {
   cursor: string | null;
 }
 
-/** A token of the API. Of its secret only the hash is known. */
+/** An API token. Only the hash of its secret is stored. */
 export interface TokenRecord {
   id: string;
   name: string;
@@ -49,5 +49,5 @@ export interface TokenRecord {
   createdAt: number;
   expiresAt: number | null;
 }
-/** `exists`: there is a token with this id. `full`: there are as many as may be. With both, nothing was written. */
+/** `exists`: a token with this id exists. `full`: the maximum number of tokens exists. In both cases nothing was written. */
 export type PutTokenResult = "put" | "exists" | "full";

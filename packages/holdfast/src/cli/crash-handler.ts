@@ -2,59 +2,58 @@ import type { Telemetry } from "../engine/events/telemetry.js";
 import type { Logger } from "../engine/events/logger.js";
 import { stackOf } from "../job/thrown.js";
 
-/** What jobs under way have to end after a fault: the process may be in any state, and others wait for its jobs. */
-const LAST_MS = 5_000;
+/** How long running jobs may take after an uncaught error. The process may be in any state, so this is short. */
+const GRACE_MS = 5_000;
 
 /**
- * Hears of what nobody caught, a floating rejection in a handler say, and knows the jobs that were under way. Only
- * `uncaughtException` is heard: a module that deals with unhandled rejections itself keeps doing so.
+ * Logs an uncaught error, such as an unhandled rejection in a handler, with the jobs that were running. It listens to
+ * `uncaughtException` only: a module that handles unhandled rejections itself keeps doing so.
  */
-export class Faults {
+export class CrashHandler {
   readonly #logger: () => Logger;
-  readonly #fault = new AbortController();
-  readonly #underWay = new Map<object, string>();
-  #over: () => void = () => {};
-  /** Resolved when the time to end in good order has passed. */
-  readonly over: Promise<void> = new Promise((resolve) => (this.#over = resolve));
+  readonly #crash = new AbortController();
+  readonly #running = new Map<object, string>();
+  #endGrace: () => void = () => {};
+  /** Resolves when the grace period after an uncaught error has passed. */
+  readonly graceEnded: Promise<void> = new Promise((resolve) => (this.#endGrace = resolve));
 
   constructor(logger: () => Logger) {
     this.#logger = logger;
-    process.on("uncaughtException", this.#hear);
+    process.on("uncaughtException", this.#handle);
   }
 
-  /** Aborted by the first fault. */
+  /** Aborted by the first uncaught error. */
   get signal(): AbortSignal {
-    return this.#fault.signal;
+    return this.#crash.signal;
   }
 
-  /** Given to the client, it tells which handlers run. */
+  /** Passed to the client, to know which handlers are running. */
   readonly telemetry: Telemetry = {
     enqueue: () => ({ carrier: null, end: () => {} }),
     run: ({ job: { id, type } }) => {
       const key = {};
-      this.#underWay.set(key, `${type} ${id}`);
-      return { inside: (handler) => handler(), end: () => void this.#underWay.delete(key) };
+      this.#running.set(key, `${type} ${id}`);
+      return { inside: (handler) => handler(), end: () => void this.#running.delete(key) };
     },
   };
 
-  /** After a fault it goes on listening: the next must not end the process before its jobs are given back. */
+  /** After a crash it keeps listening: another uncaught error must not end the process before jobs are released. */
   stop(): void {
-    if (!this.signal.aborted) process.off("uncaughtException", this.#hear);
+    if (!this.signal.aborted) process.off("uncaughtException", this.#handle);
   }
 
-  readonly #hear = (error: unknown, origin: string): void => {
+  readonly #handle = (error: unknown, origin: string): void => {
     if (this.signal.aborted) return;
-    const what =
-      origin === "unhandledRejection" ? "a promise was rejected and nobody caught it" : "nobody caught an error";
+    const what = origin === "unhandledRejection" ? "unhandled promise rejection" : "uncaught exception";
     const at = stackOf(error)
       ?.split("\n")
       .find((line) => line.startsWith("    at "))
       ?.trim();
     this.#logger().error(
-      { error, ...(at !== undefined && { at }), underWay: [...this.#underWay.values()] },
-      `${what}; this process ends, and gives back what it has not begun`,
+      { error, ...(at !== undefined && { at }), running: [...this.#running.values()] },
+      `${what}; shutting down and releasing jobs that have not started`,
     );
-    this.#fault.abort();
-    setTimeout(this.#over, LAST_MS);
+    this.#crash.abort();
+    setTimeout(this.#endGrace, GRACE_MS);
   };
 }

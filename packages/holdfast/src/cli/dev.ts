@@ -8,99 +8,105 @@ import { TEARDOWN_MS } from "./run-jobs.js";
 
 const WATCHED = /\.[cm]?[jt]s$/;
 const IGNORED: ReadonlySet<string> = new Set(["node_modules", "dist", "coverage", "build"]);
-// Looked at again and again instead of watched: what the systems tell of files differs, and not every save is told.
-const LOOK_MS = 500;
-const MOST_FILES = 5_000;
+// Polled instead of watched: file events differ between systems, and some saves emit none.
+const POLL_MS = 500;
+const MAX_FILES = 5_000;
 
-/** What the process that runs says before it ends, where no change of a file would help it. */
-export const UNMENDABLE = "unmendable";
+/** Sent by the child before it exits with an error that no change of a file would fix. */
+export const FATAL = "fatal";
 
 export interface Watching {
-  /** The module that runs. */
+  /** The jobs module. */
   path: string;
-  /** The configuration file, which is watched too. */
+  /** The command line to run again, and where. */
+  argv: readonly string[];
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+  /** The configuration file; also watched. */
   file: string | null;
   output: Output;
   signal: AbortSignal;
-  /** How long a process has to end. */
+  /** How long the child may take to shut down. */
   graceMs: number;
 }
 
-/** Runs this same command in a process of its own, and again whenever a file beside the module changes. */
-export async function watchAndRun({ path, file, output, signal, graceMs }: Watching): Promise<number> {
+/** Runs the same command in a child process, and restarts it when a file in the folder of the module changes. */
+export async function watchAndRun(watching: Watching): Promise<number> {
+  const { path, file, output, signal, graceMs } = watching;
   while (!signal.aborted) {
-    const stop = new AbortController();
-    const either = AbortSignal.any([signal, stop.signal]);
-    const changed = change(dirname(path), file, either);
-    const child = start();
+    const done = new AbortController();
+    const either = AbortSignal.any([signal, done.signal]);
+    const changed = fileChange(dirname(path), file, either);
+    const child = start(watching);
     const ended = once(child, "exit");
-    const unmendable = new Promise<true>((resolve) => {
-      child.on("message", (word) => void (word === UNMENDABLE && resolve(true)));
+    const fatal = new Promise<true>((resolve) => {
+      child.on("message", (message) => void (message === FATAL && resolve(true)));
     });
-    // What was said before the end may be heard after it, but not once the channel is closed.
+    // A message sent before the exit may arrive after it, but not once the channel is closed.
     const silent = once(child, "disconnect").then(() => false as const);
     if (await Promise.race([changed.then(() => false), ended.then(() => true)])) {
-      if (await Promise.race([unmendable, silent])) {
-        stop.abort();
+      if (await Promise.race([fatal, silent])) {
+        done.abort();
         return 1;
       }
-      output.note("It ended; waiting for a change.");
+      output.note("The process ended; waiting for a file to change.");
       await changed;
-    } else await end(child, ended, graceMs);
-    stop.abort();
-    if (!signal.aborted) output.note("A file changed; starting again.");
+    } else await stop(child, ended, graceMs);
+    done.abort();
+    if (!signal.aborted) output.note("A file changed; restarting.");
   }
   return 0;
 }
 
-/** Until a file is another than it was, or until the signal. */
-async function change(folder: string, file: string | null, signal: AbortSignal): Promise<void> {
-  const before = marksOf(folder, file);
+/** Resolves when a file has changed, or at the signal. */
+async function fileChange(folder: string, file: string | null, signal: AbortSignal): Promise<void> {
+  const before = snapshotOf(folder, file);
   while (!signal.aborted) {
-    await sleep(LOOK_MS, null, { signal }).catch(() => {});
-    if (marksOf(folder, file) !== before) return;
+    await sleep(POLL_MS, null, { signal }).catch(() => {});
+    if (snapshotOf(folder, file) !== before) return;
   }
 }
 
-/** What the files are like: their names, sizes and times. */
-function marksOf(folder: string, file: string | null): string {
-  const marks: string[] = [];
+/** Names, sizes and modification times of the watched files, as one string. */
+function snapshotOf(folder: string, file: string | null): string {
+  const files: string[] = [];
   const folders = [folder];
-  for (let at = folders.pop(); at !== undefined && marks.length < MOST_FILES; at = folders.pop()) {
+  for (let at = folders.pop(); at !== undefined && files.length < MAX_FILES; at = folders.pop()) {
     for (const entry of list(at)) {
       const path = join(at, entry.name);
       if (entry.isDirectory() && !IGNORED.has(entry.name) && !entry.name.startsWith(".")) folders.push(path);
-      else if (WATCHED.test(entry.name)) marks.push(markOf(path));
+      else if (WATCHED.test(entry.name)) files.push(fileState(path));
     }
   }
-  return [...marks, ...(file === null ? [] : [markOf(file)])].toSorted().join("\n");
+  return [...files, ...(file === null ? [] : [fileState(file)])].toSorted().join("\n");
 }
 
 function list(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
   } catch {
-    // It has just gone.
+    // Deleted meanwhile.
     return [];
   }
 }
 
-function markOf(path: string): string {
+function fileState(path: string): string {
   const file = statSync(path, { throwIfNoEntry: false });
   return `${path} ${file?.size} ${file?.mtimeMs}`;
 }
 
-/** With a channel, so that it notices when we are gone. */
-function start(): ChildProcess {
-  const [, ...words] = process.argv;
+/** With an IPC channel, so that the child notices when this process dies. */
+function start({ argv, env, cwd }: Watching): ChildProcess {
+  const [, ...words] = argv;
   return spawn(process.execPath, [...process.execArgv, ...words], {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
-    env: { ...process.env, HOLDFAST_DEV_CHILD: "1" },
+    cwd,
+    env: { ...env, HOLDFAST_DEV_CHILD: "1" },
   });
 }
 
-/** It drains, and is ended if that takes too long. */
-async function end(child: ChildProcess, ended: Promise<unknown>, graceMs: number): Promise<void> {
+/** Lets the child drain, and kills it if that takes too long. */
+async function stop(child: ChildProcess, ended: Promise<unknown>, graceMs: number): Promise<void> {
   child.kill("SIGTERM");
   const timer = setTimeout(() => child.kill("SIGKILL"), graceMs + TEARDOWN_MS + 5_000);
   await ended;

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../errors.js";
 
-/** The command could not do its work: one sentence, and what may help. Exit code 1. */
+/** The command failed: one sentence, and a hint on what to do. Exit code 1. */
 export class Failure extends HoldfastError {
   readonly hint: string | null;
   constructor(message: string, options: { hint?: string; cause?: unknown; code?: string } = {}) {
@@ -9,14 +9,14 @@ export class Failure extends HoldfastError {
   }
 }
 
-/** The command was not called as it can be; nothing was done. Exit code 2. */
+/** The command line is wrong; nothing was changed. Exit code 2. */
 export class BadUsage extends Failure {
   constructor(message: string, hint?: string) {
     super(message, { code: "BAD_USAGE", ...(hint !== undefined && { hint }) });
   }
 }
 
-/** A signal of the system asked the command to end. */
+/** The process received SIGINT or SIGTERM. */
 export class Interrupted extends HoldfastError {
   readonly signal: "SIGINT" | "SIGTERM";
   constructor(signal: "SIGINT" | "SIGTERM") {
@@ -25,5 +25,5 @@ export class Interrupted extends HoldfastError {
   }
 }
 
-/** What the process ends with. */
+/** Exit codes of the process. */
 export const EXIT = { done: 0, failed: 1, badUsage: 2, SIGINT: 130, SIGTERM: 143 } as const;

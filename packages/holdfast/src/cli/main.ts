@@ -3,7 +3,7 @@ import { program } from "./program.js";
 import { run } from "./run.js";
 
 const code = await run(program(), process);
-// A module of jobs may hold what never ends, a pool of connections say: nobody waits for that. What was written is.
+// A jobs module may hold an open handle, such as a connection pool. Exit anyway, but only after the output is written.
 await Promise.all(
   [process.stdout, process.stderr].map(
     (stream) => new Promise<void>((resolve) => void stream.write("", () => resolve())),

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { commands } from "./commands/index.js";
 import type { Program } from "./parse/command.js";
 
-/** The command `holdfast`, with all of its commands. */
+/** The `holdfast` command with all its subcommands. */
 export function program(): Program {
   const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   return {

@@ -7,16 +7,17 @@ import { messageOf } from "../job/thrown.js";
 import { loggerOf, openService } from "./store/clients.js";
 import type { Context } from "./parse/command.js";
 import { Failure } from "./errors.js";
-import { Faults } from "./crash-handler.js";
+import { CrashHandler } from "./crash-handler.js";
 import { jobsModule } from "./module/jobs-module.js";
 import type { JobsModule } from "./module/load-module.js";
 
-/** What a module's `teardown` has to end: a service that does not answer must not hold up a deployment. */
+/** Time limit of a module's `teardown`: an unresponsive service must not delay a deployment. */
 export const TEARDOWN_MS = 5_000;
 
 /**
- * Works with a client that has the module's jobs, until the signal or to its end. A fault that nobody caught is told and
- * ends it as the signal does, but sooner, and with exit code 1. The module's `teardown` comes last, however it ended.
+ * Runs `work` with a client that has the module's jobs. An uncaught error is logged and aborts the signal that `work`
+ * gets, with a short grace period and exit code 1. The module's `teardown` runs last in every case. Returns the exit
+ * code.
  */
 export async function runJobs(
   context: Context,
@@ -26,11 +27,11 @@ export async function runJobs(
 ): Promise<number> {
   let loaded: JobsModule | null = null;
   const logger = (): Logger => logOf(context, loaded);
-  const faults = new Faults(logger);
-  const signal = AbortSignal.any([context.signal, faults.signal]);
-  const toTheEnd = async (): Promise<void> => {
+  const crash = new CrashHandler(logger);
+  const signal = AbortSignal.any([context.signal, crash.signal]);
+  const runToEnd = async (): Promise<void> => {
     loaded = await jobsModule(context, given);
-    const hf = await openWithJobs(context, loaded, { beside: faults.telemetry, logger: logger(), logs });
+    const hf = await openWithJobs(context, loaded, { ownTelemetry: crash.telemetry, logger: logger(), logs });
     try {
       await work(hf, signal);
     } finally {
@@ -39,31 +40,31 @@ export async function runJobs(
   };
   let isTornDown = true;
   try {
-    await Promise.race([toTheEnd(), faults.over]);
+    await Promise.race([runToEnd(), crash.graceEnded]);
   } finally {
     if (loaded !== null) isTornDown = await tearDown(context, loaded, logger());
-    faults.stop();
+    crash.stop();
   }
-  return faults.signal.aborted || !isTornDown ? 1 : 0;
+  return crash.signal.aborted || !isTornDown ? 1 : 0;
 }
 
-/** The log of whatever runs the module's jobs: its own, or stderr. */
+/** The logger of the module, or else stderr. */
 function logOf(context: Context, loaded: JobsModule | null): Logger {
   const stderr = loggerOf(context, true);
   return loaded === null || loaded.logger === null ? stderr : safeLogger(loaded.logger, stderr);
 }
 
-/** A client with what the module brings, once its `setup` has run. */
+/** Opens a client with the exports of the module, and runs its `setup`. */
 async function openWithJobs(
   context: Context,
   { path, jobs, setup, reporter, telemetry }: JobsModule,
-  { beside, logger, logs }: { beside: Telemetry; logger: Logger; logs: true | "jobs" },
+  { ownTelemetry, logger, logs }: { ownTelemetry: Telemetry; logger: Logger; logs: true | "jobs" },
 ): Promise<Holdfast> {
   const hf = await openService(context, {
     jobs,
     logger,
     logs,
-    telemetry: telemetry === null ? beside : joinTelemetry(telemetry, beside, logger),
+    telemetry: telemetry === null ? ownTelemetry : joinTelemetry(telemetry, ownTelemetry, logger),
     ...(reporter !== null && { reporter }),
   });
   try {
@@ -73,12 +74,12 @@ async function openWithJobs(
     await hf.close();
     throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${messageOf(error)}`, {
       cause: error,
-      hint: "--verbose shows where it fails",
+      hint: "run with --verbose for the stack trace",
     });
   }
 }
 
-/** Calls the module's `teardown`, if it has one. Whether all went well; what did not is in the log. */
+/** Runs the module's `teardown`, if any. A failure is logged; returns whether it succeeded. */
 async function tearDown({ cwd }: Context, { path, teardown }: JobsModule, logger: Logger): Promise<boolean> {
   if (teardown === null) return true;
   const name = `teardown in ${showPath(path, cwd)}`;
@@ -87,7 +88,7 @@ async function tearDown({ cwd }: Context, { path, teardown }: JobsModule, logger
   try {
     const done = (async () => void (await teardown()))();
     if ((await Promise.race([done, late])) !== "late") return true;
-    logger.error({}, `${name} did not end within ${TEARDOWN_MS / 1_000}s; this process ends without it`);
+    logger.error({}, `${name} timed out after ${TEARDOWN_MS / 1_000}s; exiting without it`);
   } catch (error) {
     logger.error({ error }, `${name} failed`);
   } finally {

@@ -7,22 +7,22 @@ import {
   StoreUnreadableError,
   type HoldfastError,
 } from "../errors.js";
-import { rootOf, type Command, type Context, type Ending, type Program } from "./parse/command.js";
+import { rootOf, type Command, type Context, type ExitCode, type Program } from "./parse/command.js";
 import { completionsOf } from "./parse/complete.js";
 import { confirm } from "./ui/confirm.js";
 import { BadUsage, EXIT, Failure, Interrupted } from "./errors.js";
 import { showHelp } from "./parse/help.js";
 import { createOutput, type Output, type Sink } from "./ui/output.js";
-import { parseCall, type Call } from "./parse/parse.js";
+import { parseCall, usageHint, type Call } from "./parse/parse.js";
 import { createLogger } from "./ui/logger.js";
-import { errorFields, errorJson, errorText, wantsJson } from "./ui/report.js";
+import { asksForJson, errorFields, errorJson, errorText } from "./ui/report.js";
 import { readAll } from "./parse/stdin.js";
 import { showsColours } from "./ui/style.js";
 import { terminalOf } from "./ui/terminal.js";
 
 type Stream = NodeJS.WriteStream & { fd?: number };
 
-/** What a call of the command has to do with the world. `process` is one. */
+/** What a command needs of its process. `process` implements it; tests pass their own. */
 export interface World {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -35,62 +35,62 @@ export interface World {
   exit(code: number): void;
 }
 
-/** Signals that come within this are one: npm passes on what the terminal has sent to the process already. */
+/** Signals within this time count as one: npm forwards a signal that the terminal has already sent to the process. */
 const SAME_SIGNAL_MS = 1_000;
 
-/** Runs one call of the command to its end. Answers the exit code; throws nothing. */
+/** Runs one command. Returns the exit code; never throws. */
 export async function run(program: Program, world: World): Promise<number> {
   const root = rootOf(program);
   const words = world.argv.slice(2);
-  const gone = new AbortController();
-  let unwritten: Error | null = null;
+  const stdoutClosed = new AbortController();
+  let writeError: Error | null = null;
   const stdout = sinkOf(world.stdout, world.env, (error) => {
-    if (!isGone(error)) unwritten = error;
-    gone.abort();
+    if (!isReaderGone(error)) writeError = error;
+    stdoutClosed.abort();
   });
   const stderr = sinkOf(world.stderr, world.env, () => {});
   if (words[0] === "__complete") {
-    const lines = completionsOf(root, words.slice(1)).map(({ word, says }) =>
-      says === "" ? word : `${word}\t${says}`,
+    const lines = completionsOf(root, words.slice(1)).map(({ word, description }) =>
+      description === "" ? word : `${word}\t${description}`,
     );
     if (lines.length > 0) stdout.write(`${lines.join("\n")}\n`);
     return EXIT.done;
   }
-  // Before the call is understood, its errors must look right already.
+  // Errors of parsing must have the right colours too, so these flags are looked up before parsing.
   const colour = words.includes("--no-color") ? false : words.includes("--color") ? true : undefined;
   const colours = (sink: Sink): boolean =>
     showsColours({ flag: colour, env: world.env, terminal: sink.cells() !== null });
   const verbose = words.includes("--verbose");
-  let usage = `${root.name} --help shows how it is used`;
+  let usage = usageHint(root.name);
   const stopping = new AbortController();
   const stopListening = onSignals(world, stopping);
   let output: Output | null = null;
   try {
     const call = parseCall(root, words);
-    usage = `${[root.name, ...call.path].join(" ")} --help shows how it is used`;
+    usage = usageHint([root.name, ...call.path].join(" "));
     output = createOutput({
       stdout,
       stderr,
       json: call.flags["json"] === true,
       colours: { stdout: colours(stdout), stderr: colours(stderr) },
-      gone: gone.signal,
+      stdoutClosed: stdoutClosed.signal,
       now: () => performance.now(),
     });
-    const ending = await perform(call, { program, root, world, output, signal: stopping.signal });
-    // A stream tells of what it could not write in a later turn.
+    const exitCode = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
+    // A stream emits a write error in a later turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
-    if (unwritten !== null) throw cannotWrite(unwritten);
-    return ending ?? interruption(stopping.signal) ?? EXIT.done;
+    if (writeError !== null) throw cannotWrite(writeError);
+    return exitCode ?? interruption(stopping.signal) ?? EXIT.done;
   } catch (error) {
     const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
-    // What fails while the command ends, as it was asked to, is told like any other failure.
+    // An error of the shutdown itself is reported like any other.
     if (interrupted !== null && isInterruption(error)) {
-      // The shell's prompt would stand behind the ^C.
+      // Else the prompt of the shell would follow the ^C on the same line.
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
     }
     const log = output?.log ?? null;
-    if (wantsJson(words)) stderr.write(errorJson(error, { verbose, usage }));
+    if (asksForJson(words)) stderr.write(errorJson(error, { verbose, usage }));
     else if (log === null) stderr.write(errorText(error, { colours: colours(stderr), verbose, usage }));
     else {
       const { message, ...fields } = errorFields(error, { verbose, usage });
@@ -103,22 +103,24 @@ export async function run(program: Program, world: World): Promise<number> {
 }
 
 function cannotWrite(cause: Error): Failure {
-  return new Failure(`the answer could not be written: ${cause.message}`, { cause });
+  return new Failure(`cannot write the result: ${cause.message}`, { cause });
 }
 
-interface Surroundings {
+interface CommandEnvironment {
   program: Program;
   root: Command;
   world: World;
   output: Output;
+  stderr: Sink;
   signal: AbortSignal;
 }
 
-async function perform(call: Call, { program, root, world, output, signal }: Surroundings): Promise<Ending> {
+async function perform(call: Call, environment: CommandEnvironment): Promise<ExitCode> {
+  const { program, root, world, output, stderr, signal } = environment;
   const { version } = program;
   if (call.flags["help"] === true) return showHelp(output, root, call.path, call.command);
   if (call.flags["version"] === true) {
-    output.answer({ version }, (page) => page.line(version));
+    output.result({ version }, (page) => page.line(version));
     return undefined;
   }
   const { run: runCommand } = call.command;
@@ -130,7 +132,7 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     get config() {
       if (config === null) {
         config = readConfig({ cwd, env: world.env, file, flags: call.keyFlags });
-        if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, world));
+        if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, stderr));
         for (const warning of config.warnings) output.warn(warning);
       }
       return config;
@@ -139,38 +141,39 @@ async function perform(call: Call, { program, root, world, output, signal }: Sur
     signal,
     env: world.env,
     cwd,
+    argv: world.argv,
     configFile: file,
     version,
     root,
     confirm: (question, yes) => confirm(question, yes, { stdin: world.stdin, stderr: world.stderr, signal }),
-    readInput: (mostBytes) => readAll(world.stdin, mostBytes),
+    writeStderr: (text) => stderr.write(text),
+    readInput: (maxBytes) => readAll(world.stdin, maxBytes),
   };
-  // A flag that sets a key must be right, whether the command comes to look at that key or not.
+  // A flag that sets a configuration key must be valid, even if the command does not read that key.
   if (Object.keys(call.keyFlags).length > 0) void context.config;
   try {
     return await runCommand(context, { flags: call.flags as never, args: call.args as never });
   } catch (error) {
-    if (config === null || !isOfStore(error)) throw error;
-    const { sourceOfStore } = await import("./store/bare-store.js");
-    throw new Failure(error.message, { code: error.code, cause: error, hint: sourceOfStore(config) });
+    if (config === null || !isStoreError(error)) throw error;
+    const { describeStoreSource } = await import("./store/open.js");
+    throw new Failure(error.message, { code: error.code, cause: error, hint: describeStoreSource(config) });
   }
 }
 
-/** The log for what a command itself has to say. Why it ended is told, however silent it is to be. */
-function logOf({ values }: Config, { stderr }: World): Logger {
+/** The log for notes of the command itself. The error that ends a command is logged even at level silent. */
+function logOf({ values }: Config, stderr: Sink): Logger {
   const level = values["log.level"] === "silent" ? "error" : values["log.level"];
-  const write = (line: string): void => void stderr.write(line);
-  return createLogger({ level, format: "json", write, now: () => new Date() });
+  return createLogger({ level, format: "json", write: (line) => stderr.write(line), now: () => new Date() });
 }
 
-/** The store cannot be used at all: whoever reads that wants to know who named it. */
-function isOfStore(error: unknown): error is HoldfastError {
+/** The store cannot be used at all. The hint then names where its address comes from. */
+function isStoreError(error: unknown): error is HoldfastError {
   return [StoreUnavailableError, StoreUnreadableError, StoreReadOnlyError, StoreMovedError].some(
     (kind) => error instanceof kind,
   );
 }
 
-/** Writes until nobody reads any more. What is written after that is lost, and the command goes on. */
+/** Writes to a stream until its reader closes it. Later writes are dropped, and the command continues. */
 function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoException) => void): Sink {
   let open = true;
   stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -181,14 +184,14 @@ function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoEx
     write(text) {
       if (open) stream.write(text);
     },
-    // A pseudo-terminal whose size nobody set says 0.
+    // A pseudo-terminal without a size has 0 columns.
     cells: () => (stream.isTTY ? stream.columns || 80 : null),
     terminal: terminalOf(stream, env),
   };
 }
 
-/** A pipe whose reader has gone, or a terminal that was closed. */
-function isGone({ code }: NodeJS.ErrnoException): boolean {
+/** A pipe whose reader has closed it, or a closed terminal. */
+function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
   return code === "EPIPE" || code === "EIO";
 }
 
@@ -197,17 +200,17 @@ function interruption(signal: AbortSignal): number | null {
   return signal.aborted && reason instanceof Interrupted ? EXIT[reason.signal] : null;
 }
 
-const DEEPEST_CAUSE = 5;
+const MAX_CAUSES = 5;
 
-/** Whether a command was thrown out of its work by the signal: by its reason, or by what Node makes of it. */
+/** Whether an error was caused by the abort signal: its reason, or an AbortError of Node. */
 function isInterruption(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < DEEPEST_CAUSE; at = at.cause, depth++) {
+  for (let at = error, depth = 0; at instanceof Error && depth < MAX_CAUSES; at = at.cause, depth++) {
     if (at instanceof Interrupted || at.name === "AbortError") return true;
   }
   return false;
 }
 
-/** The first signal asks the command to end; another ends the process. */
+/** The first signal asks the command to stop; the next one ends the process. */
 function onSignals(world: World, stopping: AbortController): () => void {
   let first: number | null = null;
   const listenTo = (name: "SIGINT" | "SIGTERM"): (() => void) => {

@@ -18,36 +18,36 @@ import { readSessionSecret } from "../access/session-secret.js";
 import { showPath, showSource, type Source } from "./source.js";
 import { isTable } from "./toml-edit.js";
 
-/** A flag that sets a key, as it was typed. */
+/** A flag that sets a key, as typed. */
 export interface GivenFlag {
   /** `--concurrency`. */
   readonly name: string;
   readonly text: string;
 }
 
-/** What the configuration is read from. */
+/** The sources of the configuration. */
 export interface ConfigPlace extends Place {
   readonly flags?: Readonly<Partial<Record<KeyName, GivenFlag>>>;
 }
 
-/** The configuration, checked, with where each value came from. */
+/** The validated configuration and the source of each value. */
 export interface Config {
   readonly values: Values;
   readonly sources: Readonly<Record<KeyName, Source>>;
-  /** The file that was read, with its whole path; null if there is none. */
+  /** The absolute path of the file that was read; null if there is none. */
   readonly file: string | null;
-  /** Whether a flag or a variable named that file. Otherwise it was found, and what it names is checked like the file itself. */
+  /** Whether a flag or variable named the file. If not, files that it names must be trusted, like the file itself. */
   readonly fileIsNamed: boolean;
   readonly cwd: string;
-  /** What is odd, but no reason to stop: variables that set nothing. */
+  /** Problems that do not stop the command: unknown variables. */
   readonly warnings: readonly string[];
 }
 
 type Found = { readonly source: Source; readonly given: unknown; readonly read: Read };
 
 /**
- * Reads the configuration: flags over variables over the file over the defaults. Throws {@link InvalidConfigError} with all
- * that is wrong.
+ * Reads the configuration. Flags override variables, variables override the file, and the file overrides the defaults. Throws
+ * {@link InvalidConfigError} with all problems.
  */
 export function readConfig(place: ConfigPlace): Config {
   const { cwd, env, flags = {} } = place;
@@ -60,7 +60,7 @@ export function readConfig(place: ConfigPlace): Config {
     const found = [inFile.get(name), readVariable(name, env), readFlag(name, flags[name])];
     values[name] = keyOf(name).default;
     sources[name] = { kind: "default" };
-    // A wrong value is told also where another counts for more: some day it will not.
+    // An invalid value is reported even if another source overrides it, because one day that source may be gone.
     for (const each of found) {
       if (each === undefined) continue;
       if ("problem" in each.read) problems.push(problemOf(name, each, cwd));
@@ -84,7 +84,7 @@ function readVariable(name: KeyName, env: Place["env"]): Found | undefined {
   const variable = variableOf(name);
   const text = env[variable];
   if (text === undefined) return undefined;
-  // In silence it would be the default: a worker on a new database of its own, because a variable was not filled in.
+  // Using the default silently would start a worker on a new, empty database because a variable was not filled in.
   const read =
     text === "" ? { problem: "is empty; unset the variable, or give it a value" } : readText(keyOf(name), text);
   return { source: { kind: "variable", name: variable }, given: text, read };
@@ -95,7 +95,7 @@ function readFlag(name: KeyName, flag: GivenFlag | undefined): Found | undefined
   return { source: { kind: "flag", name: flag.name }, given: flag.text, read: readText(keyOf(name), flag.text) };
 }
 
-/** Found by whatever is started with it, and not only by the server, which would have made a store by then. */
+/** Checked by every command, not only by the server, which would have opened the store by then. */
 function problemsOfSecret(env: Place["env"]): string[] {
   const secret = env[SECRET_VARIABLE] ?? "";
   if (secret === "") return [];
@@ -113,7 +113,7 @@ function problemOf(name: KeyName, { source, given, read }: Found, cwd: string): 
   return `${name}: ${given === "" ? "" : `${showGiven(value)} `}${problem} (${showSource(source, cwd)})`;
 }
 
-/** Texts of variables and flags that look like a number are shown without quotes: the reader typed none. */
+/** Strings that look like a number are shown without quotes, as the user typed them. */
 function showGiven(value: unknown): string {
   return typeof value === "string" && /^[+-]?[\d.]+$/.test(value) ? value : showValue(value);
 }
@@ -145,7 +145,7 @@ function readTable({ path, table, layout }: ConfigFile, cwd: string, problems: s
   return found;
 }
 
-/** Also for a key that stands in the wrong section, or in none. */
+/** Suggests a key for an unknown name, including a known key in the wrong section. */
 export function suggest(name: string): string {
   if (SECTIONS.includes(name)) {
     const [first] = KEY_NAMES.filter((key) => key.startsWith(`${name}.`));
@@ -163,17 +163,17 @@ function unknownVariables(env: Place["env"]): string[] {
     .filter((name) => name.startsWith(PREFIX) && env[name] !== undefined && !known.includes(name))
     .toSorted()
     .map((name) => {
-      // Without what they have in common anyway.
+      // Compare without the common prefix.
       const meant = nearest(
         name.slice(PREFIX.length),
         known.map((each) => each.slice(PREFIX.length)),
       );
-      return `the variable ${name} sets nothing${meant === null ? "" : `; did you mean ${PREFIX}${meant}?`}`;
+      return `the variable ${name} is unknown and has no effect${meant === null ? "" : `; did you mean ${PREFIX}${meant}?`}`;
     });
 }
 const PREFIX = "HOLDFAST_";
 
-/** A value as `config list` and messages show it: passwords hidden. */
+/** A value for `config list` and messages, without passwords. */
 export function shownValue(config: Config, name: KeyName): unknown {
   const value = config.values[name];
   return keyOf(name).secret === true && typeof value === "string" ? hideSecret(value) : value;

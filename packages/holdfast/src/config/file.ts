@@ -7,18 +7,18 @@ import { systemReason } from "./system-error.js";
 import { refuseUntrusted } from "./trusted-file.js";
 import { layoutOf, type Layout } from "./toml-text.js";
 
-/** The name of the file, in the current folder or the nearest above it. */
+/** The name of the file. It is looked up in the current folder and then in each parent folder. */
 export const FILE_NAME = "holdfast.toml";
 
-/** Where a file is looked for. */
+/** Where to find the configuration file. */
 export interface Place {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What `--config` says. */
+  /** The value of `--config`. */
   readonly file?: string | undefined;
 }
 
-/** The file that is used: the one that is named by flag or variable, or the nearest. Null if there is none. */
+/** Finds the configuration file: the one named by flag or variable, or the nearest. Null if none exists. */
 export function findFile({ cwd, env, file }: Place): { path: string; named: string | null } | null {
   if (file !== undefined) return { path: resolve(cwd, file), named: "--config" };
   const variable = env["HOLDFAST_CONFIG"];
@@ -32,7 +32,7 @@ export function findFile({ cwd, env, file }: Place): { path: string; named: stri
   }
 }
 
-/** A file of the configuration, parsed. */
+/** A parsed configuration file. */
 export interface ConfigFile {
   readonly path: string;
   readonly text: string;
@@ -40,12 +40,12 @@ export interface ConfigFile {
   readonly layout: Layout;
 }
 
-/** Reads a file; null if there is none at this path. */
+/** Reads and parses a file; null if it does not exist. */
 export function readFile(path: string, cwd: string): ConfigFile | null {
   const shown = showPath(path, cwd);
   let text: string;
   try {
-    // Bytes that are no UTF-8 would be lost when the file is written again.
+    // Invalid UTF-8 would be lost when the file is written again.
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -61,19 +61,19 @@ function parseFile(path: string, text: string, shown: string): ConfigFile {
     return { path, text, table: parse(text), layout: layoutOf(text) };
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // What follows shows the lines themselves, in which a password may stand.
+    // The following lines of the message quote the file, which may contain a password.
     const [what = ""] = error.message.split("\n");
     const why = what.replace(/^Invalid TOML document: /, "");
-    throw new InvalidConfigError([`${shown}:${error.line}:${error.column} is not TOML: ${why}`]);
+    throw new InvalidConfigError([`${shown}:${error.line}:${error.column} is not valid TOML: ${why}`]);
   }
 }
 
-/** A file that was found, and not named, must be one that nobody else can write. */
+/** A file that was found and not named must not be writable by other users. */
 export function refuseUntrustedConfig(path: string, place: Place): void {
   refuseUntrusted(path, place, `if you trust it, name it: --config ${path}, or HOLDFAST_CONFIG`);
 }
 
-/** The file that is used, read. A file that is named must be there; one that is not named must be trusted. */
+/** Finds and reads the configuration file. A named file must exist; any other must be trusted. */
 export function readFoundFile(place: Place): (ConfigFile & { readonly named: boolean }) | null {
   const found = findFile(place);
   if (found === null) return null;
@@ -81,7 +81,5 @@ export function readFoundFile(place: Place): (ConfigFile & { readonly named: boo
   const file = readFile(found.path, place.cwd);
   if (file !== null) return { ...file, named: found.named !== null };
   const path = showPath(found.path, place.cwd);
-  throw new InvalidConfigError([
-    `there is no file ${path}${found.named === null ? "" : `, which ${found.named} names`}`,
-  ]);
+  throw new InvalidConfigError([`file ${path}${found.named === null ? "" : ` (from ${found.named})`} does not exist`]);
 }

@@ -9,50 +9,49 @@ import { storeKindOf } from "../store-address.js";
 import { readDynamoOptions, readDynamoUrl } from "../stores/dynamodb/connection/options.js";
 import { readPostgresUrl, readSchemaName } from "../stores/postgres/connection/address.js";
 import { readSqliteFile } from "../stores/sqlite/file-path.js";
-import { TIME_WORDS, typedTimeMs, type TypedTime } from "./typed-time.js";
+import { TIME_DESCRIPTIONS, typedTimeMs, type TypedTime } from "./typed-time.js";
 
-/** What a text may be, beyond any text. */
+/** A format that a string must have. */
 export interface Form {
-  /** In words that follow "is". */
+  /** A description that completes "is not …". */
   readonly is: string;
-  /** Several of it. */
+  /** The same in the plural. */
   readonly are: string;
-  /** What is wrong with a text, in words that follow it; null if nothing is. */
-  readonly against: (text: string) => string | null;
+  /** What is wrong with a string, to follow it in a message; null if it is valid. */
+  readonly problem: (text: string) => string | null;
 }
 
-/** The name of a form. */
+/** The name of a format. */
 export type FormName = "store" | "queue" | "module" | "host" | "base path" | "redaction" | TypedTime;
 
-/** How the name of a module of jobs may end. */
+/** Allowed extensions of a jobs module. */
 export const MODULE_ENDINGS: readonly string[] = [".ts", ".mts", ".js", ".mjs"];
 
-const STORE = "an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
+const STORE = "a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs";
 const MODULE = `a path that ends in ${MODULE_ENDINGS.join(", ")}`;
-const HOST = "the name or the IP address of a host";
+const HOST = "a host name or IP address";
 
 /**
- * Every form. Each asks the function that reads the option later: what this lets through must not stop the command that
- * comes to use it.
+ * All formats. Each uses the function that reads the option later, so that a value accepted here is also accepted there.
  */
 export const FORMS: Readonly<Record<FormName, Form>> = {
-  store: { is: STORE, are: "addresses of stores", against: againstStore },
+  store: { is: STORE, are: "store URLs", problem: problemOfStore },
   queue: {
     is: `a name of at most ${LIMITS.queueLength} characters`,
     are: `names of at most ${LIMITS.queueLength} characters each`,
-    against: (text) => refusal(text, (name) => readQueue(name)),
+    problem: (text) => problemOf(text, (name) => readQueue(name)),
   },
   module: {
     is: MODULE,
     are: "paths of modules",
-    against: (text) => (MODULE_ENDINGS.includes(extname(text)) ? null : `is not ${MODULE}`),
+    problem: (text) => (MODULE_ENDINGS.includes(extname(text)) ? null : `is not ${MODULE}`),
   },
-  host: { is: HOST, are: "hosts", against: (text) => (isHost(text) ? null : `is not ${HOST}`) },
-  "base path": { is: BASE_PATH, are: "paths", against: (text) => refusal(text, readBasePath) },
+  host: { is: HOST, are: "hosts", problem: (text) => (isHost(text) ? null : `is not ${HOST}`) },
+  "base path": { is: BASE_PATH, are: "paths", problem: (text) => problemOf(text, readBasePath) },
   redaction: {
     is: "a path such as input.user.email",
     are: "paths such as input.user.email",
-    against: (text) => refusal(text, (path) => redactor([path])),
+    problem: (text) => problemOf(text, (path) => redactor([path])),
   },
   instant: timeForm("instant"),
   past: timeForm("past"),
@@ -60,25 +59,29 @@ export const FORMS: Readonly<Record<FormName, Form>> = {
 };
 
 function timeForm(time: TypedTime): Form {
-  return { is: TIME_WORDS[time], are: "times", against: (text) => refusal(text, () => typedTimeMs(text, time)) };
+  return {
+    is: TIME_DESCRIPTIONS[time],
+    are: "times",
+    problem: (text) => problemOf(text, () => typedTimeMs(text, time)),
+  };
 }
 
-/** What a reader of options has against a text. */
-function refusal(text: string, read: (text: string) => unknown): string | null {
+/** The error of an option's reader for this string; null if it is accepted. */
+function problemOf(text: string, read: (text: string) => unknown): string | null {
   try {
     read(text);
     return null;
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
-    // Without the option's name, which nobody has written here, and without the text, which stands before.
+    // Without the option's name, which the user did not type, and without the value, which the caller prints before it.
     const problem = error.message.slice(`${error.field}: `.length);
     const shown = `${show(text)} `;
     return problem.startsWith(shown) ? problem.slice(shown.length) : problem;
   }
 }
 
-/** An address has parts, and what is wrong with one of them is told by its name. */
-function againstStore(text: string): string | null {
+/** A URL has several parts, so the message names the part that is wrong. */
+function problemOfStore(text: string): string | null {
   try {
     readStore(text);
     return null;
@@ -89,7 +92,7 @@ function againstStore(text: string): string | null {
   }
 }
 
-/** All that an address itself says; whether there is such a database is found out when it is opened. */
+/** Checks the URL itself, not whether the database exists. */
 function readStore(url: string): void {
   switch (storeKindOf(url)) {
     case "sqlite":

@@ -1,4 +1,4 @@
-/** The configuration, for the command: `holdfast.toml`, `HOLDFAST_*` and flags as one checked value. */
+/** The configuration of the CLI: reads `holdfast.toml`, `HOLDFAST_*` variables and flags into one validated object. */
 export { readConfig, shownValue, suggest } from "./config.js";
 export type { Config, ConfigPlace, GivenFlag } from "./config.js";
 export { FILE_NAME, findFile } from "./file.js";

@@ -1,6 +1,6 @@
 import { HoldfastError } from "../errors.js";
 
-/** The configuration cannot be used. Each of `problems` is a sentence that names the key, the value and its source. */
+/** The configuration is invalid. Each of `problems` names the key, the value and its source. */
 export class InvalidConfigError extends HoldfastError {
   readonly problems: readonly string[];
   constructor(problems: readonly string[]) {

@@ -1,10 +1,10 @@
 import type { Kind, ValueOf } from "./kind.js";
 
 /**
- * Every key of the configuration. All else follows from this table: what is read and refused, the variables' names, the
- * flags' help, `holdfast config list`, and the table of docs/guides/configuration.md.
+ * All keys of the configuration. Validation, variable names, the flags' help, `holdfast config list` and the table of
+ * docs/guides/configuration.md use this table.
  *
- * `null` as a default: not set. `secret`: may hold a password. Paths are relative to the file that they stand in.
+ * A default of `null` means not set. `secret`: may contain a password. Paths are relative to the configuration file.
  */
 export const KEYS = {
   store: {
@@ -12,51 +12,51 @@ export const KEYS = {
     form: "store",
     default: "sqlite:holdfast.db",
     secret: true,
-    says: "Where jobs are kept, such as sqlite:jobs.db, postgres://… or dynamodb://jobs.",
+    says: "The store of the jobs, such as sqlite:jobs.db, postgres://… or dynamodb://jobs.",
   },
-  "jobs.enabled": { kind: "switch", default: true, says: "Off: no worker and no scheduler is started by any command." },
-  "jobs.concurrency": { kind: "count", least: 1, most: 64, default: 4, says: "Handlers at once in a worker." },
+  "jobs.enabled": { kind: "switch", default: true, says: "If false, no command starts a worker or a scheduler." },
+  "jobs.concurrency": { kind: "count", least: 1, most: 64, default: 4, says: "Jobs that a worker runs concurrently." },
   "jobs.poll_interval_ms": {
     kind: "count",
     least: 100,
     most: 60_000,
     default: 1_000,
-    says: "How often a worker looks for jobs when nothing wakes it, in milliseconds.",
+    says: "How often a worker polls for jobs when nothing wakes it, in milliseconds.",
   },
   "jobs.lease_duration_s": {
     kind: "count",
     least: 30,
     most: 3_600,
     default: 30,
-    says: "How long a claim holds a job unless it is extended, in seconds.",
+    says: "How long a lease lasts unless it is extended, in seconds.",
   },
   "jobs.max_retries": {
     kind: "count",
     least: 0,
     most: 100,
     default: 3,
-    says: "Retries after the first attempt, for job types that set none.",
+    says: "Retries after the first attempt, for job types that do not set their own.",
   },
-  "jobs.scheduler_enabled": { kind: "switch", default: true, says: "Off: a worker fires no schedules." },
+  "jobs.scheduler_enabled": { kind: "switch", default: true, says: "If false, workers do not fire schedules." },
   "jobs.scheduler_tick_s": {
     kind: "count",
     least: 5,
     most: 3_600,
     default: 5,
-    says: "How often the scheduler looks when it knows of no nearer slot, in seconds.",
+    says: "How often the scheduler polls unless a slot is due earlier, in seconds.",
   },
   "jobs.grace_s": {
     kind: "count",
     least: 0,
     most: 3_600,
     default: 30,
-    says: "How long a stop waits for handlers before it fires their signals, in seconds.",
+    says: "How long a stopping worker waits for handlers before it aborts their signals, in seconds.",
   },
   "jobs.queues": {
     kind: "names",
     form: "queue",
     default: null,
-    says: "The queues that a worker takes from; all if none is named.",
+    says: "The queues that a worker serves; all queues if not set.",
   },
   "jobs.module": {
     kind: "text",
@@ -71,13 +71,13 @@ export const KEYS = {
     least: 1,
     most: 1_000,
     default: 2,
-    says: "Each delay is this many times the one before.",
+    says: "Each delay is this many times the previous one.",
   },
-  "retry.max": { kind: "duration", default: "15m", says: "No delay is longer." },
+  "retry.max": { kind: "duration", default: "15m", says: "The longest delay." },
   "retry.jitter": {
     kind: "jitter",
     default: 0.1,
-    says: "A share of the delay, spread both ways, or a duration of which up to all is added.",
+    says: "A random part of the delay: a fraction in both directions, or a duration of which up to all is added.",
   },
   "retention.completed": {
     kind: "duration",
@@ -91,7 +91,7 @@ export const KEYS = {
     kind: "duration",
     forever: true,
     default: "90d",
-    says: "How long the audit log's entries are kept.",
+    says: "How long audit entries are kept.",
   },
   "server.host": { kind: "text", form: "host", default: "127.0.0.1", says: "The address that the server listens on." },
   "server.port": {
@@ -99,66 +99,66 @@ export const KEYS = {
     least: 0,
     most: 65_535,
     default: 7_700,
-    says: "The port that the server listens on; 0 takes any that is free.",
+    says: "The port that the server listens on; 0 chooses a free port.",
   },
   "server.base_path": {
     kind: "text",
     form: "base path",
     default: null,
-    says: "The path that a proxy serves it below, such as /ops, for cookies.",
+    says: "The path under which a proxy serves the API, such as /ops. Used for cookies.",
   },
   "server.caller_viewers": {
     kind: "count",
     least: 1,
     most: 200,
     default: 20,
-    says: "Streams of events that one caller may read at once.",
+    says: "Event streams that one caller may have open.",
   },
   "server.max_lanes": {
     kind: "count",
     least: 1,
     most: 1_000_000,
     default: 10_000,
-    says: "Queues, counted with each of their priorities, up to which callers of the API may make another one.",
+    says: "Lanes (a queue with a priority) above which API callers cannot create new ones.",
   },
   "auth.session_ttl": {
     kind: "duration",
     least: "1m",
     most: "30d",
     default: "12h",
-    says: "How long a session of a browser lasts.",
+    says: "How long a browser session lasts.",
   },
   "auth.login_attempts": {
     kind: "count",
     least: 1,
     most: 1_000,
     default: 10,
-    says: "Tokens that are not valid which an address may send in a minute, until only right ones are looked at from there.",
+    says: "Invalid tokens allowed per client address per minute.",
   },
   "redact.paths": {
     kind: "names",
     form: "redaction",
     default: null,
-    says: "Fields of inputs and outputs that are never shown, as dotted paths: input.user.email.",
+    says: "Fields of inputs and outputs to hide, as dotted paths such as input.user.email.",
   },
   "log.level": {
     kind: "choice",
     choices: ["error", "warn", "info", "debug", "silent"],
     default: "info",
-    says: "What is logged: this and what is more severe. With debug each job too, as holdfast dev does.",
+    says: "The least severe level that is logged. With debug, every job is logged, as in holdfast dev.",
   },
   "log.format": {
     kind: "choice",
     choices: ["text", "json"],
     default: "text",
-    says: "How lines of the log look: for people, or one JSON object each; then all that worker, dev, serve and process say once the configuration is read, unless with --json.",
+    says: "The format of log lines: text, or one JSON object per line for all output of worker, dev, serve and process.",
   },
 } as const;
 
 /** The name of a key, such as `jobs.concurrency`. */
 export type KeyName = keyof typeof KEYS;
 
-/** A key as the table has it, whichever it is. */
+/** Any key of the table. */
 export type Key = Kind & {
   readonly default: unknown;
   readonly says: string;
@@ -176,12 +176,12 @@ export type Values = {
 /** In the order of the table. */
 export const KEY_NAMES: readonly KeyName[] = Object.keys(KEYS) as KeyName[];
 
-/** What the table says of a key. */
+/** The definition of a key. */
 export function keyOf(name: KeyName): Key {
   return KEYS[name];
 }
 
-/** Is there a key of this name? */
+/** Whether a key with this name exists. */
 export function isKey(name: string): name is KeyName {
   return Object.hasOwn(KEYS, name);
 }
@@ -196,10 +196,10 @@ export function variableOf(name: KeyName): string {
   return `HOLDFAST_${name.replaceAll(".", "_").toUpperCase()}`;
 }
 
-/** The variable with what signs sessions. It is no key: it shall stand in no file. */
+/** The variable with the secret that signs sessions. There is no key for it, because it must not be in a file. */
 export const SECRET_VARIABLE = "HOLDFAST_SESSION_SECRET";
 
-/** Variables that set no key: the file's path, the server and token that commands use, what signs sessions, and whether `dev` started us. */
+/** Variables that are not keys: the path of the file, server and token for commands, the session secret, and a mark for children of `dev`. */
 export const OTHER_VARIABLES: readonly string[] = [
   "HOLDFAST_CONFIG",
   "HOLDFAST_URL",

@@ -3,7 +3,7 @@ import { durationMs } from "../duration.js";
 import { show } from "../options.js";
 import { FORMS, type FormName } from "./forms.js";
 
-/** What a value may be: of a key of the configuration, or of a flag of the command. */
+/** The type of a configuration key or of a command-line flag. */
 export type Kind =
   | { readonly kind: "switch" }
   | { readonly kind: "count"; readonly least: number; readonly most: number }
@@ -16,13 +16,13 @@ export type Kind =
       readonly least?: string;
       readonly most?: string;
       readonly forever?: true;
-      /** Also as a number of milliseconds, where that was typed: for a pace, which harms nobody if seconds were meant. */
+      /** Also accepts a number of milliseconds on the command line: for an interval, where a mix-up with seconds does no harm. */
       readonly bareMs?: true;
     }
   | { readonly kind: "jitter" }
   | { readonly kind: "json" };
 
-/** The value that a kind is read as. Durations stay the texts that they are, such as `"7d"`. */
+/** The value of a kind. Durations stay strings such as `"7d"`. */
 export type ValueOf<Of extends Kind> = Of extends { kind: "switch" }
   ? boolean
   : Of extends { kind: "count" | "number" }
@@ -37,17 +37,17 @@ export type ValueOf<Of extends Kind> = Of extends { kind: "switch" }
             ? unknown
             : string;
 
-/** Any value of the configuration. */
+/** Any configuration value. */
 export type Value = boolean | number | string | readonly string[];
 
-/** A value that was read, or what is wrong with it: words that follow the name and the value. */
+/** A valid value, or the problem with it, to follow the name and the value in a message. */
 export type Read<Of = unknown> = { readonly value: Of } | { readonly problem: string };
 
-const LONGEST_TEXT = 4_000;
-const MOST_NAMES = 100;
-const TEXT = "a text that is not empty and has no control characters";
+const MAX_LENGTH = 4_000;
+const MAX_NAMES = 100;
+const STRING = "a non-empty string without control characters";
 
-/** Reads a text: of a variable, a flag or `config set`. */
+/** Parses the string value of a variable, of a flag or of `config set`. */
 export function readText(kind: Kind, text: string): Read {
   switch (kind.kind) {
     case "switch": {
@@ -78,7 +78,7 @@ export function readText(kind: Kind, text: string): Read {
 const SWITCHES: Readonly<Record<string, boolean>> = { true: true, false: false, "1": true, "0": false };
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 
-/** `a,b` or `["a", "b"]`; nothing is the empty list. */
+/** `a,b` or `["a", "b"]`; an empty string is an empty list. */
 function readNames(kind: Kind, text: string): Read {
   if (!text.trimStart().startsWith("[")) {
     const names = text.split(",").map((name) => name.trim());
@@ -91,7 +91,7 @@ function readNames(kind: Kind, text: string): Read {
   }
 }
 
-/** Checks a value that has its type already: one of the file. */
+/** Checks a typed value, as read from the file. */
 export function checkValue(kind: Kind, value: unknown): Read {
   const fits = (right: boolean): Read => (right ? { value } : { problem: `is not ${describe(kind)}` });
   switch (kind.kind) {
@@ -104,8 +104,8 @@ export function checkValue(kind: Kind, value: unknown): Read {
     case "choice":
       return fits(kind.choices.includes(value as string));
     case "text":
-      if (typeof value !== "string") return { problem: "is not a text; put it in quotes" };
-      return isName(value) ? checkForm(kind.form, value) : { problem: `is not ${TEXT}` };
+      if (typeof value !== "string") return { problem: "is not a string; put it in quotes" };
+      return isName(value) ? checkForm(kind.form, value) : { problem: `is not ${STRING}` };
     case "names":
       if (!isNames(value)) return { problem: `is not ${describe(kind)}` };
       return checkForms(kind.form, value);
@@ -119,11 +119,11 @@ export function checkValue(kind: Kind, value: unknown): Read {
 }
 
 function checkForm(form: FormName | undefined, value: string): Read {
-  const problem = form === undefined ? null : FORMS[form].against(value);
+  const problem = form === undefined ? null : FORMS[form].problem(value);
   return problem === null ? { value } : { problem };
 }
 
-/** Of a long list, the one that is wrong is named. */
+/** For several values, the message names the invalid one. */
 function checkForms(form: FormName | undefined, value: readonly string[]): Read {
   for (const name of value) {
     const read = checkForm(form, name);
@@ -133,7 +133,7 @@ function checkForms(form: FormName | undefined, value: readonly string[]): Read 
 }
 
 function isNames(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.length <= MOST_NAMES && value.every(isName);
+  return Array.isArray(value) && value.length <= MAX_NAMES && value.every(isName);
 }
 
 function isWithin(value: number, { least, most }: { least: number; most: number }): boolean {
@@ -141,18 +141,18 @@ function isWithin(value: number, { least, most }: { least: number; most: number 
 }
 
 function isName(value: unknown): boolean {
-  // oxlint-disable-next-line no-control-regex -- control characters are just what is looked for
-  const odd = /[\u0000-\u001f\u007f]/;
+  // oxlint-disable-next-line no-control-regex -- the expression must match control characters
+  const control = /[\u0000-\u001f\u007f]/;
   return (
     typeof value === "string" &&
     value.trim() !== "" &&
-    value.length <= LONGEST_TEXT &&
-    !odd.test(value) &&
+    value.length <= MAX_LENGTH &&
+    !control.test(value) &&
     value.isWellFormed()
   );
 }
 
-/** Numbers are refused: who writes 30 may mean seconds or milliseconds. */
+/** Numbers are refused, because 30 could mean seconds or milliseconds. */
 function isDuration(
   value: unknown,
   { least, most, forever }: { least?: string; most?: string; forever?: true },
@@ -170,7 +170,7 @@ function isDuration(
   }
 }
 
-/** What a value may be, in words that follow "is": `a whole number from 1 to 64`. */
+/** Describes the allowed values, to complete "is not …": `a whole number from 1 to 64`. */
 export function describe(kind: Kind): string {
   switch (kind.kind) {
     case "switch":
@@ -180,15 +180,15 @@ export function describe(kind: Kind): string {
     case "number":
       return `a number from ${kind.least} to ${kind.most}`;
     case "text":
-      return kind.form === undefined ? TEXT : FORMS[kind.form].is;
+      return kind.form === undefined ? STRING : FORMS[kind.form].is;
     case "choice":
       return `one of ${kind.choices.join(", ")}`;
     case "names":
-      return `a list of at most ${MOST_NAMES} ${kind.form === undefined ? "texts" : FORMS[kind.form].are}`;
+      return `a list of at most ${MAX_NAMES} ${kind.form === undefined ? "strings" : FORMS[kind.form].are}`;
     case "duration":
       return describeDuration(kind);
     case "jitter":
-      return 'a share from 0 to 1 or a duration such as "1s"';
+      return 'a fraction from 0 to 1 or a duration such as "1s"';
     case "json":
       return "JSON";
   }
@@ -201,7 +201,7 @@ function describeDuration({ least, most, forever, bareMs }: Kind & { kind: "dura
   return `a duration${bound} such as "30s", "2h" or "7d"${or}`;
 }
 
-/** A value as a message shows it, short. */
+/** Formats a value for a message, shortened. */
 export function showValue(value: unknown): string {
   return Array.isArray(value) ? showShort(JSON.stringify(value)) : show(value);
 }

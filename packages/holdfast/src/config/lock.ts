@@ -3,45 +3,45 @@ import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError } from "../errors.js";
 
-/** Somebody else is changing the file, and has not come to an end. */
+/** Another process is changing the file and did not finish in time. */
 export class ConfigLockedError extends HoldfastError {
   constructor(lock: string) {
     super(
       "CONFIG_LOCKED",
-      `another process is changing the configuration; try again, or if there is none, delete ${lock}`,
+      `another process is changing the configuration; try again, or if no other process is running, delete ${lock}`,
     );
   }
 }
 
-// A change takes some milliseconds: whoever has held a lock for so long was killed.
+// A change takes a few milliseconds, so a process that holds the lock longer than this was killed.
 const ABANDONED_MS = 10_000;
 const WAIT_MS = 5_000;
-const SHORTEST_PAUSE_MS = 5;
-const LONGEST_PAUSE_MS = 50;
+const MIN_PAUSE_MS = 5;
+const MAX_PAUSE_MS = 50;
 
-/** The file whose being there says that a file is being changed. */
+/** The path of the lock file. It exists while the file is being changed. */
 export function lockOf(file: string): string {
   return `${file}.lock`;
 }
 
 /**
- * Does the work while nobody else does it with the same lock. It gets a function to call before what cannot be undone, which
- * throws if the lock is lost: a process that stood still for long is taken for dead.
+ * Runs `work` while holding the lock. `work` must call `refuseIfLost` before it does something irreversible: if this process was
+ * paused for long, another one has removed the lock as abandoned, and the call throws.
  *
- * The work must not wait for anything. So a signal cannot end the process with the lock left behind; only a kill can.
+ * `work` is synchronous. So a signal cannot end the process and leave the lock behind; only a kill can.
  */
-export async function withLock<Answer>(
+export async function withLock<Result>(
   lock: string,
-  work: (refuseIfLost: () => void) => Answer,
+  work: (refuseIfLost: () => void) => Result,
   { waitMs = WAIT_MS }: { waitMs?: number } = {},
-): Promise<Answer> {
+): Promise<Result> {
   const mark = randomUUID();
   const start = performance.now();
-  while (!isMade(lock, mark)) {
+  while (!tryCreate(lock, mark)) {
     if (performance.now() - start >= waitMs) throw new ConfigLockedError(lock);
     removeAbandoned(lock);
-    // By chance, so that those who wait do not come all at once again.
-    await pause(SHORTEST_PAUSE_MS + Math.random() * (LONGEST_PAUSE_MS - SHORTEST_PAUSE_MS));
+    // A random pause, so that waiting processes do not retry simultaneously.
+    await pause(MIN_PAUSE_MS + Math.random() * (MAX_PAUSE_MS - MIN_PAUSE_MS));
   }
   const isHeld = (): boolean => isMarked(lock, mark);
   try {
@@ -53,7 +53,7 @@ export async function withLock<Answer>(
   }
 }
 
-function isMade(path: string, mark: string): boolean {
+function tryCreate(path: string, mark: string): boolean {
   try {
     writeFileSync(path, mark, { flag: "wx" });
     return true;
@@ -72,20 +72,20 @@ function isMarked(path: string, mark: string): boolean {
 }
 
 /**
- * One at a time, and looking again when it is their turn: of two who find the same old lock, the second would remove the new one
- * of the first.
+ * Removes an abandoned lock. A second lock file lets only one process do this, and that process checks again: of two that find the
+ * same old lock, the second could otherwise remove the new lock of the first.
  */
 function removeAbandoned(lock: string): void {
   if (!isAbandoned(lock)) return;
-  const turn = `${lock}.old`;
-  if (!isMade(turn, "")) {
-    if (isAbandoned(turn)) rmSync(turn, { force: true });
+  const removal = `${lock}.old`;
+  if (!tryCreate(removal, "")) {
+    if (isAbandoned(removal)) rmSync(removal, { force: true });
     return;
   }
   try {
     if (isAbandoned(lock)) rmSync(lock, { force: true });
   } finally {
-    rmSync(turn, { force: true });
+    rmSync(removal, { force: true });
   }
 }
 

@@ -1,25 +1,25 @@
-/** The known name that is nearest to a misspelt one, or null if none is near. */
+/** The known name most similar to a misspelt one, or null if none is similar. */
 export function nearest(given: string, known: readonly string[]): string | null {
   const typed = given.toLowerCase();
   let best: { name: string; distance: number } | null = null;
   for (const name of known) {
-    // A name of two thirds right letters is a misspelling; less is another word.
-    const most = Math.max(1, Math.floor(Math.max(typed.length, name.length) / 3));
+    // Up to a third of the letters may differ.
+    const maxDistance = Math.max(1, Math.floor(Math.max(typed.length, name.length) / 3));
     const distance = distanceOf(typed, name.toLowerCase());
-    if (distance <= most && (best === null || distance < best.distance)) best = { name, distance };
+    if (distance <= maxDistance && (best === null || distance < best.distance)) best = { name, distance };
   }
   return best?.name ?? null;
 }
 
-/** `; did you mean "x"?`, or nothing. */
+/** `; did you mean x?`, or an empty string. */
 export function didYouMean(given: string, known: readonly string[]): string {
   const name = nearest(given, known);
   return name === null ? "" : `; did you mean ${name}?`;
 }
 
-/** Letters added, left out, changed or swapped with their neighbour. */
+/** The edit distance: letters inserted, deleted, replaced or swapped with their neighbour. */
 function distanceOf(a: string, b: string): number {
-  if (a.length > LONGEST || b.length > LONGEST) return Number.POSITIVE_INFINITY;
+  if (a.length > MAX_LENGTH || b.length > MAX_LENGTH) return Number.POSITIVE_INFINITY;
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let i = 1; i <= a.length; i++) {
@@ -38,4 +38,4 @@ function distanceOf(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-const LONGEST = 200;
+const MAX_LENGTH = 200;

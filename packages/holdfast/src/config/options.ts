@@ -7,7 +7,7 @@ import { InvalidConfigError } from "./invalid-config.js";
 import type { KeyName } from "./keys.js";
 import { showSource } from "./source.js";
 
-/** What the configuration says of a client, for `holdfast()`. */
+/** Converts the configuration to the options of `holdfast()`. */
 export function toHoldfastOptions(
   config: Config,
 ): Required<Pick<HoldfastOptions, "store" | "retry" | "retention" | "scheduler">> & { store: string } {
@@ -38,8 +38,8 @@ export function toHoldfastOptions(
 }
 
 /**
- * A bound that nobody set gives way to the one that somebody did. Two that contradict each other are found here and not when the
- * configuration is read: `config set` changes one after the other.
+ * If only one of the two bounds is set and contradicts the default of the other, the set one is used for both. Two set bounds that
+ * contradict each other are refused here and not when the configuration is read, because `config set` changes one at a time.
  */
 function boundsOf({ values, sources, cwd }: Config): { base: string; max: string } {
   const { "retry.base": base, "retry.max": max } = values;
@@ -51,7 +51,7 @@ function boundsOf({ values, sources, cwd }: Config): { base: string; max: string
   throw new InvalidConfigError([`retry.base: "${base}" is longer than retry.max, "${max}" (${where}, ${other})`]);
 }
 
-/** What the configuration says of a worker, for `hf.work()`; null where `jobs.enabled` is off: start none. */
+/** Converts the configuration to the options of `hf.work()`; null if `jobs.enabled` is off, so no worker is started. */
 export function toWorkOptions({ values }: Config): WorkOptions | null {
   if (!values["jobs.enabled"]) return null;
   const queues = values["jobs.queues"];
@@ -70,7 +70,7 @@ export function modulePath(config: Config): string | null {
   return path === null ? null : resolve(folderOf(config, "jobs.module"), path);
 }
 
-/** From whichever folder a command is started, it must be the same database. */
+/** Makes the path of a SQLite file absolute, so that a command opens the same database from every folder. */
 function storeOf(config: Config): string {
   const store = config.values.store;
   const file = /^sqlite:(?:\/\/)?(?<file>[^/].*)$/s.exec(store)?.groups?.["file"];
@@ -78,7 +78,7 @@ function storeOf(config: Config): string {
   return `sqlite:${resolve(folderOf(config, "store"), file)}`;
 }
 
-/** What a relative path is relative to: the file that it stands in, or the current folder. */
+/** The folder that a relative path refers to: that of the configuration file, or the current folder. */
 function folderOf({ sources, file, cwd }: Config, name: KeyName): string {
   const { kind } = sources[name];
   return file !== null && (kind === "file" || kind === "default") ? dirname(file) : cwd;

@@ -20,7 +20,7 @@ export function showSource(source: Source, cwd: string): string {
   }
 }
 
-/** Short where the file is below the current folder, whole elsewhere. */
+/** A relative path if the file is below the current folder, otherwise the absolute path. */
 export function showPath(file: string, cwd: string): string {
   const short = relative(cwd, file);
   return short === "" || short.startsWith("..") || isAbsolute(short) ? file : short;

@@ -1,17 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse } from "smol-toml";
 import type { Value } from "./kind.js";
-import { afterMark, layoutOf, type Layout, type Pair } from "./toml-text.js";
+import { afterBom, layoutOf, type Layout, type Pair } from "./toml-text.js";
 
-/** A value as TOML writes it. Texts must be free of control characters, as all of the configuration are. */
+/** Formats a value as TOML. Strings must not contain control characters; the configuration does not allow them. */
 export function tomlValue(value: Value): string {
   if (typeof value === "object") return `[${value.map(tomlValue).join(", ")}]`;
   return typeof value === "string" ? JSON.stringify(value) : String(value);
 }
 
 /**
- * The text with one key set, and every other line as it was: a value is replaced where it stands, a new key is added to
- * its section, a new section at the end. Null if that cannot be done, because the section is no section there.
+ * Sets one key and leaves all other lines unchanged: replaces its value, adds the key to its section, or adds the section at the
+ * end. Null if that is not possible, because the file uses the section's name for something else.
  */
 export function setInText(text: string, key: string, value: Value): string | null {
   const path = key.split(".");
@@ -25,7 +25,7 @@ export function setInText(text: string, key: string, value: Value): string | nul
   return differsOnlyIn(text, edited, path, value) ? edited : null;
 }
 
-/** The text without a key, which must be in it, and every other line as it was. Null if that cannot be done. */
+/** Removes a key and leaves all other lines unchanged. Null if the key is missing or cannot be removed. */
 export function unsetInText(text: string, key: string): string | null {
   const path = key.split(".");
   const layout = layoutOf(text);
@@ -51,33 +51,33 @@ function insert(text: string, layout: Layout, path: readonly string[], value: st
   }
   const table = layout.pairs.find((pair) => isOurs(pair.path) && text[pair.valueStart] === "{");
   if (table !== undefined) return insertItem(text, layout, table, `${key} = ${value}`);
-  // Once `jobs.x` stands there, `[jobs]` may not.
+  // TOML does not allow a section `[jobs]` after a dotted key `jobs.x`.
   const dotted = layout.pairs.findLast(
     (pair) => pair.section === null && pair.inside === null && pair.path[0] === first,
   );
   if (dotted !== undefined) return insertLine(text, dotted.valueEnd, dotted.start, `${first}.${key} = ${value}`);
   const end = endingOf(text);
-  const gap = text.length === afterMark(text) ? "" : text.endsWith("\n") ? end : end + end;
+  const gap = text.length === afterBom(text) ? "" : text.endsWith("\n") ? end : end + end;
   return `${text}${gap}[${first}]${end}${key} = ${value}${end}`;
 }
 
-/** After the other keys without a section; without any, above the first section, below what the file begins with. */
+/** Inserts after the last key without a section. If there is none, above the first section, but below the comments at the top. */
 function insertAtTop(text: string, layout: Layout, line: string): string {
   const last = layout.pairs.findLast((pair) => pair.section === null && pair.inside === null);
   if (last !== undefined) return insertLine(text, last.valueEnd, last.start, line);
   const end = endingOf(text);
-  const begin = afterMark(text);
+  const begin = afterBom(text);
   const first = layout.sections[0];
   if (first === undefined) {
     const gap = text.length === begin || text.endsWith("\n") ? "" : end;
     return `${text}${gap}${line}${end}`;
   }
-  // Comments right above the section belong to it; those above an empty line, to the file.
+  // Comments directly above the section belong to it; those followed by an empty line belong to the file.
   const head = /^(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*\r?\n/.exec(text.slice(begin, first.start))?.[0].length ?? 0;
   return `${text.slice(0, begin + head)}${line}${end}${end}${text.slice(begin + head)}`;
 }
 
-/** A line of its own below the one at `at`, indented as the one at `like`. */
+/** Inserts a line below the one at `at`, indented like the one at `like`. */
 function insertLine(text: string, at: number, like: number, line: string): string {
   const end = endingOf(text);
   const indent = /^[ \t]*/.exec(text.slice(startOfLine(text, like), like))?.[0] ?? "";
@@ -99,7 +99,7 @@ function linesOf(text: string, { start, valueEnd }: Pair): [from: number, to: nu
   return [startOfLine(text, start), newline < 0 ? text.length : newline + 1];
 }
 
-/** With the comma that parts it from its neighbour. */
+/** The range of an item of an inline table, including the comma next to it. */
 function itemOf(text: string, layout: Layout, pair: Pair): [from: number, to: number] {
   const items = layout.pairs.filter(({ inside }) => inside === pair.inside);
   const at = items.indexOf(pair);
@@ -112,14 +112,14 @@ function itemOf(text: string, layout: Layout, pair: Pair): [from: number, to: nu
 }
 
 function startOfLine(text: string, at: number): number {
-  return Math.max(afterMark(text), text.lastIndexOf("\n", at - 1) + 1);
+  return Math.max(afterBom(text), text.lastIndexOf("\n", at - 1) + 1);
 }
 
 function endingOf(text: string): string {
   return text.includes("\r\n") ? "\r\n" : "\n";
 }
 
-/** An edit of text could go wrong where the text is odd: what counts is what the parser makes of it. */
+/** Checks an edit by parsing both versions, because editing unusual TOML as a string may go wrong. */
 function differsOnlyIn(before: string, after: string, path: readonly string[], value: Value | undefined): boolean {
   try {
     const expected = leavesOf(parse(before));
@@ -131,7 +131,7 @@ function differsOnlyIn(before: string, after: string, path: readonly string[], v
   }
 }
 
-/** Values by their paths. */
+/** All values of a table by path. */
 function leavesOf(table: object, above: readonly string[] = []): Map<string, unknown> {
   const leaves = new Map<string, unknown>();
   for (const [name, value] of Object.entries(table) as [string, unknown][]) {
@@ -142,7 +142,7 @@ function leavesOf(table: object, above: readonly string[] = []): Map<string, unk
   return leaves;
 }
 
-/** A section or inline table of a parsed text: neither a list nor a date. */
+/** Whether a parsed value is a section or an inline table, and not an array or a date. */
 export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -9,7 +9,7 @@ export interface Section {
   readonly end: number;
 }
 
-/** A `key = value`, by its places in the text. */
+/** A `key = value` and its positions in the file. */
 export interface Pair {
   /** From the root of the document: `["jobs", "concurrency"]`. */
   readonly path: readonly string[];
@@ -17,28 +17,28 @@ export interface Pair {
   readonly start: number;
   readonly valueStart: number;
   readonly valueEnd: number;
-  /** The section that it stands in; null before the first. */
+  /** The section that contains it; null before the first section. */
   readonly section: Section | null;
-  /** The pair whose inline table it stands in. */
+  /** The pair whose inline table contains it. */
   readonly inside: Pair | null;
 }
 
-/** Where everything of a TOML text stands, in its order. */
+/** The positions of all sections and pairs of a TOML file, in order. */
 export interface Layout {
   readonly sections: readonly Section[];
   readonly pairs: readonly Pair[];
 }
 
 const BLANK = /[ \t]*/y;
-// Spaces, ends of lines and comments.
+// Spaces, line breaks and comments.
 const GAP = /(?:[ \t\r\n]+|#[^\n]*)*/y;
 const BARE_KEY = /[\w-]+/y;
 const BARE_VALUE = /[^,\]}#\r\n]*/y;
 const LINE_STRING = /"(?:[^"\\\n]|\\.)*"|'[^'\n]*'/y;
-// Up to two quotes more than the three that end it are its own.
+// The string may end with up to two quotes before its three closing quotes.
 const BLOCK_STRING = /"""(?:[^\\]|\\[\s\S])*?"""(?:"{0,2})(?!")|'''[\s\S]*?'''(?:'{0,2})(?!')/y;
 
-/** Finds the places in a text that the parser has taken; of another text nothing can be said. */
+/** Finds the positions in a TOML file. The file must have been parsed successfully before. */
 export function layoutOf(text: string): Layout {
   const reader = new LayoutReader(text);
   reader.read();
@@ -55,7 +55,7 @@ class LayoutReader implements Layout {
 
   constructor(text: string) {
     this.#text = text;
-    this.#at = afterMark(text);
+    this.#at = afterBom(text);
   }
 
   read(): void {
@@ -93,14 +93,14 @@ class LayoutReader implements Layout {
     pair.valueEnd = this.#at;
   }
 
-  /** Passes over a value. Of tables in lists nothing is kept: they have no path. */
+  /** Skips a value. Tables in arrays are not recorded, because they have no path. */
   #value(section: Section | null, of: Pair | null): void {
     const here = this.#here();
     if (this.#text.startsWith('"""', this.#at) || this.#text.startsWith("'''", this.#at)) this.#take(BLOCK_STRING);
     else if (here === '"' || here === "'") this.#take(LINE_STRING);
     else if (here === "[") this.#items("]", () => this.#value(section, null));
     else if (here === "{") this.#items("}", () => this.#pair(section, of, of?.path ?? null));
-    else this.#at += this.#look(BARE_VALUE).trimEnd().length;
+    else this.#at += this.#match(BARE_VALUE).trimEnd().length;
   }
 
   #items(end: string, takeItem: () => void): void {
@@ -109,7 +109,7 @@ class LayoutReader implements Layout {
       const before = this.#at;
       if (this.#here() === ",") this.#at++;
       else takeItem();
-      // A text that is not TOML after all must not hold anybody up.
+      // Always advance: invalid TOML must not cause an endless loop.
       if (this.#at === before) this.#at++;
     }
     this.#at++;
@@ -130,12 +130,12 @@ class LayoutReader implements Layout {
   #here(): string | undefined {
     return this.#text[this.#at];
   }
-  #look(pattern: RegExp): string {
+  #match(pattern: RegExp): string {
     pattern.lastIndex = this.#at;
     return pattern.exec(this.#text)?.[0] ?? "";
   }
   #take(pattern: RegExp): string {
-    const found = this.#look(pattern);
+    const found = this.#match(pattern);
     this.#at += found.length;
     return found;
   }
@@ -145,7 +145,7 @@ class LayoutReader implements Layout {
   }
 }
 
-/** Where a text begins: after the mark that some editors put first. */
-export function afterMark(text: string): number {
+/** The start of the content, after a byte order mark. */
+export function afterBom(text: string): number {
   return text.startsWith("\ufeff") ? 1 : 0;
 }

@@ -11,26 +11,26 @@ import { showPath } from "./source.js";
 import { systemReason } from "./system-error.js";
 import { isTable, setInText, unsetInText } from "./toml-edit.js";
 
-/** The file that a change goes to: the one that is used, or a new one in the current folder. */
+/** The file to change: the current configuration file, or a new one in the current folder. */
 export function fileToWrite(place: Place): string {
   return findFile(place)?.path ?? join(place.cwd, FILE_NAME);
 }
 
-/** The same, where it may be changed: a password must not go into a file of somebody else. */
+/** The same, but refuses an untrusted file: a password must not be written to another user's file. */
 function trustedFileToWrite(place: Place): string {
   const path = fileToWrite(place);
   if ((findFile(place)?.named ?? null) === null) refuseUntrustedConfig(path, place);
   return path;
 }
 
-/** A file that a key was set in. */
+/** The result of `setKey`. */
 export interface Written {
   readonly path: string;
-  /** Every user could read it, and a secret went into it: now only its owner can. */
+  /** A secret was written to a file that every user could read, so its mode was changed: only its owner can read it now. */
   readonly narrowed: boolean;
 }
 
-/** Sets a key in the file, which is made if there is none. A file with a secret in it is for its owner alone. */
+/** Sets a key in the file; creates the file if it does not exist. Only the owner may read a file with a secret. */
 export async function setKey(place: Place, key: KeyName, value: Value): Promise<Written> {
   const path = trustedFileToWrite(place);
   const edit = (file: ConfigFile | null): string => {
@@ -47,22 +47,22 @@ function hasSecret(key: KeyName, value: Value): boolean {
 
 const OTHERS = 0o007;
 
-/** A file that is closed to others but open to a group, 0640 say, was made so on purpose. Windows has no such modes. */
+/** Whether all users can access the file. A mode such as 0640 is left as it is, because it was chosen on purpose. Windows has no modes. */
 function isOpenToAll(path: string): boolean {
   const file = process.geteuid === undefined ? undefined : statSync(path, { throwIfNoEntry: false });
   return file !== undefined && (file.mode & OTHERS) !== 0;
 }
 
-/** Takes a key out of the file. Answers its path; null if the key is not in it. */
+/** Removes a key from the file. Returns the path of the file; null if it does not have the key. */
 export async function unsetKey(place: Place, key: KeyName): Promise<string | null> {
   const path = trustedFileToWrite(place);
-  const isThere = (file: ConfigFile | null): file is ConfigFile => file !== null && has(file, key);
-  // Without a lock, for which there may be no folder.
-  if (!isThere(readFile(path, place.cwd))) return null;
+  const hasKey = (file: ConfigFile | null): file is ConfigFile => file !== null && has(file, key);
+  // Checked without the lock first: its folder may not exist.
+  if (!hasKey(readFile(path, place.cwd))) return null;
   let found = false;
   await change(path, place.cwd, (file) => {
-    found = isThere(file);
-    if (!isThere(file)) return null;
+    found = hasKey(file);
+    if (!hasKey(file)) return null;
     const edited = unsetInText(file.text, key);
     if (edited === null) throw cannotEdit(path, key, place.cwd);
     return edited;
@@ -71,9 +71,8 @@ export async function unsetKey(place: Place, key: KeyName): Promise<string | nul
 }
 
 /**
- * Reads, edits and writes the file while nobody else does: of two that change it at once, the one would write what it had read
- * before the other's change. Null from `edit` leaves the file alone. A file that a secret goes into is closed to others; answers whether
- * it was open.
+ * Reads, edits and writes the file under a lock, so that concurrent changes are not lost. If `edit` returns null, the file is not
+ * changed. With `secret`, other users lose access to the file. Returns whether they had access.
  */
 async function change(
   path: string,
@@ -96,7 +95,7 @@ async function change(
   }
 }
 
-/** A link stays one. */
+/** Resolves symbolic links, so that the target is replaced and not the link. */
 function targetOf(path: string): string {
   return existsSync(path) ? realpathSync(path) : path;
 }
@@ -113,13 +112,13 @@ function has({ table }: ConfigFile, key: KeyName): boolean {
 function cannotEdit(path: string, key: KeyName, cwd: string): InvalidConfigError {
   const [section = ""] = key.split(".");
   return new InvalidConfigError([
-    `${showPath(path, cwd)} is written in a way that ${key} cannot be changed in; edit it by hand (${section} must be a section)`,
+    `cannot change ${key} in ${showPath(path, cwd)} automatically; edit the file manually (${section} must be a section)`,
   ]);
 }
 
 /**
- * All or nothing: whoever reads meanwhile, or after a crash, has the old file or the new one. Its owner stays. So does its mode, unless
- * `mode` closes the file to others. A new file has `mode` from the start, less the umask.
+ * Replaces the file atomically: a concurrent reader, or a reader after a crash, sees the old or the new file. Owner and mode do not
+ * change, unless `mode` removes access for others. A new file gets `mode`, less the umask.
  */
 function writeWhole(path: string, text: string, mode: number, refuseIfLost: () => void): void {
   const before = statSync(path, { throwIfNoEntry: false });
@@ -130,10 +129,10 @@ function writeWhole(path: string, text: string, mode: number, refuseIfLost: () =
     writeFileSync(temporary, text, { flag: "wx", flush: true, mode: (kept ?? mode) & 0o777 });
     if (before !== undefined && kept !== undefined) {
       keepOwner(temporary, before);
-      // The mode given above went through the umask.
+      // writeFileSync applied the umask to the mode.
       chmodSync(temporary, kept);
     }
-    // The disk may have taken its time.
+    // Writing may have taken long enough to lose the lock.
     refuseIfLost();
     renameSync(temporary, target);
   } catch (error) {
@@ -146,6 +145,6 @@ function keepOwner(path: string, { uid, gid }: { uid: number; gid: number }): vo
   try {
     chownSync(path, uid, gid);
   } catch {
-    // Only root may give a file away; whoever may write into the folder may have it replaced.
+    // Only root may change the owner. Replacing the file is still allowed for a user who can write to the folder.
   }
 }

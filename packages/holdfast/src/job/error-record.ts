@@ -3,32 +3,32 @@ import { storableString } from "../storable-string.js";
 import { REDACTED, type Redactor } from "../redact.js";
 import { codeOf, isErrorLike, messageOf, read, stackOf } from "./thrown.js";
 
-/** What is kept of an error with an attempt. */
+/** An error as stored with an attempt. */
 export interface ErrorRecord {
   message: string;
-  /** A number is kept as a string. */
+  /** A numeric code is stored as a string. */
   code: string | null;
   stack: string | null;
-  /** What the error names as its cause, in the same form. Left out: it names none. */
+  /** The error's cause; omitted if it has none. */
   cause?: ErrorRecord | undefined;
-  /** The error's own fields that JSON can carry. Left out: it has none. */
+  /** The error's own fields that JSON can represent; omitted if it has none. */
   data?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** How much of an error is kept. */
+/** How much of an error is stored. */
 export interface ErrorLimits {
   message: number;
   stack: number;
-  /** Causes, each of the one before. Default: none. */
+  /** Depth of the chain of causes. Default: 0. */
   causes?: number;
-  /** JSON of an error's own fields. Default: none. */
+  /** JSON of the error's own fields. Default: 0. */
   dataBytes?: number;
 }
 
-const LONGEST_CODE = 100;
+const MAX_CODE_LENGTH = 100;
 const UNSHOWABLE = "the handler threw a value that cannot be shown";
 
-/** Turns anything a handler may throw into something that can be kept. Never throws. */
+/** Converts anything a handler may throw into a record that can be stored. Never throws. */
 export function describeError(thrown: unknown, limits: ErrorLimits): ErrorRecord {
   const { causes = 0, dataBytes = 0 } = limits;
   const code = codeOf(thrown);
@@ -37,14 +37,14 @@ export function describeError(thrown: unknown, limits: ErrorLimits): ErrorRecord
   const data = dataBytes > 0 && isErrorLike(thrown) ? dataOf(thrown, dataBytes) : null;
   return {
     message: storableString(messageOf(thrown, UNSHOWABLE), limits.message),
-    code: code === null ? null : storableString(code, LONGEST_CODE),
+    code: code === null ? null : storableString(code, MAX_CODE_LENGTH),
     stack: stack === null ? null : storableString(stack, limits.stack),
     ...(cause !== undefined && cause !== null && { cause: describeError(cause, ofCause(limits)) }),
     ...(data !== null && { data }),
   };
 }
 
-/** The record without what must not be shown of its data. */
+/** Redacts the data of an error and of its causes. */
 export function redactError(redact: Redactor, { data, cause, ...record }: ErrorRecord): ErrorRecord {
   const shown = data === undefined ? null : redactErrorData(redact, data);
   return {
@@ -56,9 +56,9 @@ export function redactError(redact: Redactor, { data, cause, ...record }: ErrorR
 
 type ErrorData = NonNullable<ErrorRecord["data"]>;
 
-/** Paths reach an error's data as `error.data`, and that of its causes too. Null: all of it is redacted. */
+/** Redacts the data of an error or of one of its causes; paths name both `error.data`. Null if all of it is redacted. */
 export function redactErrorData(redact: Redactor, data: ErrorData): ErrorData | null {
-  // A path may name any part of this, and a string is put there.
+  // A path may match any level, and the redactor replaces that level with a string.
   const { error } = redact<{ error: { data: ErrorData } | string }>({ error: { data } });
   return typeof error === "object" && typeof error.data === "object" ? error.data : null;
 }
@@ -67,47 +67,47 @@ function ofCause({ message, stack, causes = 0, dataBytes = 0 }: ErrorLimits): Er
   return { message: Math.min(message, 1_000), stack: Math.min(stack, 2_000), causes: causes - 1, dataBytes };
 }
 
-/** What the record has elsewhere. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["name", "message", "code", "stack", "cause", "__proto__"]);
-const DEEPEST = 4;
-/** Own fields that are looked at, and values in each of them. */
-const MOST_FIELDS = 50;
-const MOST_VALUES = 50;
-const LONGEST_STRING = 1_000;
-const LONGEST_KEY = 200;
-/** An error carries what nobody chose to store: the headers of a request, the password of a connection. */
+/** Fields that are not copied to `data`. The record has most of them separately. */
+const EXCLUDED: ReadonlySet<string> = new Set(["name", "message", "code", "stack", "cause", "__proto__"]);
+const MAX_DEPTH = 4;
+const MAX_FIELDS = 50;
+/** The limit for each field. */
+const MAX_VALUES = 50;
+const MAX_STRING_LENGTH = 1_000;
+const MAX_KEY_LENGTH = 200;
+/** Errors often contain secrets: the headers of a request, the password of a connection. */
 const SECRET = /pass|pwd|secret|token|authori[sz]ation|cookie|credential|api[-_]?key|private[-_]?key/i;
 
-/** The error's own fields, each whole or not at all, as many as fit; null if there are none. */
-function dataOf(error: object, most: number): Record<string, unknown> | null {
+/** The error's own fields, as many complete ones as fit in `maxBytes`; null if there are none. */
+function dataOf(error: object, maxBytes: number): Record<string, unknown> | null {
   const data: Record<string, unknown> = {};
   let bytes = 2;
-  // The errors of an AggregateError are own fields that are not enumerable.
-  const keys = new Set([...keysOf(error, MOST_FIELDS), ...(isList(read(error, "errors")) ? ["errors"] : [])]);
+  // The `errors` of an AggregateError are not enumerable.
+  const keys = new Set([...keysOf(error, MAX_FIELDS), ...(isArray(read(error, "errors")) ? ["errors"] : [])]);
   for (const key of keys) {
-    const value = ELSEWHERE.has(key) ? undefined : jsonOf(key, read(error, key), 1, { values: MOST_VALUES });
+    const value = EXCLUDED.has(key) ? undefined : jsonOf(key, read(error, key), 1, { values: MAX_VALUES });
     if (value === undefined) continue;
     const size = jsonBytes(JSON.stringify({ [key]: value }));
-    if (bytes + size > most) continue;
+    if (bytes + size > maxBytes) continue;
     bytes += size;
-    data[storableString(key, LONGEST_KEY)] = value;
+    data[storableString(key, MAX_KEY_LENGTH)] = value;
   }
   return Object.keys(data).length === 0 ? null : data;
 }
 
-/** A value as JSON carries it; undefined: not at all, or there are too many. */
+/** Converts a value to JSON data; undefined if JSON cannot represent it or the limit of values is reached. */
 function jsonOf(key: string, value: unknown, depth: number, left: { values: number }): unknown {
   if (--left.values < 0) return undefined;
   if (SECRET.test(key)) return REDACTED;
   switch (typeof value) {
     case "string":
-      return storableString(value, LONGEST_STRING);
+      return storableString(value, MAX_STRING_LENGTH);
     case "boolean":
       return value;
     case "number":
       return Number.isFinite(value) ? value : undefined;
     case "bigint":
-      return storableString(String(value), LONGEST_STRING);
+      return storableString(String(value), MAX_STRING_LENGTH);
     case "object":
       return value === null ? null : objectOf(value, depth, left);
     default:
@@ -117,32 +117,34 @@ function jsonOf(key: string, value: unknown, depth: number, left: { values: numb
 
 function objectOf(value: object, depth: number, left: { values: number }): unknown {
   const date = dateOf(value);
-  if (date !== undefined || depth >= DEEPEST) return date;
+  if (date !== undefined || depth >= MAX_DEPTH) return date;
   const inside = (key: string): unknown => jsonOf(key, read(value, key), depth + 1, left);
-  if (isList(value)) {
+  if (isArray(value)) {
     const length = Math.min(Number(read(value, "length") ?? 0), left.values);
     const items = Array.from({ length }, (_, index) => inside(String(index)));
     return items.filter((item) => item !== undefined);
   }
   if (isPlain(value)) {
-    const entries = keysOf(value, left.values).map((key) => [storableString(key, LONGEST_KEY), inside(key)] as const);
+    const entries = keysOf(value, left.values).map(
+      (key) => [storableString(key, MAX_KEY_LENGTH), inside(key)] as const,
+    );
     return Object.fromEntries(entries.filter(([key, item]) => item !== undefined && key !== "__proto__"));
   }
-  if (isErrorLike(value)) return { message: storableString(messageOf(value), LONGEST_STRING), code: codeOf(value) };
-  // What a class makes (a socket, a request) is no data; what its toJSON would give may be anything.
+  if (isErrorLike(value)) return { message: storableString(messageOf(value), MAX_STRING_LENGTH), code: codeOf(value) };
+  // Class instances (a socket, a request) are not data, and their toJSON may return anything.
   return undefined;
 }
 
-function keysOf(value: object, most: number): string[] {
+function keysOf(value: object, max: number): string[] {
   try {
-    return Object.keys(value).slice(0, Math.max(0, most));
+    return Object.keys(value).slice(0, Math.max(0, max));
   } catch {
     return [];
   }
 }
 
-/** Of a proxy that was revoked even this cannot be asked. */
-function isList(value: unknown): value is readonly unknown[] {
+/** `Array.isArray` throws for a revoked proxy. */
+function isArray(value: unknown): value is readonly unknown[] {
   try {
     return Array.isArray(value);
   } catch {
@@ -150,7 +152,7 @@ function isList(value: unknown): value is readonly unknown[] {
   }
 }
 
-/** An object literal, of this realm or another. */
+/** Whether this is a plain object, of any realm. */
 function isPlain(value: object): boolean {
   try {
     const prototype: unknown = Object.getPrototypeOf(value);
@@ -160,7 +162,7 @@ function isPlain(value: object): boolean {
   }
 }
 
-/** A date of this realm or another, as JSON writes it. */
+/** The ISO string of a Date of any realm. */
 function dateOf(value: object): string | undefined {
   try {
     return Date.prototype.toISOString.call(value);

@@ -5,18 +5,18 @@ import { show } from "../options.js";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const DIGITS = Buffer.from("0123456789abcdef");
 
-// Drawing random bytes one id at a time costs more than the rest of an enqueue.
+// Random bytes are drawn for many ids in one call: one call per id would cost more than everything else in an enqueue.
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 let lastMs = 0;
 let sequence = 0;
-// Where each id is written before it becomes a string: put together from strings, it would take several times as long, and
-// ten times the memory until somebody reads it.
+// Each id is written here and then converted to a string. Concatenating strings would take several times as long and, until the
+// result is first read, ten times the memory.
 const text = Buffer.from("00000000-0000-7000-8000-000000000000");
 
 /**
- * A UUIDv7: time-ordered, so that ids sort as they were made and index pages fill in order. Within one process the ids
- * of one millisecond count upwards; a clock that jumps back does not break the order.
+ * Creates a UUIDv7. These ids sort by creation time, so index pages fill in order. Within one process they always increase, also
+ * within a millisecond and after the clock jumps back.
  */
 export function newId(nowMs: number): string {
   if (nowMs > lastMs) startMs(nowMs);
@@ -40,16 +40,16 @@ function startMs(ms: number): void {
   writeHex(9, ms % 0x1_0000, 4);
 }
 
-/** The lowest `digits` of a number of up to 32 bits. */
+/** Writes the lowest hexadecimal `digits` of a number of up to 32 bits. */
 function writeHex(at: number, value: number, digits: number): void {
   let left = value;
-  for (let place = at + digits - 1; place >= at; place--) {
-    text[place] = DIGITS[left & 0xf] as number;
+  for (let index = at + digits - 1; index >= at; index--) {
+    text[index] = DIGITS[left & 0xf] as number;
     left >>>= 4;
   }
 }
 
-/** The id of the job for a slot: whoever makes it, and however often, it is the same job. Sorts by the slot's time. */
+/** The id of the job for a slot. It depends only on the slot, so all processes create the same job. Sorts by the slot's time. */
 export function slotId(name: string, slot: number): string {
   const hash = createHash("sha256").update(name).digest("hex");
   const time = Math.max(0, slot).toString(16).padStart(12, "0");
@@ -57,7 +57,7 @@ export function slotId(name: string, slot: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${hash.slice(2, 5)}-${variant}${hash.slice(5, 7)}-${hash.slice(7, 19)}`;
 }
 
-/** Checks an id given by a caller; ids are kept in lower case. */
+/** Checks an id given by a caller. Ids are stored in lower case. */
 export function readId(value: unknown, field = "id"): string {
   const id = typeof value === "string" ? value.toLowerCase() : value;
   if (typeof id !== "string" || !UUID.test(id)) {

@@ -10,33 +10,33 @@ import {
   type AbortReason,
   type InputIssue,
 } from "../errors.js";
-import { cutText, fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson } from "./json.js";
+import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
+import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
 
-/** What a handler gets. Destructure what you need: `run({ input, signal })`. */
+/** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
   /** The job's input, parsed by the type's schema. */
   readonly input: Input;
   readonly job: RunningJob;
-  /** Stable across attempts of one job: pass it to services as their idempotency key. */
+  /** The same in all attempts of a job: pass it to other services as their idempotency key. */
   readonly idempotencyKey: string;
   /** Aborted on cancellation, timeout, lost lease and shutdown; `signal.reason` is an {@link AbortReason}. */
   readonly signal: JobSignal;
-  /** Keeps a line with the job (the last 100 lines). */
+  /** Stores a log line with the job (the last 100 lines). */
   readonly log: (line: string) => void;
-  /** Keeps how far the job is, from 0 to 1. */
+  /** Stores the job's progress, from 0 to 1. */
   readonly progress: (fraction: number, note?: string) => void;
   /**
-   * Completes the job inside a transaction of the handler's own, on the database that holds the jobs: what the handler
-   * wrote there and the job's completion become true together, or not at all. Commit before the handler returns.
-   * On PostgreSQL await it. Throws {@link LeaseLostError} when the job is no longer this worker's.
+   * Completes the job in the handler's own transaction on the jobs' database: the handler's writes and the completion commit
+   * together or not at all. Commit before the handler returns. On PostgreSQL, await it. Throws {@link LeaseLostError} if this
+   * worker no longer holds the job's lease.
    */
   readonly completeIn: (tx: unknown, output?: unknown) => Promise<void>;
 }
 
-/** An AbortSignal whose reason is known. (An intersection would not do: `any & T` is `any`.) */
+/** An AbortSignal with a typed reason. (An intersection type does not work: `any & T` is `any`.) */
 export interface JobSignal extends AbortSignal {
   readonly reason: AbortReason | undefined;
 }
@@ -50,57 +50,57 @@ export interface RunningJob {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** Grows with every claim of the job: what takes writes in order refuses by it a process that wakes up late. */
+  /** Fencing token. Increases with every claim; external systems can reject writes with an older value. */
   readonly fence: number;
   readonly tags: readonly string[];
-  /** The schedule that made the job, and for which of its slots; null if none did. */
+  /** The schedule and slot that created the job; null if it was enqueued directly. */
   readonly schedule: ScheduledSlot | null;
   readonly runAt: Date;
   readonly createdAt: Date;
 }
 
-/** A slot of a schedule: the instant a run is for, however late it begins. */
+/** A slot of a schedule: the scheduled time, however late the job runs. */
 export interface ScheduledSlot {
   readonly name: string;
   readonly slot: Date;
 }
 
 export interface JobOptions {
-  /** Names the handler; stored with every job, so it outlives deployments. */
+  /** The name of the job type. Stored with every job, so keep it stable across deployments. */
   type: string;
-  /** Attempts and the delay between them. Default: the client's `retry`; else 4 attempts, 30 s × 2ⁿ up to 15 min, ±10 %. */
+  /** Attempts and the delay between them. Default: the client's `retry`, or else 4 attempts with 30 s × 2ⁿ up to 15 min, ±10 %. */
   retry?: RetryOptions;
-  /** How long one attempt may take before its signal is aborted and the attempt fails. Default 15 min. */
+  /** The maximum duration of an attempt. After it, the signal is aborted and the attempt fails. Default 15 min. */
   timeout?: Duration;
   /** Default `"default"`. */
   queue?: string;
   /** −100 to 100, higher first. Default 0. */
   priority?: number;
-  /** A job not begun this long after it may run goes dead instead. Default: never. */
+  /** Dead-letters a job that has not started this long after its `runAt`. Default: never. */
   expiresAfter?: Duration;
   tags?: readonly string[];
 }
 
-const JOB_FIELDS: ReadonlySet<string> = new Set([
-  "type",
-  "input",
-  "run",
-  "retry",
-  "timeout",
-  "queue",
-  "priority",
-  "expiresAfter",
-  "tags",
-]);
+const JOB_FIELDS: ReadonlySet<string> = optionKeys<JobWithInput<StandardSchemaV1, unknown>>({
+  type: true,
+  input: true,
+  run: true,
+  retry: true,
+  timeout: true,
+  queue: true,
+  priority: true,
+  expiresAfter: true,
+  tags: true,
+});
 
 declare const types: unique symbol;
 
-/** A job type: what `job()` returns. Carries the types of input and output to `enqueue` and `result`. */
+/** A job type, as returned by `job()`. Passes the types of input and output to `enqueue` and `result`. */
 export interface JobType<Input = unknown, Output = unknown> {
   readonly type: string;
   readonly queue: string;
   readonly priority: number;
-  /** Where the type sets none, a client with a `retry` of its own goes by that. */
+  /** If the type does not set it, a client's `retry` overrides this value. */
   readonly maxAttempts: number;
   readonly timeoutMs: number;
   readonly expiresAfterMs: number | null;
@@ -113,14 +113,14 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly schema: StandardSchemaV1 | null;
   /** The handler. */
   readonly run: (context: RunContext<never>) => unknown;
-  /** Only for the compiler: there is no such property at run time. */
+  /** Only for the compiler; the property does not exist at run time. */
   readonly [types]?: { input: Input; output: Output };
 }
 
 /** Input of a job type that declares no schema. */
 export type NoInput = Record<string, never> | undefined;
 
-/** Arguments after the job type: the input, which may be left out only if the type takes none, and the options. */
+/** The arguments after the job type: the input, optional only if the type has none, and the options. */
 export type InputAnd<Input, Options> = undefined extends Input
   ? [input?: Input, options?: Options]
   : [input: Input, options?: Options];
@@ -179,7 +179,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
     timeoutMs,
     expiresAfterMs,
     tags: readTags(definition.tags ?? []),
-    // A copy: what is changed after the check must not come back in by a client's defaults.
+    // A copy: later changes by the caller would be merged with a client's defaults without a check.
     retry: { ...definition.retry, ...(typeof backoff === "object" && { backoff: { ...backoff } }) },
     backoff: retry.backoff,
     schema,
@@ -188,17 +188,17 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
 }
 
 /**
- * The JSON text of an input that fits the type's schema. What is checked is what will be stored: the value after its
- * way through JSON, so that a `z.date()` that could never be read back is refused at the enqueue and not at the run.
+ * Serializes an input and validates it. The schema gets the value as it will be read from the store, after a round trip through
+ * JSON: a `z.date()`, which no stored value can match, fails at enqueue and not at run time.
  *
- * Synchronous whenever the schema is, because an enqueue inside a SQLite transaction cannot wait.
+ * Synchronous if the schema is, because an enqueue in a SQLite transaction cannot wait.
  */
 export function encodeInput(type: JobType, input: unknown): string | Promise<string> {
   const text = encodeJson(type, input);
   if (type.schema === null) {
     if (text === "{}") return text;
     throw new InvalidInputError(type.type, [
-      { path: "", message: "this job type takes none; declare one with job({ input: … })" },
+      { path: "", message: "this job type has no input; declare one with job({ input: … })" },
     ]);
   }
   const result: Validated = type.schema["~standard"].validate(fromJson(text));
@@ -212,26 +212,26 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   return text;
 }
 
-/** A promise of another realm, or of another library, counts as one too. */
+/** The promise may come from another realm or library. */
 type Validated = StandardSchemaV1.Result<unknown> | PromiseLike<StandardSchemaV1.Result<unknown>>;
 
 function settledBy<Value>(promise: PromiseLike<Value>): Promise<Value> {
   return new Promise((resolve) => resolve(promise));
 }
 
-// Takes every value: where the type is known, its own schema will judge.
+// Accepts every value. The worker that has the definition validates it with the real schema.
 const ANYTHING: StandardSchemaV1 = {
   "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value }) },
 };
 
-/** A type of which only the name is known here. */
+/** A job type whose definition is not loaded in this process. */
 export function namedType(type: string): JobType {
   return { ...job({ type, run: () => undefined }), schema: ANYTHING };
 }
 
 function encodeJson(type: JobType, input: unknown): string {
   try {
-    // A type without a schema gets an object whatever it was given for nothing.
+    // For a type without a schema, null and undefined both mean no input.
     const nothing = input === undefined || (input === null && type.schema === null);
     const text = encodePayload(nothing ? {} : input, `input of ${type.type}`);
     refuseNul(text);
@@ -241,7 +241,7 @@ function encodeJson(type: JobType, input: unknown): string {
   }
 }
 
-/** The parsed input for the handler (a promise if the schema is asynchronous), or the error that names the field. */
+/** Parses and validates a stored input (a promise if the schema is asynchronous). Throws an error that names the field. */
 export function decodeInput(type: JobType, text: string): unknown {
   const value = storedInput(type, text);
   if (type.schema === null) return value;
@@ -255,7 +255,7 @@ function storedInput(type: JobType, text: string): unknown {
   try {
     return fromJson(text);
   } catch {
-    const message = text === "" ? "is missing in the store" : "is no JSON any more: it was damaged in the store";
+    const message = text === "" ? "is missing in the store" : "is not valid JSON: it was damaged in the store";
     throw new InvalidInputError(type.type, [{ path: "", message }]);
   }
 }
@@ -265,7 +265,7 @@ function parsedValue(type: JobType, result: StandardSchemaV1.Result<unknown>): u
   return (result as { value: unknown }).value;
 }
 
-/** The JSON text of a handler's output; a handler that returns nothing completes with `{}`. */
+/** Serializes a handler's output; `undefined` becomes `{}`. */
 export function encodeOutput(type: string, output: unknown): string {
   try {
     return encodePayload(output === undefined ? {} : output, `output of ${type}`);
@@ -276,7 +276,7 @@ export function encodeOutput(type: string, output: unknown): string {
 
 function encodePayload(value: unknown, what: string): string {
   const text = toJson(value);
-  // A UTF-16 unit takes at most three bytes: short texts need no counting.
+  // A UTF-16 code unit takes at most three bytes, so a short string cannot exceed the limit.
   if (text.length * 3 > LIMITS.payloadBytes) {
     const bytes = jsonBytes(text);
     if (bytes > LIMITS.payloadBytes) throw new PayloadTooLargeError(what, bytes, LIMITS.payloadBytes);
@@ -284,19 +284,19 @@ function encodePayload(value: unknown, what: string): string {
   return text;
 }
 
-const LONGEST_ISSUE = 1_000;
+const MAX_ISSUE_LENGTH = 1_000;
 
 function refuseIssues(type: JobType, result: StandardSchemaV1.Result<unknown>): void {
   if (result.issues === undefined) return;
   const issues: InputIssue[] = result.issues.slice(0, 20).map((issue) => ({
     path: pathText((issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part))),
-    // A schema may name the keys that it does not know, however long they are.
-    message: cutText(issue.message, LONGEST_ISSUE),
+    // A schema's message may contain unknown keys of any length.
+    message: truncate(issue.message, MAX_ISSUE_LENGTH),
   }));
   throw new InvalidInputError(type.type, issues);
 }
 
-/** A job as it is read back. */
+/** A job as returned by `get` and `list`. */
 export interface Job<Input = unknown, Output = unknown> {
   id: string;
   type: string;
@@ -310,10 +310,10 @@ export interface Job<Input = unknown, Output = unknown> {
   /** Attempts used so far; 1 during the first. */
   attempt: number;
   maxAttempts: number;
-  /** Grows with every claim. */
+  /** Fencing token. Increases with every claim. */
   fence: number;
   runAt: Date;
-  /** When it may be claimed; the end of the lease while leased; null when finished. */
+  /** When it may be claimed. For a leased job, the end of its lease; for a finished job, null. */
   dueAt: Date | null;
   expiresAt: Date | null;
   createdAt: Date;
@@ -325,12 +325,12 @@ export interface Job<Input = unknown, Output = unknown> {
   worker: string | null;
   key: string | null;
   tags: readonly string[];
-  /** The schedule that made the job, and for which of its slots; null if none did. */
+  /** The schedule and slot that created the job; null if it was enqueued directly. */
   schedule: ScheduledSlot | null;
-  /** The trace context of its enqueue, as propagators write it (`traceparent`); null if nobody traced that. */
+  /** The trace context of the enqueue, as written by propagators (`traceparent`); null if it was not traced. */
   trace: Readonly<Record<string, string>> | null;
   progress: { fraction: number; note: string | null } | null;
-  /** Attempts that failed, oldest first (the last 20). Empty in lists. */
+  /** Failed attempts, oldest first (the last 20). Empty in lists. */
   attempts: readonly JobAttempt[];
   /** Lines the handler logged (the last 100). Empty in lists. */
   log: readonly { at: Date; line: string }[];
@@ -351,8 +351,8 @@ export interface AttemptError {
   /** The error's `code`; a number as a string. */
   code: string | null;
   stack: string | null;
-  /** What the error names as its `cause`, up to three deep. */
+  /** The error's `cause`, up to three levels deep. */
   cause: AttemptError | null;
-  /** The error's own fields that JSON can carry, at most 4 kB; names that look like secrets are redacted. */
+  /** The error's own fields that JSON can represent, at most 4 kB. Values under names that look like secrets are redacted. */
   data: Readonly<Record<string, unknown>> | null;
 }

@@ -1,7 +1,7 @@
 import { LIMITS } from "../defaults.js";
 import type { InputIssue } from "../errors.js";
 
-/** A value that JSON would drop or change in silence. */
+/** A value that JSON would silently drop or change. */
 export class NotJson extends Error {
   readonly issue: InputIssue;
   constructor(path: readonly (string | number)[], message: string) {
@@ -10,35 +10,35 @@ export class NotJson extends Error {
   }
 }
 
-const LONGEST_PATH = 300;
+const MAX_PATH_LENGTH = 300;
 
-/** A path as errors name it. Keys may be as long as the input they are in; the path is not. */
+/** Formats a path for an error message. Keys may be very long, so the result is truncated. */
 export function pathText(parts: readonly PropertyKey[]): string {
   let text = "";
   for (const part of parts) {
     text += text === "" ? String(part) : `.${String(part)}`;
-    if (text.length > LONGEST_PATH) break;
+    if (text.length > MAX_PATH_LENGTH) break;
   }
-  return cutText(text, LONGEST_PATH);
+  return truncate(text, MAX_PATH_LENGTH);
 }
 
-/** A string of at most this length, with a mark where it was cut. */
-export function cutText(text: string, longest: number): string {
-  return text.length <= longest ? text : `${text.slice(0, longest - 1).toWellFormed()}…`;
+/** Truncates a string, with an ellipsis at its end. */
+export function truncate(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).toWellFormed()}…`;
 }
 
 /**
- * `JSON.stringify` that refuses what JSON cannot carry instead of losing it: BigInt, cycles, `undefined` in arrays,
- * functions, symbols, NaN, Maps and Sets, and `__proto__` keys. `undefined` properties are left out, dates and other
- * objects with `toJSON` are written as they ask.
+ * `JSON.stringify` that throws for values that JSON would lose or change: BigInt, cycles, `undefined` in arrays, functions, symbols,
+ * NaN, Maps and Sets, and `__proto__` keys. `undefined` properties are omitted. Dates and other objects with `toJSON` are converted
+ * by it.
  */
 export function toJson(value: unknown): string {
   try {
     check(value, [], []);
     return JSON.stringify(value);
   } catch (error) {
-    // A getter, a proxy or a toJSON of the caller's may throw anything.
-    throw error instanceof NotJson ? error : new NotJson([], `cannot be written as JSON: ${reason(error)}`);
+    // The caller's getter, proxy or toJSON may throw anything.
+    throw error instanceof NotJson ? error : new NotJson([], `cannot be represented as JSON: ${reason(error)}`);
   }
 }
 
@@ -60,11 +60,11 @@ function check(value: unknown, path: (string | number)[], above: object[]): void
       if (value !== null) checkObject(value, path, above);
       return;
     case "undefined":
-      throw new NotJson(path, "undefined cannot be carried by JSON; use null or leave it out");
+      throw new NotJson(path, "undefined cannot be represented as JSON; use null or omit it");
     case "bigint":
-      throw new NotJson(path, "a BigInt cannot be carried by JSON; send it as a string");
+      throw new NotJson(path, "a BigInt cannot be represented as JSON; send it as a string");
     default:
-      throw new NotJson(path, `a ${typeof value} cannot be carried by JSON`);
+      throw new NotJson(path, `a ${typeof value} cannot be represented as JSON`);
   }
 }
 
@@ -79,7 +79,7 @@ function checkObject(value: object, path: (string | number)[], above: object[]):
       path.pop();
     }
   } else if (value instanceof Date && Number.isNaN(value.getTime())) {
-    throw new NotJson(path, "an invalid date cannot be carried by JSON");
+    throw new NotJson(path, "an invalid date cannot be represented as JSON");
   } else if (typeof (value as { toJSON?: unknown }).toJSON === "function") {
     check((value as { toJSON(key: string): unknown }).toJSON(String(path.at(-1) ?? "")), path, above);
   } else {
@@ -100,13 +100,13 @@ function checkKind(value: object, path: readonly (string | number)[]): void {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return;
   const kind = Object.prototype.toString.call(value).slice(8, -1);
-  // A class instance keeps its own properties; these kinds would arrive as {} or worse.
-  if (kind !== "Object" && kind !== "Arguments") throw new NotJson(path, `a ${kind} cannot be carried by JSON`);
+  // An instance of a plain class keeps its own properties; a Map, Set or similar would become {} or lose data.
+  if (kind !== "Object" && kind !== "Arguments") throw new NotJson(path, `a ${kind} cannot be represented as JSON`);
 }
 
-/** Refuses JSON that holds the character NUL, in a string or a key: PostgreSQL has no text for it. */
+/** Refuses JSON with the character NUL in a string or key, because PostgreSQL cannot store it. */
 export function refuseNul(json: string): void {
-  // Nothing else is written so, but for a backslash followed by these characters; few inputs have either.
+  // A quick check: only NUL, or an escaped backslash before "u0000", is written like this.
   if (json.includes("\\u0000")) refuseNulIn(JSON.parse(json), []);
 }
 
@@ -115,7 +115,7 @@ function refuseNulIn(value: unknown, path: (string | number)[]): void {
     if (value.includes("\0")) {
       throw new NotJson(
         path,
-        "contains the character NUL (\\u0000); remove it, or encode the value, in base64 for example",
+        "contains the character NUL (\\u0000); remove it, or encode the value, for example as base64",
       );
     }
   } else if (typeof value === "object" && value !== null) {
@@ -128,9 +128,9 @@ function refuseNulIn(value: unknown, path: (string | number)[]): void {
   }
 }
 
-/** `JSON.parse` for text that may come from outside: an own `__proto__` key does not reach the handler. */
+/** `JSON.parse` for untrusted input: drops `__proto__` keys, so that they do not reach the handler. */
 export function fromJson(text: string): unknown {
-  // The key may also be spelt with escapes, all of which begin like this.
+  // The key may be written with escapes, all of which begin with \u00.
   const suspicious = text.includes("__proto__") || text.includes("\\u00");
   return suspicious ? JSON.parse(text, dropProto) : JSON.parse(text);
 }
@@ -139,26 +139,26 @@ function dropProto(key: string, value: unknown): unknown {
   return key === "__proto__" ? undefined : value;
 }
 
-const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = Array.from('"\\{}[]', (sign) => sign.charCodeAt(0));
+const [QUOTE, BACKSLASH, OPEN, CLOSE, OPEN_ARRAY, CLOSE_ARRAY] = Array.from('"\\{}[]', (sign) => sign.charCodeAt(0));
 
-/** Tells of JSON whether it is nested deeper than payloads may be. */
+/** Whether a JSON string is nested deeper than `LIMITS.payloadDepth`. */
 export function isTooDeep(json: string): boolean {
   if (json.length <= 2 * LIMITS.payloadDepth) return false;
   let depth = 0;
-  let isText = false;
+  let inString = false;
   for (let at = 0; at < json.length; at++) {
     const sign = json.charCodeAt(at);
-    if (isText) {
+    if (inString) {
       if (sign === BACKSLASH) at++;
-      else if (sign === QUOTE) isText = false;
-    } else if (sign === QUOTE) isText = true;
-    else if (sign === CLOSE || sign === CLOSE_LIST) depth--;
-    else if ((sign === OPEN || sign === OPEN_LIST) && ++depth > LIMITS.payloadDepth) return true;
+      else if (sign === QUOTE) inString = false;
+    } else if (sign === QUOTE) inString = true;
+    else if (sign === CLOSE || sign === CLOSE_ARRAY) depth--;
+    else if ((sign === OPEN || sign === OPEN_ARRAY) && ++depth > LIMITS.payloadDepth) return true;
   }
   return false;
 }
 
-/** Length in UTF-8 bytes; quick for the usual short ASCII text. */
+/** The length in UTF-8 bytes. */
 export function jsonBytes(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }

@@ -2,26 +2,26 @@ import { isThenable, watchResult } from "../callbacks.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOptionError } from "../errors.js";
-import { refuseUnknownIn, show } from "../options.js";
+import { optionKeys, refuseUnknownIn, show } from "../options.js";
 
-/** How long to wait between attempts: `base × factor^n`, at most `max`, where n counts the retries so far. */
+/** The delay between attempts: `base × factor^n`, at most `max`, where n is the number of previous retries. */
 export interface BackoffOptions {
-  /** The delay before the first retry. Default 30 s, or `max` where that is shorter. */
+  /** The delay before the first retry. Default 30 s, or `max` if that is shorter. */
   base?: Duration;
   /** Default 2. */
   factor?: number;
-  /** No delay is longer. Default 15 min, or `base` where that is longer. One that is given must not be shorter than a given `base`. */
+  /** The longest delay. Default 15 min, or `base` if that is longer. If both are set, `max` must not be shorter than `base`. */
   max?: Duration;
-  /** A share of the delay, spread both ways (`0.1` = ±10 %), or a duration that adds between nothing and that much. `0`: none, delays are exact. */
+  /** A random part of the delay: a fraction in both directions (`0.1` is ±10 %), or a duration of which up to that much is added. `0`: no jitter. */
   jitter?: number | string;
 }
 
 export interface RetryOptions {
-  /** Attempts in all, the first included. */
+  /** Total attempts, including the first. */
   maxAttempts?: number;
   /**
-   * The curve, or a function from the number of the attempt that failed (1, 2, …) to the delay. If it throws, or returns anything
-   * but a duration (a promise, say), that is logged, and the job waits for 30 s.
+   * A curve, or a function that returns the delay after the given attempt (1, 2, …) failed. If the function throws or does not
+   * return a duration, an error is logged and the delay is 30 s.
    */
   backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
 }
@@ -29,8 +29,13 @@ export interface RetryOptions {
 /** The delay after attempt `attempt` failed with `error`. */
 export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
 
-const RETRY_FIELDS: ReadonlySet<string> = new Set(["maxAttempts", "backoff"]);
-const BACKOFF_FIELDS: ReadonlySet<string> = new Set(["base", "factor", "max", "jitter"]);
+const RETRY_FIELDS: ReadonlySet<string> = optionKeys<RetryOptions>({ maxAttempts: true, backoff: true });
+const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
+  base: true,
+  factor: true,
+  max: true,
+  jitter: true,
+});
 
 export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
   const ofCurve = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
@@ -41,7 +46,7 @@ export function readRetry(options: RetryOptions = {}): { maxAttempts: number; ba
   };
 }
 
-/** What a job type sets itself, over what the client sets for all of them: field by field, also within a curve. */
+/** Merges the options of a job type over the client's defaults, field by field, including the fields of a curve. */
 export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
   const merged = { ...defaults, ...given(own) };
   if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {
@@ -50,7 +55,7 @@ export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOpti
   return merged;
 }
 
-/** Where the type's base is above the client's max, or its max below the client's base, the type's own counts for both. */
+/** If the type's base exceeds the client's max, or its max is below the client's base, the type's value is used for both. */
 function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptions {
   const merged = { ...defaults, ...own };
   const { base, max } = merged;
@@ -59,12 +64,12 @@ function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptio
   return own.base === undefined ? { ...merged, base: max } : merged;
 }
 
-/** A field that is there and undefined says nothing. */
+/** Drops fields whose value is undefined. */
 function given<Options extends object>(options: Options): Partial<Options> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<Options>;
 }
 
-/** Checks the options once, when the job type is defined, and gives the function that computes delays. */
+/** Checks the options once, when the job type is defined, and returns the function that computes delays. */
 export function readBackoff(options: RetryOptions["backoff"], field = "retry.backoff"): Backoff {
   if (typeof options === "function") {
     return (attempt, error) => {
@@ -78,7 +83,7 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
   }
   if (options !== undefined) refuseUnknownIn(options, BACKOFF_FIELDS, field);
   const base = durationMs(options?.base ?? DEFAULTS.backoff.base, `${field}.base`);
-  // A default must not cut what was asked for.
+  // The default max must not shorten the given base.
   const max =
     options?.max === undefined ? Math.max(base, DEFAULTS.backoff.max) : durationMs(options.max, `${field}.max`);
   if (options?.base !== undefined && base > max) {
@@ -92,7 +97,7 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
     throw new InvalidOptionError(`${field}.factor`, "must be a number of at least 1");
   const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
   return (attempt, _error, random) => {
-    // Nothing times infinity is not a number, and a job due at no time would never run.
+    // 0 × Infinity is NaN, and a job with that due time would never run.
     const exact = base === 0 ? 0 : Math.min(base * factor ** (attempt - 1), max);
     return Math.round(Math.min(spread(exact, random()), max));
   };
@@ -100,11 +105,11 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
 
 function readJitter(jitter: number | string, field: string): (exact: number, random: number) => number {
   if (typeof jitter === "string") {
-    const most = durationMs(jitter, field);
-    return (exact, random) => exact + most * random;
+    const max = durationMs(jitter, field);
+    return (exact, random) => exact + max * random;
   }
   if (!(jitter >= 0 && jitter <= 1))
-    throw new InvalidOptionError(field, 'must be a share from 0 to 1, or a duration like "1s"');
+    throw new InvalidOptionError(field, 'must be a fraction from 0 to 1, or a duration like "1s"');
   return (exact, random) => exact * (1 + jitter * (2 * random - 1));
 }
 

@@ -1,16 +1,16 @@
 export type State = "pending" | "claimed" | "running" | "failed" | FinishedState;
 export type FinishedState = "completed" | "dead" | "cancelled";
-/** `waiting` states may be claimed when due, `leased` ones when their lease has run out, `finished` ones never. */
+/** `waiting` jobs may be claimed when due, `leased` jobs when their lease has expired, `finished` jobs never. */
 export type StateKind = "waiting" | "leased" | "finished";
 
-/** The states of a job, as data: code, documentation and dashboard read this one table. */
+/** The states of a job. Code, documentation and dashboard use this table. */
 export const STATES: Readonly<Record<State, { kind: StateKind; meaning: string }>> = {
-  pending: { kind: "waiting", meaning: "waits for its time or its turn" },
-  claimed: { kind: "leased", meaning: "leased to a worker, handler not begun" },
-  running: { kind: "leased", meaning: "handler under way" },
-  failed: { kind: "waiting", meaning: "last attempt failed, waits for its retry" },
-  completed: { kind: "finished", meaning: "done, output kept" },
-  dead: { kind: "finished", meaning: "gave up: attempts used, told not to retry, expired, or no handler" },
+  pending: { kind: "waiting", meaning: "waiting to be claimed" },
+  claimed: { kind: "leased", meaning: "leased to a worker, handler not started" },
+  running: { kind: "leased", meaning: "handler running" },
+  failed: { kind: "waiting", meaning: "last attempt failed, waiting for the retry" },
+  completed: { kind: "finished", meaning: "done, output stored" },
+  dead: { kind: "finished", meaning: "failed for good: no attempts left, not retryable, expired, or no handler" },
   cancelled: { kind: "finished", meaning: "stopped on request" },
 };
 
@@ -29,7 +29,7 @@ export function isFinished(state: State): state is FinishedState {
   return STATES[state].kind === "finished";
 }
 
-/** Where each state may go. A lost lease is `claimed|running → claimed`, by another worker. */
+/** The allowed transitions. `claimed|running → claimed` is a claim by another worker after the lease expired. */
 export const TRANSITIONS: Readonly<Record<State, readonly State[]>> = {
   pending: ["claimed", "cancelled", "dead"],
   failed: ["claimed", "cancelled", "dead", "pending"],
@@ -40,19 +40,19 @@ export const TRANSITIONS: Readonly<Record<State, readonly State[]>> = {
   cancelled: ["pending"],
 };
 
-/** What a claim makes of a job's counters. */
+/** A job's counters after a claim. */
 export interface ClaimCount {
   attempt: number;
   losses: number;
-  /** The lease before this one ran out without an outcome. */
+  /** The previous lease expired without an outcome. */
   lost: boolean;
-  /** No attempt was left: the job must be laid down, not run. */
+  /** No attempt was left: the job must be dead-lettered without running. */
   exhausted: boolean;
 }
 
 /**
- * Attempts count at claim, so that a crash uses one. A lease lost while still `claimed` gives its attempt back, once:
- * the handler never began, as far as anyone knows. The count never exceeds the maximum.
+ * Counts an attempt at claim, so that a crash uses one. If a lease expires while the job is still `claimed`, its attempt is not
+ * counted, but only once per job: the handler probably never started. The count never exceeds `maxAttempts`.
  */
 export function countClaim(before: { state: State; attempt: number; maxAttempts: number; losses: number }): ClaimCount {
   const lost = isLeased(before.state);
@@ -65,27 +65,30 @@ export function countClaim(before: { state: State; attempt: number; maxAttempts:
   };
 }
 
-/** The attempts a job has truly used once its present lease, if any, is given up for lost. */
+/** The attempts used by a job whose current lease, if any, has expired. */
 export function attemptsUsed(job: { state: State; attempt: number; losses: number }): number {
   return job.state === "claimed" && job.losses === 0 ? Math.max(0, job.attempt - 1) : job.attempt;
 }
 
-/** What to answer to an outcome of a lease that is over: settled by this very call before its answer got lost, or not. */
+/**
+ * The result of settling a lease that has already ended. If the job has the state that the outcome would give it, an earlier try of
+ * the same call probably succeeded and only its response was lost.
+ */
 export function settledBefore(
   to: "completed" | "failed" | "dead" | "cancelled" | "pending",
   state: State,
 ): "applied" | "cancelled" | "lost" {
   if (state === to) return "applied";
-  // A completion is never turned into a cancellation: someone else laid the lease down.
+  // A cancellation never overrides a completion, so another call must have ended the lease.
   return state === "cancelled" && to !== "completed" ? "cancelled" : "lost";
 }
 
-/** The error a job carries after a lease ran out without an outcome. */
+/** The error of a job whose lease expired without an outcome. */
 export const STALE_ERROR = {
   code: "STALE_CLAIM",
   message: "Job timed out (stale claim)",
 } as const;
-/** The error of a job laid down because its time to live had passed. */
+/** The error of a job that was dead-lettered because it did not start before `expiresAt`. */
 export const EXPIRED_ERROR = {
   code: "EXPIRED",
   message: "Job expired before it could run",

@@ -1,9 +1,9 @@
 /**
- * Reading what handlers and callbacks throw. An error may come from another copy of this package or from another realm (a `vm`
- * context, jest), or be no error at all, so everything is read by its shape and nothing by `instanceof`. Nothing here throws.
+ * Reads values thrown by handlers and callbacks. They may come from another copy of this package or from another realm (a `vm`
+ * context, jest), or not be errors at all, so nothing here uses `instanceof`. None of these functions throws.
  */
 
-/** An error, of this realm or another, or an object that was thrown in the place of one. */
+/** Whether this is an error of any realm, or an object that looks like one. */
 export function isErrorLike(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   return typeof read(value, "message") === "string" || typeof read(value, "stack") === "string" || isError(value);
@@ -11,7 +11,7 @@ export function isErrorLike(value: unknown): value is object {
 
 const UNSHOWABLE = "a value that cannot be shown";
 
-/** What a thrown value says; of one that says nothing, `unshowable`. */
+/** The message of a thrown value; `unshowable` if it has none. */
 export function messageOf(thrown: unknown, unshowable: string = UNSHOWABLE): string {
   if (!isErrorLike(thrown)) return shown(thrown, unshowable);
   const message = read(thrown, "message");
@@ -19,7 +19,7 @@ export function messageOf(thrown: unknown, unshowable: string = UNSHOWABLE): str
   return message === "" ? (nameOf(thrown) ?? "Error") : message;
 }
 
-/** The name of an error's class; null for what is no error. */
+/** The name of an error's class; null if the value is not an error. */
 export function nameOf(thrown: unknown): string | null {
   const name = isErrorLike(thrown) ? read(thrown, "name") : null;
   return typeof name === "string" && name !== "" ? name : null;
@@ -37,7 +37,7 @@ export function stackOf(thrown: unknown): string | null {
   return typeof stack === "string" ? stack : null;
 }
 
-/** A field of what may be a proxy or have a getter that throws; undefined if it cannot be read. */
+/** Reads a field of any value. Returns undefined if a getter or proxy throws. */
 export function read(value: unknown, field: string | symbol): unknown {
   try {
     return (value as Record<string | symbol, unknown> | null | undefined)?.[field];
@@ -46,7 +46,7 @@ export function read(value: unknown, field: string | symbol): unknown {
   }
 }
 
-/** Made by `Error` of this realm or another. */
+/** Whether an `Error` constructor of any realm created it. */
 function isError(value: object): boolean {
   try {
     return Object.prototype.toString.call(value) === "[object Error]";

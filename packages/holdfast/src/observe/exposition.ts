@@ -1,10 +1,10 @@
-/** Prometheus' text format, version 0.0.4, written from values. */
+/** Writes metrics in Prometheus' text format, version 0.0.4. */
 
 export const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** One metric: its name, what it means, and its samples. */
+/** One metric with its description and samples. */
 export interface Family {
   name: string;
   help: string;
@@ -12,7 +12,7 @@ export interface Family {
   samples: readonly Sample[];
 }
 export interface Sample {
-  /** After the family's name: `_bucket`, `_sum`, `_count` of a histogram. */
+  /** Appended to the name: `_bucket`, `_sum`, `_count` of a histogram. */
   suffix?: string;
   labels: Labels;
   value: number;
@@ -33,7 +33,7 @@ function sampleText(name: string, { suffix = "", labels, value }: Sample): strin
   return `${name}${suffix}${braces} ${numberText(value)}\n`;
 }
 
-/** A label's value: backslash, quote and line feed are escaped, and nothing else may end it early. */
+/** Escapes backslash, quote and line feed in a label's value. */
 export function escapeLabel(text: string): string {
   return text.toWellFormed().replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
@@ -48,7 +48,7 @@ export function numberText(value: number): string {
   return String(value);
 }
 
-/** Counts by labels. */
+/** Counters by labels. */
 export class Counters {
   readonly #counts = new Map<string, { labels: Labels; value: number }>();
 
@@ -64,12 +64,12 @@ export class Counters {
   }
 }
 
-/** Distributions by labels: how many values were no greater than each bound. */
+/** Histograms by labels: the number of values up to each bound. */
 export class Histograms {
   readonly #bounds: readonly number[];
   readonly #values = new Map<string, { labels: Labels; buckets: number[]; sum: number; count: number }>();
 
-  /** Bounds in ascending order; the last one, +Inf, is understood. */
+  /** Bounds in ascending order, without the last one, +Inf. */
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
   }

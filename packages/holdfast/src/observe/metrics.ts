@@ -3,48 +3,48 @@ import type { WorkerStatus } from "../engine/client/job-view.js";
 import type { Stats } from "../engine/client/stats.js";
 import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
-import { MOST_NAMES, OTHER } from "./names.js";
+import { MAX_NAMES, OTHER } from "./names.js";
 import { version } from "./version.js";
 
-/** What is asked of a client; `Holdfast` has it. */
+/** The methods of a client that `Metrics` uses. `Holdfast` has them. */
 export interface MeasuredClient {
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void;
   stats(): Promise<Stats>;
   workers(): Promise<WorkerStatus[]>;
 }
 
-// Scrapes by several servers, or by somebody impatient, share what the store said.
+// Scrapes within this time share one query of the store.
 const FRESH_MS = 1_000;
-// From a quick job to the longest by default, in seconds.
+// In seconds, from a fast job to the default timeout.
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
 
-/** Names as label values: the first so many as they are, the rest as one. Each is a line for every metric, for as long as the process lives. */
+/** Names as label values: the first `MAX_NAMES` by name, all others as `OTHER`. Each name adds lines to the metrics until the process ends. */
 class Names {
   readonly #known = new Set<string>();
 
   label(name: string): string {
     if (this.#known.has(name)) return name;
-    if (this.#known.size >= MOST_NAMES) return OTHER;
+    if (this.#known.size >= MAX_NAMES) return OTHER;
     this.#known.add(name);
     return name;
   }
 }
 
-/** Counters of what this process did, by event. */
+/** The counters of this process, by event. */
 const COUNTED = {
-  enqueued: ["holdfast_enqueued_total", "Jobs that this process enqueued, but for those inside transactions."],
-  completed: ["holdfast_completed_total", "Jobs that this process completed."],
-  failed: ["holdfast_failed_total", "Attempts in this process that failed and will be retried."],
-  dead: ["holdfast_dead_total", "Jobs that this process gave up."],
-  cancelled: ["holdfast_cancelled_total", "Jobs whose cancellation this process carried out."],
-  lost: ["holdfast_lost_leases_total", "Leases of this process that ran out under a handler or an outcome."],
-  recovered: ["holdfast_recovered_total", "Leases of any worker that ran out and were found by this process."],
+  enqueued: ["holdfast_enqueued_total", "Jobs enqueued by this process, except in transactions."],
+  completed: ["holdfast_completed_total", "Jobs completed by this process."],
+  failed: ["holdfast_failed_total", "Failed attempts in this process that will be retried."],
+  dead: ["holdfast_dead_total", "Jobs dead-lettered by this process."],
+  cancelled: ["holdfast_cancelled_total", "Jobs cancelled by this process."],
+  lost: ["holdfast_lost_leases_total", "Leases of this process that expired before the outcome was stored."],
+  recovered: ["holdfast_recovered_total", "Expired leases of any worker that this process recovered."],
 } as const;
 type Counted = keyof typeof COUNTED;
 
 /**
- * Metrics of one client in Prometheus' text format. Counters and histograms tell what this process did since this was made;
- * gauges tell of the whole store, and are the same in every process.
+ * Metrics of one client in Prometheus' text format. Counters and histograms cover this process since the object was created. Gauges
+ * cover the whole store and are the same in every process.
  *
  * ```ts
  * const metrics = new Metrics(hf);
@@ -60,7 +60,7 @@ export class Metrics {
   readonly #durations = new Histograms(BOUNDS);
   readonly #waits = new Histograms(BOUNDS);
   readonly #offs: (() => void)[];
-  #seen: { at: number; told: Promise<Told | null> } | null = null;
+  #snapshot: { at: number; state: Promise<StoreState | null> } | null = null;
 
   constructor(client: MeasuredClient) {
     this.#client = client;
@@ -76,25 +76,25 @@ export class Metrics {
     ];
   }
 
-  /** Everything, as Prometheus reads it. A store that does not answer leaves out the gauges, and `holdfast_up` is 0. */
+  /** All metrics in Prometheus' format. If the store does not respond, the gauges are omitted and `holdfast_up` is 0. */
   async text(): Promise<string> {
-    const told = await this.#told();
+    const state = await this.#storeState();
     return exposition([
       ...(Object.keys(COUNTED) as Counted[]).map((name) => this.#counterFamily(name)),
       {
         name: "holdfast_job_duration_seconds",
-        help: "How long handlers of this process ran that completed or failed.",
+        help: "Duration of handlers in this process that completed or failed.",
         kind: "histogram",
         samples: this.#durations.samples(),
       },
       {
         name: "holdfast_job_wait_seconds",
-        help: "From when jobs were due until their handlers began in this process.",
+        help: "Time from when jobs were due until their handlers started in this process.",
         kind: "histogram",
         samples: this.#waits.samples(),
       },
-      ...(told === null ? [] : this.#gauges(told)),
-      gauge("holdfast_up", "Whether the store answered just now.", told === null ? 0 : 1),
+      ...(state === null ? [] : this.#gauges(state)),
+      gauge("holdfast_up", "1 if the store responded, otherwise 0.", state === null ? 0 : 1),
       gauge("holdfast_build_info", "The version of Holdfast and of Node.", 1, {
         version: version(),
         node: process.version,
@@ -122,7 +122,7 @@ export class Metrics {
     return { name, help, kind: "counter", samples: this.#counters.get(event)?.samples() ?? [] };
   }
 
-  #gauges({ stats, workers }: Told): Family[] {
+  #gauges({ stats, workers }: StoreState): Family[] {
     const oldest = (stats.oldestDueMs ?? 0) / 1_000;
     const running = workers.reduce((sum, worker) => sum + worker.running, 0);
     return [
@@ -132,26 +132,27 @@ export class Metrics {
         kind: "gauge",
         samples: this.#depths(stats),
       },
-      gauge("holdfast_oldest_due_seconds", "How long the job due longest has waited; 0 if none is due.", oldest),
-      gauge("holdfast_workers", "Workers heard of in the last minute, in every process.", workers.length),
-      gauge("holdfast_running", "Handlers that those workers last told of.", running),
+      gauge("holdfast_oldest_due_seconds", "How long the oldest due job has waited; 0 if none is due.", oldest),
+      gauge("holdfast_workers", "Live workers in all processes.", workers.length),
+      gauge("holdfast_running", "Running handlers, as last reported by those workers.", running),
     ];
   }
 
-  /** Several names may be one label, and no line may come twice. */
+  /** Sums the counts of names that share the label `OTHER`, because each line may appear only once. */
   #depths({ counts }: Stats): Sample[] {
     const depths = new Counters();
     for (const { state, count, ...names } of counts) depths.add({ state, ...this.#labels(names) }, count);
     return depths.samples();
   }
 
-  #told(): Promise<Told | null> {
+  #storeState(): Promise<StoreState | null> {
     const now = performance.now();
-    if (this.#seen === null || now - this.#seen.at >= FRESH_MS) this.#seen = { at: now, told: this.#ask() };
-    return this.#seen.told;
+    if (this.#snapshot === null || now - this.#snapshot.at >= FRESH_MS)
+      this.#snapshot = { at: now, state: this.#query() };
+    return this.#snapshot.state;
   }
 
-  async #ask(): Promise<Told | null> {
+  async #query(): Promise<StoreState | null> {
     try {
       const [stats, workers] = await Promise.all([this.#client.stats(), this.#client.workers()]);
       const now = Date.now();
@@ -162,7 +163,7 @@ export class Metrics {
   }
 }
 
-interface Told {
+interface StoreState {
   stats: Stats;
   workers: readonly WorkerStatus[];
 }

@@ -1,8 +1,8 @@
-/** Types and queues come from callers: so many are told by name, and the rest as one. */
-export const MOST_NAMES = 200;
+/** Callers choose types and queues, so only this many are reported by name, and all others together as `OTHER`. */
+export const MAX_NAMES = 200;
 export const OTHER = "other";
 
-/** Whether counts by name leave some to the rest, so that one that is missing may have jobs. */
+/** Whether some names are counted as `OTHER`, so that a missing name may still have jobs. */
 export function isCut(counts: Readonly<Record<string, unknown>>): boolean {
-  return Object.keys(counts).length > MOST_NAMES;
+  return Object.keys(counts).length > MAX_NAMES;
 }

@@ -1,2 +1,2 @@
-/** Hides parts of payloads by their paths, in whatever leaves the process: reports, spans, the API, logs. */
+/** Redacts parts of payloads in everything that leaves the process: reports, spans, API responses, logs. */
 export { REDACTED, redactor, type Redactor } from "../redact.js";

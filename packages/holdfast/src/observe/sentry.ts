@@ -1,17 +1,18 @@
 import type { ErrorReporter, JobFailure } from "../engine/events/reports.js";
 import { watchResult } from "../callbacks.js";
 import { InvalidOptionError } from "../errors.js";
-import { refuseUnknown, show } from "../options.js";
+import { optionKeys, refuseUnknown, show } from "../options.js";
+import { truncate } from "../job/json.js";
 import { codeOf, nameOf } from "../job/thrown.js";
 
-/** What is used of `@sentry/node`, or of any other of Sentry's SDKs. */
+/** The functions used of `@sentry/node` or another Sentry SDK. */
 export interface SentryClient {
   withScope(use: (scope: SentryScope) => void): void;
   captureException(error: unknown): unknown;
   flush?(timeoutMs?: number): PromiseLike<boolean>;
 }
 
-/** What is used of a scope of Sentry's. */
+/** The methods used of a Sentry scope. */
 export interface SentryScope {
   setTag(name: string, value: string | number): unknown;
   setContext(name: string, context: Record<string, unknown> | null): unknown;
@@ -21,19 +22,19 @@ export interface SentryScope {
 }
 
 export interface SentryOptions {
-  /** Report every failed attempt (default), or only what makes a job dead. */
+  /** Report every failed attempt (default), or only failures that dead-letter a job. */
   when?: "always" | "dead";
-  /** What makes failures one issue. Default: type, kind of the error, and whether the job is dead. `null`: as Sentry groups. */
+  /** How failures are grouped into issues. Default: by type, class of the error, and whether the job is dead. `null`: Sentry's own grouping. */
   fingerprint?: ((failure: JobFailure) => string[]) | null;
 }
 
-const FIELDS: ReadonlySet<string> = new Set(["when", "fingerprint"]);
+const FIELDS: ReadonlySet<string> = optionKeys<SentryOptions>({ when: true, fingerprint: true });
 const FLUSH_MS = 2_000;
-// Sentry cuts events that are too large, and not always where one would.
-const LONGEST_PAYLOAD = 8_000;
+// Sentry truncates large events at places that it chooses itself.
+const MAX_PAYLOAD_LENGTH = 8_000;
 
 /**
- * Reports failures to Sentry, through the SDK that your program has set up.
+ * Reports failures to Sentry through the SDK that your application has initialised.
  *
  * ```ts
  * import * as Sentry from "@sentry/node";
@@ -54,7 +55,7 @@ export function sentry(client: SentryClient, options: SentryOptions = {}): Error
     if (typeof client?.[call] !== "function") {
       throw new InvalidOptionError(
         "sentry",
-        `${show(client)} has no function ${call}; pass what you import from @sentry/node`,
+        `${show(client)} has no function ${call}; pass the imported @sentry/node module`,
       );
     }
   }
@@ -71,7 +72,7 @@ export function sentry(client: SentryClient, options: SentryOptions = {}): Error
       try {
         parts = fingerprint === null ? null : readFingerprint(fingerprint(failure));
       } catch (error) {
-        // The failure is reported all the same; what is wrong with the function is for the log.
+        // Report the failure anyway; the caller logs the error of the function.
         send(byTypeAndError(failure));
         throw error;
       }
@@ -100,25 +101,24 @@ function describe(scope: SentryScope, { kind, job, input, final, worker }: JobFa
     failure: kind,
     final,
     worker,
-    // As text: Sentry shows nested values only so deep.
-    payload: textOf(input),
+    // As a string, because Sentry truncates deeply nested values.
+    payload: payloadOf(input),
   });
 }
 
 function readFingerprint(given: unknown): string[] {
   if (Array.isArray(given) && given.every((part) => typeof part === "string")) return given;
   watchResult(given, () => {});
-  throw new InvalidOptionError("fingerprint", `must return an array of strings, and returned ${show(given)}`);
+  throw new InvalidOptionError("fingerprint", `must return an array of strings, but returned ${show(given)}`);
 }
 
-function textOf(input: unknown): string {
-  const text = JSON.stringify(input) ?? "null";
-  return text.length <= LONGEST_PAYLOAD ? text : `${text.slice(0, LONGEST_PAYLOAD - 1).toWellFormed()}…`;
+function payloadOf(input: unknown): string {
+  return truncate(JSON.stringify(input) ?? "null", MAX_PAYLOAD_LENGTH);
 }
 
 /**
- * Messages differ from job to job (ids, addresses); the kind of the error does not. A dead job is another issue than one that
- * will be retried, and must be: Sentry's SDK leaves out an event that is like the one before it.
+ * Groups by class of the error, because messages differ between jobs (ids, addresses). A dead job must be a different issue than a
+ * job that will be retried: Sentry's SDK drops an event that equals the previous one.
  */
 function byTypeAndError({ kind, job, error, final }: JobFailure): string[] {
   return ["holdfast", job.type, kind === "attempt" ? kindOf(error) : kind, ...(final ? ["dead"] : [])];

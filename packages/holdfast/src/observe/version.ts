@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** The version of this package. A bundler may have left its package.json behind. */
+/** The version of this package; "unknown" in a bundle without its package.json. */
 export function version(): string {
   try {
     const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");

@@ -1,21 +1,21 @@
 import type { Zone } from "./zone.js";
 
-/** What a wall clock counts by. A week begins on Monday. */
+/** The units of the calendar. A week begins on Monday. */
 export const CALENDAR_UNITS = ["hour", "day", "week", "month", "year"] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
-/** A stretch of a zone's calendar: one hour, one day, … */
+/** A period of a zone's calendar: one hour, one day, … */
 export interface CalendarPeriod {
-  /** The same for every instant in it, and for no other: `day 2026-03-29 Europe/Berlin`. */
+  /** Unique per period: `day 2026-03-29 Europe/Berlin`. */
   name: string;
-  /** How long the wall clock says that it still lasts; a change of the clocks in it makes that an hour more or less. */
+  /** The time left by the wall clock. If the clocks change within the period, the real time is an hour more or less. */
   leftMs: number;
 }
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** The period an instant lies in. The hour that is shown twice in autumn is two. */
+/** The period that contains a time. The repeated hour in autumn counts as two periods. */
 export function calendarPeriod(unit: CalendarUnit, zone: Zone, at: number): CalendarPeriod {
   const { offsetMs } = zone.span(at);
   const wall = at + offsetMs;
@@ -25,7 +25,7 @@ export function calendarPeriod(unit: CalendarUnit, zone: Zone, at: number): Cale
   return { name: `${unit} ${shown}${twice} ${zone.name}`, leftMs: end - wall };
 }
 
-/** On a wall clock, where every day has 24 hours. */
+/** In wall-clock time, where every day has 24 hours. */
 function boundsOf(unit: CalendarUnit, wall: number): [start: number, end: number] {
   const date = new Date(wall);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];

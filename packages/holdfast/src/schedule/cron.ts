@@ -3,24 +3,24 @@ import { LIMITS } from "../defaults.js";
 import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
-/** A cron pattern, ready to be asked for its next match on a clock that knows no time zone. */
+/** A parsed cron pattern. It works on wall-clock time, without a time zone. */
 export interface CronPattern {
   readonly text: string;
   /**
-   * True for a pattern that names times of day, false for one that repeats (`*` among seconds, minutes or hours). When
-   * clocks change, a named time runs once whatever happens to it; a repetition runs straight through.
+   * True if the pattern has fixed times of day, false if it repeats (`*` in seconds, minutes or hours). When clocks change, a fixed
+   * time still runs exactly once; a repeating pattern follows the wall clock.
    */
   readonly namesTimes: boolean;
-  /** The first match after this wall-clock time; both are written as if they were UTC. Null: there is none. */
+  /** The first match after this wall-clock time, or null. Both are given as if they were UTC. */
   next(wallMs: number): number | null;
 }
 
 interface Field {
   name: string;
-  least: number;
-  most: number;
+  min: number;
+  max: number;
   names?: readonly string[];
-  /** What may stand there besides numbers, ranges and steps. */
+  /** Values allowed in addition to numbers, ranges and steps. */
   special?: RegExp;
   example: string;
 }
@@ -28,20 +28,20 @@ interface Field {
 const MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const FIELDS: readonly Field[] = [
-  { name: "second", least: 0, most: 59, example: "*/10 * * * * *" },
-  { name: "minute", least: 0, most: 59, example: "*/15 * * * *" },
-  { name: "hour", least: 0, most: 23, example: "0 8-18/2 * * *" },
+  { name: "second", min: 0, max: 59, example: "*/10 * * * * *" },
+  { name: "minute", min: 0, max: 59, example: "*/15 * * * *" },
+  { name: "hour", min: 0, max: 23, example: "0 8-18/2 * * *" },
   {
     name: "day of month",
-    least: 1,
-    most: 31,
+    min: 1,
+    max: 31,
     special: /^(?:L|LW|(?:[1-9]|[12]\d|3[01])W)$/,
     example: "0 8 1,15,L * *",
   },
-  { name: "month", least: 1, most: 12, names: MONTHS, example: "0 8 1 JAN-JUN *" },
-  { name: "day of week", least: 0, most: 7, names: DAYS, example: "0 8 * * MON-FRI" },
+  { name: "month", min: 1, max: 12, names: MONTHS, example: "0 8 1 JAN-JUN *" },
+  { name: "day of week", min: 0, max: 7, names: DAYS, example: "0 8 * * MON-FRI" },
 ];
-const WORDS: Readonly<Record<string, string>> = {
+const NICKNAMES: Readonly<Record<string, string>> = {
   "@yearly": "0 0 1 1 *",
   "@annually": "0 0 1 1 *",
   "@monthly": "0 0 1 * *",
@@ -55,8 +55,8 @@ const DAY_OF_WEEK = 5;
 const DAY_OF_MONTH = 3;
 
 /**
- * Reads a pattern of five fields, six with seconds, or a word such as `@daily`. Our own check comes first: it names the
- * field and gives an example, and nothing that passes it can cost the parser much.
+ * Reads a pattern of five fields, six with seconds, or a nickname such as `@daily`. It is checked before croner parses it: the error
+ * then names the field and has an example, and no pattern can make croner slow.
  */
 export function readCron(given: unknown): CronPattern {
   if (typeof given !== "string") throw refused(`${show(given)} is not a cron pattern`, "0 8 * * MON-FRI");
@@ -66,12 +66,12 @@ export function readCron(given: unknown): CronPattern {
   const known = patterns.get(given);
   if (known !== undefined) return known;
   const pattern = parse(given);
-  if (patterns.size >= MOST_PATTERNS) patterns.clear();
+  if (patterns.size >= MAX_PATTERNS) patterns.clear();
   patterns.set(given, pattern);
   return pattern;
 }
 
-const MOST_PATTERNS = 1_000;
+const MAX_PATTERNS = 1_000;
 const patterns = new Map<string, CronPattern>();
 
 function parse(given: string): CronPattern {
@@ -86,7 +86,7 @@ function parse(given: string): CronPattern {
     text,
     namesTimes: fields.slice(0, DAY_OF_MONTH).every((field) => !field.includes("*")),
     next(wallMs) {
-      // Asked for each time: a pattern that held its days would keep them all in memory.
+      // Looked up on each call: if patterns held references, no entry of the cache could be freed.
       const days = readDays(dayFields, text);
       const today = Math.floor(wallMs / DAY_MS) * DAY_MS;
       let day = days(today);
@@ -100,7 +100,7 @@ function parse(given: string): CronPattern {
   };
 }
 
-/** A range of weekdays may end on Sunday, which is then the seventh and not the first day. */
+/** If a range of weekdays ends on Sunday, Sunday is day 7 and not day 0. */
 function endOnSunday(field: string): string {
   return field
     .split(",")
@@ -112,12 +112,12 @@ function endOnSunday(field: string): string {
     .join(",");
 }
 
-/** The first matching day at or after this one, as the instant it begins on a clock that knows no zone. */
+/** The first matching day at or after this one, as the wall-clock time of its midnight. */
 type Days = (day: number) => number | null;
 
-// A parsed pattern takes croner 100 µs and 80 KB, a flag for each of ten thousand years. Times differ from schedule to
-// schedule, days hardly do: so croner decides over the days, and patterns share them.
-const MOST_DAYS = 100;
+// A parsed croner pattern takes 100 µs and 80 KB, because it has a flag for each of ten thousand years. Times differ between
+// schedules, but days rarely do. So croner is used only for the days, and patterns with the same days share it.
+const MAX_DAYS = 100;
 const knownDays = new Map<string, Days>();
 
 function readDays(fields: string, text: string): Days {
@@ -127,28 +127,28 @@ function readDays(fields: string, text: string): Days {
   try {
     cron = new Cron(`0 0 0 ${fields}`, { mode: "6-part", utcOffset: 0, paused: true });
   } catch (error) {
-    throw refused(`${show(text)} is not understood: ${(error as Error).message}`, "0 8 * * MON-FRI");
+    throw refused(`${show(text)} is not a valid pattern: ${(error as Error).message}`, "0 8 * * MON-FRI");
   }
   const days = daysOf(cron);
-  if (knownDays.size >= MOST_DAYS) knownDays.clear();
+  if (knownDays.size >= MAX_DAYS) knownDays.clear();
   knownDays.set(fields, days);
   return days;
 }
 
-// No time that Holdfast takes is later.
+// Holdfast accepts no later times.
 const LAST_YEAR = 2999;
 const MONTH_DAYS: readonly number[] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 // 1 January 1970.
 const THURSDAY = 4;
 
 /**
- * Asks croner for the days of a month, once, and never for a date far away: to find the next 29 February that is a Monday it
- * walks for milliseconds, and to find that none comes, for a hundred. Months of one name and length that begin on the same weekday
- * have the same days.
+ * Asks croner for the matching days of one month at a time and caches them. It never asks for the next match: for a 29 February that
+ * is a Monday, croner needs milliseconds, and about 100 ms to find that there is none. The same month with the same length and first
+ * weekday always has the same days.
  */
 function daysOf(cron: Cron): Days {
   const known = new Map<number, number>();
-  /** Bit n stands for day n of the month that begins on this day, counted from 1970. */
+  /** The matching days of a month as bits: bit n is day n. `first` is its first day, counted from 1970. */
   const matchesIn = (first: number, month: number, length: number): number => {
     const kind = (month * 7 + ((((first + THURSDAY) % 7) + 7) % 7)) * 32 + length;
     let matches = known.get(kind);
@@ -163,8 +163,8 @@ function daysOf(cron: Cron): Days {
   };
   return (from) => {
     const start = new Date(from);
-    // A row changed by hand may have a time that no calendar has; the scheduler reports the schedule then.
-    if (Number.isNaN(start.getTime())) throw new RangeError(`${from} is beyond all dates`);
+    // A manually changed row may have an invalid time. The scheduler then reports the schedule.
+    if (Number.isNaN(start.getTime())) throw new RangeError(`${from} is outside the range of dates`);
     let [year, month] = [start.getUTCFullYear(), start.getUTCMonth()];
     let first = Date.UTC(year, month) / DAY_MS;
     let open = -1 << start.getUTCDate();
@@ -201,16 +201,16 @@ function nextTime(
   return null;
 }
 
-/** The numbers that a checked field without names stands for, in order. */
+/** The values of a checked field without names, in order. */
 function valuesIn(field: string, index: number): number[] {
-  const { least, most } = FIELDS[index] as Field;
+  const { min, max } = FIELDS[index] as Field;
   const values = new Set<number>();
   for (const item of field.split(",")) {
     const [range = "", step = "1"] = item.split("/");
     const [from = "", to = from] = range.split("-");
     const wild = from === "*";
-    const last = wild ? most : Number(to);
-    for (let value = wild ? least : Number(from); value <= last; value += Number(step)) values.add(value);
+    const last = wild ? max : Number(to);
+    for (let value = wild ? min : Number(from); value <= last; value += Number(step)) values.add(value);
   }
   return [...values].sort((a, b) => a - b);
 }
@@ -218,9 +218,11 @@ function valuesIn(field: string, index: number): number[] {
 /** The six fields, seconds first, each of them checked. */
 function readFields(text: string): string[] {
   if (text.startsWith("@")) {
-    const word = WORDS[text.toLowerCase()];
-    if (word === undefined) throw refused(`${show(text)} is none of ${Object.keys(WORDS).join(", ")}`, "@daily");
-    return ["0", ...word.split(" ")];
+    const pattern = NICKNAMES[text.toLowerCase()];
+    if (pattern === undefined) {
+      throw refused(`${show(text)} is none of ${Object.keys(NICKNAMES).join(", ")}`, "@daily");
+    }
+    return ["0", ...pattern.split(" ")];
   }
   const fields = text.split(/\s+/).filter((field) => field !== "");
   if (fields.length !== 5 && fields.length !== 6) {
@@ -245,50 +247,50 @@ function problemOf(field: string, index: number): string | null {
     const problem = problemOfItem(item.toUpperCase(), FIELDS[index] as Field, index);
     if (problem !== null) return problem;
   }
-  if (index === DAY_OF_MONTH && /LW/i.test(field) && field.length > 2) return "may not have LW beside other days";
+  if (index === DAY_OF_MONTH && /LW/i.test(field) && field.length > 2) return "must not combine LW with other days";
   return null;
 }
 
-/** What is wrong with `*`, `5`, `1-5`, `*\/2`, `1-5/2`, or one of the field's own forms; null if nothing is. */
+/** The problem with `*`, `5`, `1-5`, `*\/2`, `1-5/2` or a special value of the field; null if it is valid. */
 function problemOfItem(item: string, field: Field, index: number): string | null {
-  if (item === "") return "has an empty place between its commas";
+  if (item === "") return "has an empty item between commas";
   if (field.special?.test(item) === true) return null;
-  // MON#2, FRI#L and 5L: which one in the month.
+  // MON#2, FRI#L and 5L: the nth or last weekday of the month.
   const nth = index === DAY_OF_WEEK ? /^(.+?)(?:#([1-5L])|L)$/.exec(item) : null;
   const plain = nth === null ? item : (nth[1] as string);
   const match = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/.exec(plain);
-  if (match === null) return `is not understood at ${show(item)}`;
+  if (match === null) return `is invalid at ${show(item)}`;
   const [, from = "", to, step] = match;
   const wild = from === "*" || from === "?";
-  if (from === "?" && index !== DAY_OF_MONTH && index !== DAY_OF_WEEK) return "may not be ?, which stands for a day";
-  if (wild && (to !== undefined || nth !== null)) return `is not understood at ${show(item)}`;
-  if (step !== undefined && !isCount(step, 1, field.most)) {
-    return `has the step ${show(step)}, which is not a whole number from 1 to ${field.most}`;
+  if (from === "?" && index !== DAY_OF_MONTH && index !== DAY_OF_WEEK) return "must not be ?, which is only for days";
+  if (wild && (to !== undefined || nth !== null)) return `is invalid at ${show(item)}`;
+  if (step !== undefined && !isCount(step, 1, field.max)) {
+    return `has the step ${show(step)}, which is not a whole number from 1 to ${field.max}`;
   }
   if (wild) return null;
   const first = valueOf(from, field);
   const last = to === undefined ? first : valueOf(to, field);
   if (first === null || last === null) return `has ${show(first === null ? from : to)}, which is not ${allowed(field)}`;
   if (step !== undefined && to === undefined) {
-    return `has a step without a range at ${show(item)}; write ${from}-${field.most}/${step}`;
+    return `has a step without a range at ${show(item)}; write ${from}-${field.max}/${step}`;
   }
-  // A week may be said to end on Sunday.
+  // A range of weekdays may end on Sunday.
   const end = last === 0 && index === DAY_OF_WEEK && to !== undefined ? 7 : last;
   return first <= end ? null : `goes from ${from} down to ${to}; write it as two ranges`;
 }
 
 function valueOf(text: string, field: Field): number | null {
   const named = field.names?.indexOf(text) ?? -1;
-  if (named >= 0) return named + field.least;
-  return isCount(text, field.least, field.most) ? Number(text) : null;
+  if (named >= 0) return named + field.min;
+  return isCount(text, field.min, field.max) ? Number(text) : null;
 }
 
-function isCount(text: string, least: number, most: number): boolean {
-  return /^\d{1,2}$/.test(text) && Number(text) >= least && Number(text) <= most;
+function isCount(text: string, min: number, max: number): boolean {
+  return /^\d{1,2}$/.test(text) && Number(text) >= min && Number(text) <= max;
 }
 
-function allowed({ least, most, names }: Field): string {
-  const numbers = `a whole number from ${least} to ${most}`;
+function allowed({ min, max, names }: Field): string {
+  const numbers = `a whole number from ${min} to ${max}`;
   return names === undefined ? numbers : `${numbers} or one of ${names.join(", ")}`;
 }
 

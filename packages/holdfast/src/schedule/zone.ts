@@ -1,26 +1,26 @@
 import { InvalidOptionError } from "../errors.js";
 import { show } from "../options.js";
 
-/** A stretch of time in which a zone's clocks keep the same distance from UTC. */
+/** A time span in which a zone's offset from UTC is constant. */
 export interface Span {
   offsetMs: number;
-  /** The instant at which it ends; the offset after it may be the same, when only our table ends there. */
+  /** When it ends. The next span may have the same offset, because spans also end where a cached block ends. */
   until: number;
 }
 
 /** An IANA time zone. */
 export interface Zone {
   readonly name: string;
-  /** The stretch this instant lies in. */
+  /** The span that contains this time. */
   span(at: number): Span;
 }
 
 const DAY_MS = 86_400_000;
-// A rare date needs a day or two around it, decades away from the next: a longer stretch would be looked at in vain.
+// Rare dates such as 29 February are years apart, and each needs only the offsets of a few days. Larger blocks would be wasted.
 const BLOCK_MS = 32 * DAY_MS;
-// A block holds a span or two. A preview of a rare date may walk decades; nobody needs those kept.
-const MOST_BLOCKS = 1_000;
-const MOST_ZONES = 500;
+// A block has one or two spans. A preview of a rare date may read decades, which need not stay in memory.
+const MAX_BLOCKS = 1_000;
+const MAX_ZONES = 500;
 const zones = new Map<string, Zone>();
 const UTC: Zone = { name: "UTC", span: () => ({ offsetMs: 0, until: Number.POSITIVE_INFINITY }) };
 
@@ -31,16 +31,16 @@ export function readZone(name: unknown, field = "timezone"): Zone {
   const known = zones.get(name);
   if (known !== undefined) return known;
   const clock = clockOf(name, field);
-  // "europe/berlin" is the same zone, and must not look like another one tomorrow. Aliases stay as they were given.
+  // Normalizes "europe/berlin" to "Europe/Berlin", so that it is not taken for another zone. Aliases stay as given.
   const spelt = clock.resolvedOptions().timeZone;
   const zone = tabulate(spelt.toLowerCase() === name.toLowerCase() ? spelt : name, clock);
-  if (zones.size >= MOST_ZONES) zones.clear();
+  if (zones.size >= MAX_ZONES) zones.clear();
   zones.set(name, zone);
   return zone;
 }
 
 function clockOf(name: string, field: string): Intl.DateTimeFormat {
-  // Some versions of Node also take offsets such as "+02:00": those know no summer time, and others refuse them.
+  // Some versions of Node accept offsets such as "+02:00" and others do not. Offsets have no daylight saving time.
   if (!/^[A-Za-z]/.test(name)) throw unknownZone(name, field);
   try {
     return new Intl.DateTimeFormat("en-US", {
@@ -58,7 +58,7 @@ function clockOf(name: string, field: string): Intl.DateTimeFormat {
   }
 }
 
-/** Asking Intl takes microseconds and a schedule asks often: the changes of a month are found once and kept. */
+/** Caches the offset changes of each block, because Intl takes microseconds per call and schedules ask often. */
 function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
   const blocks = new Map<number, Span[]>();
 
@@ -86,7 +86,7 @@ function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
     return spans;
   }
 
-  /** The instant, to the second, at which the offset is no longer this one. */
+  /** The time, to the second, when the offset changes from this value. */
   function changeBetween(before: number, after: number, offsetMs: number): number {
     let [low, high] = [before, after];
     while (high - low > 1_000) {
@@ -103,7 +103,7 @@ function tabulate(name: string, clock: Intl.DateTimeFormat): Zone {
       const block = Math.floor(at / BLOCK_MS);
       let spans = blocks.get(block);
       if (spans === undefined) {
-        if (blocks.size >= MOST_BLOCKS) blocks.clear();
+        if (blocks.size >= MAX_BLOCKS) blocks.clear();
         blocks.set(block, (spans = findSpans(block)));
       }
       return spans.find(({ until }) => at < until) as Span;

@@ -6,8 +6,8 @@ export type ColumnPositions<Names extends readonly string[]> = {
 };
 
 /**
- * Names the positions of rows that are read as arrays. The list that makes the SELECT also makes the positions, so they
- * cannot drift apart.
+ * Names the positions of rows that are read as arrays. The SELECT list and the positions derive from the same list,
+ * so they cannot diverge.
  */
 export function columnPositions<const Names extends readonly string[]>(names: Names): ColumnPositions<Names> {
   return Object.fromEntries(names.map((name, position) => [name, position])) as unknown as ColumnPositions<Names>;

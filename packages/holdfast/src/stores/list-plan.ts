@@ -3,23 +3,23 @@ import { isFinished, STATE_NAMES, type FinishedState } from "../job/state.js";
 import type { JobFilter, Skipped } from "../store.js";
 
 /**
- * How a store with indexes finds a page of jobs, the newest first, in bounded work.
+ * How a store with indexes finds a page of jobs, newest first, in bounded work.
  *
- * Jobs are numbered as they are enqueued (`seq`), and every page is read off sources that give the jobs of something (a
- * user, a tag, a kind) in that order. A source that has just what is asked for gives a page at once. One that has more is
- * walked in strides, and only so far: what was found by then is the page, and its cursor is where the walk stopped.
+ * Jobs are numbered as they are enqueued (`seq`). A source lists the jobs of one index (of a user, a tag, a kind) in that
+ * order. A source that holds only matching jobs returns a page directly. A source that holds others too is scanned in
+ * batches, up to a limit: the page is what was found by then, and its cursor is where the scan stopped.
  *
- * The plan is written once, as a generator of questions: one store answers them at once, another over a wire.
+ * The plan is written once, as a generator of steps. SQLite executes each step in process, PostgreSQL over the network.
  */
-export type Plan<Answer> = Generator<Question, Answer, unknown>;
+export type Plan<Result> = Generator<PlanStep, Result, unknown>;
 
 /** Jobs with `from <= seq < below`. */
-export interface Stretch {
+export interface SeqRange {
   from: number;
   below: number;
 }
 
-/** Finished jobs have an index by these three, in order. */
+/** Finished jobs are indexed by these three, and by `seq` within them. */
 export interface Kind {
   queue: string;
   type: string;
@@ -27,7 +27,6 @@ export interface Kind {
 }
 
 export type Source =
-  /** Everything. */
   | { by: "all" }
   | { by: "user"; user: string }
   | { by: "schedule"; schedule: string }
@@ -36,136 +35,140 @@ export type Source =
   | { by: "kinds"; kinds: readonly Kind[] }
   /** Live jobs, in order. */
   | { by: "live" }
-  /** Live jobs that have failed before, in order, perhaps with some that are at it again. */
+  /** Live jobs that have failed before, in order. Some of them may be running again. */
   | { by: "failed" }
-  /** Live jobs of some queues (null: of all), in no order: read whole, or as many as the newest `first` without a look at them. */
+  /** Live jobs of some queues (null: all), in no order: either all of them, or the newest `first` without reading their rows. */
   | { by: "queues"; queues: readonly string[] | null; first: number | null }
   | { by: "seqs"; seqs: readonly number[] };
 
-/** What a store is asked, and what it answers. */
-export interface Answers {
-  /** Kinds of finished jobs that fit a filter's states, types and queues; null if there are more than `most` to look through. */
-  kinds: (filter: JobFilter, most: number) => readonly Kind[] | null;
-  /** Where jobs of the filter's types and time may be, the newest first. */
-  stretches: (filter: JobFilter) => readonly Stretch[];
-  /** How many a source has there, counted up to `most`. */
-  length: (source: Source, stretch: Stretch, most: number) => number;
-  /** Where the `nth` job of a source is there; null if it has no more than that. */
-  floor: (source: Source, stretch: Stretch, nth: number) => number | null;
-  /** The newest of a source that fit the whole filter. */
-  newest: (source: Source, stretch: Stretch, filter: JobFilter, limit: number) => readonly number[];
-  /** Live jobs of the filter's queues, those of them that are of its types, and those that fit its states as well, by the store's counters. */
+/** The steps of a plan, as a store executes them. */
+export interface PlanExecutor {
+  /** Kinds of finished jobs that match a filter's states, types and queues; null if more than `max` had to be read. */
+  kinds: (filter: JobFilter, max: number) => readonly Kind[] | null;
+  /** Ranges that may hold jobs of the filter's types and creation time, newest first. */
+  ranges: (filter: JobFilter) => readonly SeqRange[];
+  /** How many jobs a source has in the range, counted up to `max`. */
+  length: (source: Source, range: SeqRange, max: number) => number;
+  /** The `seq` of the nth newest job of a source in the range; null if it has fewer. */
+  nthSeq: (source: Source, range: SeqRange, nth: number) => number | null;
+  /** The newest jobs of a source that match the whole filter. */
+  newest: (source: Source, range: SeqRange, filter: JobFilter, limit: number) => readonly number[];
+  /** From the store's counters: live jobs of the filter's queues, those of its types, and those in its states as well. */
   liveCounts: (filter: JobFilter) => { all: number; ofTypes: number; matching: number };
-  /** Live jobs of the filter's types and queues, by the index of claims for given types; null where nobody has made such claims. */
+  /** Live jobs of the filter's types and queues, from the index for claims by type; null if that index does not exist. */
   liveOfTypes: (filter: JobFilter) => readonly number[] | null;
-  /** Live jobs that fit states, types and queues, among the `most` that are due around now, where leases and retries end. */
-  dueAround: (filter: JobFilter, most: number) => readonly number[];
+  /** Live jobs that match states, types and queues, among the `max` that are due around now, where leases and retries end. */
+  dueAround: (filter: JobFilter, max: number) => readonly number[];
 }
-export type Question = { [Name in keyof Answers]: readonly [Name, ...Parameters<Answers[Name]>] }[keyof Answers];
+export type PlanStep = {
+  [Name in keyof PlanExecutor]: readonly [Name, ...Parameters<PlanExecutor[Name]>];
+}[keyof PlanExecutor];
 
-export interface Bounds {
-  /** Jobs that one call looks at, roughly. */
-  looks: number;
-  /** Live jobs that are looked at, whatever the store's counters say of them. */
-  few: number;
-  /** Live jobs that the store can sort without a look at each. */
-  sorts: number;
+export interface ListLimits {
+  /** Jobs that one call reads, roughly. */
+  maxRead: number;
+  /** Live jobs that are read in any case, regardless of the store's counters. */
+  alwaysRead: number;
+  /** Live jobs that the store can sort without reading their rows. */
+  maxSorted: number;
 }
 
 export interface Found {
-  /** The newest first, one more than asked for if there are more. */
+  /** Newest first. One more than the limit if there are more. */
   seqs: number[];
-  /** Everything from here on was looked at; null: everything. */
-  floor: number | null;
+  /** The scan stopped here: all jobs from this `seq` up were checked. Null: it reached the end. */
+  stoppedAt: number | null;
 }
 
-/** Places in the order of jobs are their numbers. */
+/** Cursors of these stores are job numbers. */
 export function refuseForeignCursor({ cursor }: { cursor: string | null }): void {
   if (cursor === null || /^\d{1,16}$/.test(cursor)) return;
-  throw new InvalidOptionError("cursor", "is not a cursor that list gave");
+  throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
 }
 
-/** How many of what was found belong to a page of `limit`, and where the next begins. */
-export function pageOf({ seqs, floor }: Found, limit: number): Skipped {
+/** How many of the found jobs belong to a page of `limit`, and the cursor of the next page. */
+export function pageOf({ seqs, stoppedAt }: Found, limit: number): Skipped {
   const passed = Math.min(seqs.length, limit);
-  const next = seqs.length > limit ? (seqs[limit - 1] ?? null) : floor;
+  const next = seqs.length > limit ? (seqs[limit - 1] ?? null) : stoppedAt;
   return { passed, cursor: next === null ? null : String(next) };
 }
 
 interface Part {
   source: Source;
   filter: JobFilter;
-  /** It can be asked for a page without a floor. */
+  /** A page of it can be read directly, without a scan in batches. */
   bounded: boolean;
 }
 
 export const END: number = Number.MAX_SAFE_INTEGER;
-const EVERYWHERE: Stretch = { from: 0, below: END };
-// Each costs a look at an index for every page.
-const MOST_KINDS = 1_000;
-// Live jobs that do not fit, passed over where the newest are taken without a look.
-const MOST_PASSED = 1_000;
-// From stretch to stretch, in one call.
-const MOST_STEPS = 50;
-// Jobs with numbers next to each other lie next to each other: so many are looked at in the time of one that lies anywhere.
+const EVERYTHING: SeqRange = { from: 0, below: END };
+// Each kind costs one index lookup for every page.
+const MAX_KINDS = 1_000;
+// Live jobs that do not match, read in excess where the newest are taken without reading their rows.
+const MAX_EXCESS = 1_000;
+// Batches and ranges in one call.
+const MAX_STEPS = 50;
+// Jobs with adjacent numbers share pages on disk: this many are read in the time of one random row.
 const ADJACENT = 3;
-const NOTHING: Found = { seqs: [], floor: null };
+const NOTHING: Found = { seqs: [], stoppedAt: null };
 
-function* ask<Name extends keyof Answers>(
+function* step<Name extends keyof PlanExecutor>(
   name: Name,
-  ...args: Parameters<Answers[Name]>
-): Plan<ReturnType<Answers[Name]>> {
-  return (yield [name, ...args] as unknown as Question) as ReturnType<Answers[Name]>;
+  ...args: Parameters<PlanExecutor[Name]>
+): Plan<ReturnType<PlanExecutor[Name]>> {
+  return (yield [name, ...args] as unknown as PlanStep) as ReturnType<PlanExecutor[Name]>;
 }
 
-/** The jobs of a page: those that fit before the cursor, `limit` of them and one more. */
-export function* findPage(given: JobFilter, limit: number, cursor: number | null, bounds: Bounds): Plan<Found> {
-  const filter = plainOf(given);
+/** The jobs of a page: matching jobs before the cursor, `limit` of them and one more. */
+export function* findPage(given: JobFilter, limit: number, cursor: number | null, limits: ListLimits): Plan<Found> {
+  const filter = normalize(given);
   if ([filter.states, filter.types, filter.queues].some((names) => names?.length === 0)) return NOTHING;
-  const stretches = yield* stretchesOf(filter, cursor ?? END);
-  const [newest] = stretches;
-  const oldest = stretches.at(-1);
+  const ranges = yield* rangesOf(filter, cursor ?? END);
+  const [newest] = ranges;
+  const oldest = ranges.at(-1);
   if (newest === undefined || oldest === undefined) return NOTHING;
   const whole = { from: oldest.from, below: newest.below };
-  const parts = yield* partsOf(filter, whole, limit + 1, bounds);
-  if (parts.every(({ bounded }) => bounded)) return { seqs: yield* newestOf(parts, whole, limit + 1), floor: null };
+  const parts = yield* partsOf(filter, whole, limit + 1, limits);
+  if (parts.every(({ bounded }) => bounded)) {
+    return { seqs: yield* newestOf(parts, whole, limit + 1), stoppedAt: null };
+  }
 
   const seqs: number[] = [];
   let { below } = newest;
   const inOrder = parts.every(({ source, bounded }) => bounded || source.by === "all" || source.by === "live");
-  const looks = inOrder ? ADJACENT * bounds.looks : bounds.looks;
-  let left = looks;
-  // The first strides are short: most walks end there.
-  let stride = Math.ceil(left / 40);
-  for (const stretch of stretches) {
-    below = stretch.below;
-    while (below > stretch.from && left > 0) {
-      const here = { from: stretch.from, below };
-      const length = yield* lengthOf(parts, here, stride);
-      const floor = length < stride ? null : yield* floorOf(parts, here, stride);
-      below = floor ?? stretch.from;
+  const maxRead = inOrder ? ADJACENT * limits.maxRead : limits.maxRead;
+  let left = maxRead;
+  // The first batches are small: most scans end there.
+  let batch = Math.ceil(left / 40);
+  for (const range of ranges) {
+    below = range.below;
+    while (below > range.from && left > 0) {
+      const here = { from: range.from, below };
+      const length = yield* lengthOf(parts, here, batch);
+      const end = length < batch ? null : yield* nthSeqOf(parts, here, batch);
+      below = end ?? range.from;
       seqs.push(...(yield* newestOf(parts, { from: below, below: here.below }, limit + 1 - seqs.length)));
-      if (seqs.length > limit) return { seqs, floor: null };
-      // To go from stretch to stretch takes its time as well.
-      left -= Math.max(length, Math.ceil(looks / MOST_STEPS));
-      stride = Math.max(1, Math.min(9 * stride, left));
+      if (seqs.length > limit) return { seqs, stoppedAt: null };
+      // A batch of few jobs costs its statements too.
+      left -= Math.max(length, Math.ceil(maxRead / MAX_STEPS));
+      batch = Math.max(1, Math.min(9 * batch, left));
     }
     if (left <= 0) break;
   }
-  return { seqs, floor: below > whole.from ? below : null };
+  return { seqs, stoppedAt: below > whole.from ? below : null };
 }
 
-/** Only what types and times tell; the rest of a filter may be anywhere. */
-function* stretchesOf(filter: JobFilter, below: number): Plan<Stretch[]> {
-  const told = hasTime(filter) || filter.types !== undefined;
-  const known = told ? yield* ask("stretches", filter) : [EVERYWHERE];
+/** Narrowed by types and creation times only; jobs that match the other conditions may be anywhere. */
+function* rangesOf(filter: JobFilter, below: number): Plan<SeqRange[]> {
+  const isNarrowed = hasTime(filter) || filter.types !== undefined;
+  const known = isNarrowed ? yield* step("ranges", filter) : [EVERYTHING];
   return known
-    .map((stretch) => ({ from: stretch.from, below: Math.min(stretch.below, below) }))
-    .filter((stretch) => stretch.from < stretch.below);
+    .map((range) => ({ from: range.from, below: Math.min(range.below, below) }))
+    .filter((range) => range.from < range.below);
 }
 
-/** Each name once; every state is as good as none named. */
-function plainOf(filter: JobFilter): JobFilter {
+/** Removes duplicate names. A filter on all states is no filter. */
+function normalize(filter: JobFilter): JobFilter {
   const once = <Name>(names: readonly Name[] | undefined): Name[] | undefined => names && [...new Set(names)];
   const states = once(filter.states);
   return {
@@ -182,7 +185,7 @@ function hasTime({ createdAfter, createdBefore }: JobFilter): boolean {
 function hasKind({ states, types, queues }: JobFilter): boolean {
   return states !== undefined || types !== undefined || queues !== undefined;
 }
-/** Users, schedules and tags have their jobs in order. */
+/** The user, schedule and tag of a filter. Each has an index with its jobs in order. */
 function ownersOf({ user, schedule, tag }: JobFilter): Source[] {
   const owners: Source[] = [];
   if (user !== undefined) owners.push({ by: "user", user });
@@ -191,153 +194,153 @@ function ownersOf({ user, schedule, tag }: JobFilter): Source[] {
   return owners;
 }
 
-function* partsOf(filter: JobFilter, stretch: Stretch, wanted: number, bounds: Bounds): Plan<Part[]> {
+function* partsOf(filter: JobFilter, range: SeqRange, wanted: number, limits: ListLimits): Plan<Part[]> {
   const owners = ownersOf(filter);
   const [owner] = owners;
   if (owner === undefined) {
-    if (hasKind(filter)) return yield* partsByKind(filter, stretch, wanted, bounds);
+    if (hasKind(filter)) return yield* partsByKind(filter, range, wanted, limits);
     return [{ source: { by: "all" }, filter, bounded: !hasTime(filter) }];
   }
   if (owners.length === 1 && !hasKind(filter) && !hasTime(filter)) return [{ source: owner, filter, bounded: true }];
-  // Whichever is short is read whole.
-  for (const source of owners) if (yield* isShort(source, stretch, bounds)) return [{ source, filter, bounded: true }];
+  // If one of them has few jobs, all of those are read.
+  for (const source of owners) if (yield* isShort(source, range, limits)) return [{ source, filter, bounded: true }];
   if (hasKind(filter)) {
-    const parts = yield* partsByKind(filter, stretch, wanted, bounds);
+    const parts = yield* partsByKind(filter, range, wanted, limits);
     if (parts.every(({ bounded }) => bounded)) return parts;
   }
   return [{ source: owner, filter, bounded: false }];
 }
 
-function* isShort(source: Source, stretch: Stretch, { looks }: Bounds): Plan<boolean> {
-  return (yield* ask("length", source, stretch, looks + 1)) <= looks;
+function* isShort(source: Source, range: SeqRange, { maxRead }: ListLimits): Plan<boolean> {
+  return (yield* step("length", source, range, maxRead + 1)) <= maxRead;
 }
 
-/** Finished jobs and live ones, each where they can be found. */
-function* partsByKind(filter: JobFilter, stretch: Stretch, wanted: number, bounds: Bounds): Plan<Part[]> {
+/** Finished and live jobs, each by their own indexes. */
+function* partsByKind(filter: JobFilter, range: SeqRange, wanted: number, limits: ListLimits): Plan<Part[]> {
   const states = filter.states ?? STATE_NAMES;
   const finished = states.filter((state) => isFinished(state));
   const live = states.filter((state) => !isFinished(state));
   const parts: Part[] = [];
   if (finished.length > 0) {
-    const ofThese = { ...filter, states: finished };
-    const kinds = yield* ask("kinds", ofThese, MOST_KINDS);
+    const finishedOnly = { ...filter, states: finished };
+    const kinds = yield* step("kinds", finishedOnly, MAX_KINDS);
     if (kinds === null) return [{ source: { by: "all" }, filter, bounded: false }];
     if (kinds.length > 0) {
       const source: Source = { by: "kinds", kinds };
       const hasMore = hasTime(filter) || ownersOf(filter).length > 0;
-      parts.push({ source, filter: ofThese, bounded: !hasMore || (yield* isShort(source, stretch, bounds)) });
+      parts.push({ source, filter: finishedOnly, bounded: !hasMore || (yield* isShort(source, range, limits)) });
     }
   }
-  // Those that failed are asked for most, and may wait behind any number of others. Where all that wait are asked for, they
-  // are among them.
-  const byThemselves = live.includes("failed") && !live.includes("pending");
-  if (byThemselves) {
+  // Failed jobs have their own index: they are listed most often, and any number of pending jobs may be newer. A filter
+  // that includes pending jobs reads both from the index of live jobs.
+  const isFailedApart = live.includes("failed") && !live.includes("pending");
+  if (isFailedApart) {
     const source: Source = { by: "failed" };
-    const bounded = yield* isShort(source, stretch, bounds);
+    const bounded = yield* isShort(source, range, limits);
     parts.push({ source, filter: { ...filter, states: ["failed"] }, bounded });
   }
-  const rest = byThemselves ? live.filter((state) => state !== "failed") : live;
-  const liveOne = rest.length === 0 ? null : yield* livePart({ ...filter, states: rest }, wanted, bounds);
-  return liveOne === null ? parts : [...parts, liveOne];
+  const others = isFailedApart ? live.filter((state) => state !== "failed") : live;
+  const ofLive = others.length === 0 ? null : yield* livePart({ ...filter, states: others }, wanted, limits);
+  return ofLive === null ? parts : [...parts, ofLive];
 }
 
-function* livePart(filter: JobFilter, wanted: number, bounds: Bounds): Plan<Part | null> {
+function* livePart(filter: JobFilter, wanted: number, limits: ListLimits): Plan<Part | null> {
   const queues = filter.queues ?? null;
   const whole: Source = { by: "queues", queues, first: null };
-  const most = Math.max(bounds.looks, bounds.sorts);
-  const length = yield* ask("length", whole, EVERYWHERE, most + 1);
+  const max = Math.max(limits.maxRead, limits.maxSorted);
+  const length = yield* step("length", whole, EVERYTHING, max + 1);
   if (length === 0) return null;
-  if (length <= bounds.few) return { source: whole, filter, bounded: true };
-  const { all, ofTypes, matching } = yield* ask("liveCounts", filter);
+  if (length <= limits.alwaysRead) return { source: whole, filter, bounded: true };
+  const { all, ofTypes, matching } = yield* step("liveCounts", filter);
   if (matching === 0) return null;
-  if (filter.types !== undefined && ofTypes <= bounds.looks) {
-    const seqs = yield* ask("liveOfTypes", filter);
+  if (filter.types !== undefined && ofTypes <= limits.maxRead) {
+    const seqs = yield* step("liveOfTypes", filter);
     if (seqs !== null) return { source: { by: "seqs", seqs }, filter, bounded: true };
   }
-  if (matching <= bounds.looks) {
-    const seqs = yield* ask("dueAround", filter, bounds.looks);
+  if (matching <= limits.maxRead) {
+    const seqs = yield* step("dueAround", filter, limits.maxRead);
     if (seqs.length === matching) return { source: { by: "seqs", seqs }, filter, bounded: true };
   }
-  const passed = all - matching;
-  if (length <= bounds.sorts && passed <= MOST_PASSED && !hasTime(filter) && ownersOf(filter).length === 0) {
-    return { source: { by: "queues", queues, first: wanted + passed }, filter, bounded: true };
+  const excess = all - matching;
+  if (length <= limits.maxSorted && excess <= MAX_EXCESS && !hasTime(filter) && ownersOf(filter).length === 0) {
+    return { source: { by: "queues", queues, first: wanted + excess }, filter, bounded: true };
   }
-  if (length <= bounds.looks) return { source: whole, filter, bounded: true };
-  return { source: length <= bounds.sorts ? whole : { by: "live" }, filter, bounded: false };
+  if (length <= limits.maxRead) return { source: whole, filter, bounded: true };
+  return { source: length <= limits.maxSorted ? whole : { by: "live" }, filter, bounded: false };
 }
 
-/** Where the first of those that are walked comes to the end of its stride. */
-function* floorOf(parts: readonly Part[], stretch: Stretch, nth: number): Plan<number | null> {
+/** Where the batch of the first scanned part ends: the highest `seq` of their nth jobs. */
+function* nthSeqOf(parts: readonly Part[], range: SeqRange, nth: number): Plan<number | null> {
   let highest: number | null = null;
   for (const { source, bounded } of parts) {
-    const floor = bounded ? null : yield* ask("floor", source, stretch, nth);
-    if (floor !== null) highest = Math.max(highest ?? 0, floor);
+    const seq = bounded ? null : yield* step("nthSeq", source, range, nth);
+    if (seq !== null) highest = Math.max(highest ?? 0, seq);
   }
   return highest;
 }
 
-/** What the walked ones have there. */
-function* lengthOf(parts: readonly Part[], stretch: Stretch, most: number): Plan<number> {
+/** How many jobs the scanned parts have in the range. */
+function* lengthOf(parts: readonly Part[], range: SeqRange, max: number): Plan<number> {
   let length = 0;
-  for (const { source, bounded } of parts) if (!bounded) length += yield* ask("length", source, stretch, most);
+  for (const { source, bounded } of parts) if (!bounded) length += yield* step("length", source, range, max);
   return length;
 }
 
-function* newestOf(parts: readonly Part[], stretch: Stretch, limit: number): Plan<number[]> {
+function* newestOf(parts: readonly Part[], range: SeqRange, limit: number): Plan<number[]> {
   const found = new Set<number>();
   for (const { source, filter } of parts)
-    for (const seq of yield* ask("newest", source, stretch, filter, limit)) found.add(seq);
+    for (const seq of yield* step("newest", source, range, filter, limit)) found.add(seq);
   return [...found].toSorted((a, b) => b - a).slice(0, limit);
 }
 
-/** Jobs by blocks of numbers: whether a block may have some that are asked for, as far as it is known. */
+/** A block of job numbers, and whether it may hold matching jobs. */
 export interface Block {
   block: number;
-  may: boolean;
+  mayMatch: boolean;
 }
 export const BLOCK = 8_192;
-/** So many types of a block are told by name. Any further ones are told together, as `ANY_TYPE`. */
-export const MOST_TYPES = 64;
+/** A block records this many types by name. Further types share the entry `ANY_TYPE`. */
+export const MAX_TYPES = 64;
 export const ANY_TYPE = "";
-const MOST_STRETCHES = 100;
+const MAX_RANGES = 100;
 
 /**
- * Where jobs of some types and a time may be. Clocks are set back and old jobs are imported, so no order is taken for
- * granted: what is known of each block was written with its jobs, and a block of which nothing is known may have any.
+ * Ranges that may hold jobs of some types and creation time. Clocks are set back and old jobs are imported, so job numbers
+ * say nothing about times: each block has a record, written with its jobs, and a block without one may hold any jobs.
  */
-export function stretchesFrom(known: readonly Block[], first: number, last: number): Stretch[] {
-  const may = new Map(known.map((each) => [each.block, each.may]));
-  const found: Stretch[] = [];
+export function rangesFrom(known: readonly Block[], first: number, last: number): SeqRange[] {
+  const mayMatch = new Map(known.map((each) => [each.block, each.mayMatch]));
+  const found: SeqRange[] = [];
   for (let block = Math.floor(last / BLOCK); block >= Math.floor(first / BLOCK); block--) {
-    if (may.get(block) === false) continue;
+    if (mayMatch.get(block) === false) continue;
     const before = found.at(-1);
     const from = block * BLOCK;
-    if (before?.from === from + BLOCK || (before !== undefined && found.length === MOST_STRETCHES)) before.from = from;
+    if (before?.from === from + BLOCK || (before !== undefined && found.length === MAX_RANGES)) before.from = from;
     else found.push({ from, below: from + BLOCK });
   }
   return found;
 }
 
-/** Answers a plan's questions one by one. */
-export function answered<Answer>(plan: Plan<Answer>, answers: Answers): Answer {
-  let step = plan.next();
-  while (step.done !== true) {
-    const [name, ...args] = step.value;
-    step = plan.next((answers[name] as (...args: unknown[]) => unknown)(...args));
+/** Executes the steps of a plan one by one. */
+export function executePlan<Result>(plan: Plan<Result>, executor: PlanExecutor): Result {
+  let current = plan.next();
+  while (current.done !== true) {
+    const [name, ...args] = current.value;
+    current = plan.next((executor[name] as (...args: unknown[]) => unknown)(...args));
   }
-  return step.value;
+  return current.value;
 }
 
-export type LaterResults = {
-  [Name in keyof Answers]: (...args: Parameters<Answers[Name]>) => Promise<ReturnType<Answers[Name]>>;
+export type AsyncPlanExecutor = {
+  [Name in keyof PlanExecutor]: (...args: Parameters<PlanExecutor[Name]>) => Promise<ReturnType<PlanExecutor[Name]>>;
 };
 
-/** The same where each answer takes its time. */
-export async function answeredLater<Answer>(plan: Plan<Answer>, answers: LaterResults): Promise<Answer> {
-  let step = plan.next();
-  while (step.done !== true) {
-    const [name, ...args] = step.value;
-    step = plan.next(await (answers[name] as (...args: unknown[]) => Promise<unknown>)(...args));
+/** The same for a store that executes each step asynchronously. */
+export async function executePlanAsync<Result>(plan: Plan<Result>, executor: AsyncPlanExecutor): Promise<Result> {
+  let current = plan.next();
+  while (current.done !== true) {
+    const [name, ...args] = current.value;
+    current = plan.next(await (executor[name] as (...args: unknown[]) => Promise<unknown>)(...args));
   }
-  return step.value;
+  return current.value;
 }

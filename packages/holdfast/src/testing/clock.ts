@@ -9,7 +9,7 @@ interface Waiting {
 }
 
 /**
- * A clock that stands still until it is told to move. Drives engine and store alike: give it to `holdfast({ clock })`.
+ * A clock that moves only when you advance it. Pass it to `holdfast({ clock })`; engine and store both use it.
  *
  * ```ts
  * const clock = fakeClock();
@@ -20,13 +20,13 @@ interface Waiting {
  */
 export interface FakeClock extends Clock {
   /**
-   * Moves time forward, firing what falls due on the way, in order, and lets everything it starts settle. Time stands still while a
-   * store of Holdfast's is at work, on a file or over the network; other I/O, such as a handler's `fetch`, is not known to the clock.
+   * Moves time forward, fires due timers in order, and waits for the work they start. Time does not move while a Holdfast store is
+   * working, on a file or over the network. The clock does not wait for other I/O, such as a handler's `fetch`.
    */
   advance(by: Duration): Promise<void>;
-  /** Sets the wall clock without firing anything, as an operator or NTP would; monotonic time goes on untouched. */
+  /** Sets the wall clock without firing timers, like an operator or NTP. Monotonic time does not change. */
   setWall(ms: number): void;
-  /** Lets work that needs no time of this clock's (promises, calls of stores) run until it rests. */
+  /** Waits for work that does not depend on this clock (promises, store calls). */
   settle(): Promise<void>;
 }
 
@@ -47,16 +47,16 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   }
 
   async function settle(): Promise<void> {
-    const began = performance.now();
+    const startedAt = performance.now();
     for (;;) {
       for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
       if (working.size === 0) return;
-      await settledWithin([...working], began + LONGEST_MS - performance.now());
+      await settledWithin([...working], startedAt + MAX_WAIT_MS - performance.now());
     }
   }
 
   return {
-    // Whole milliseconds, as Date.now gives them, also inside a timer set for a fraction.
+    // Whole milliseconds like Date.now, even in a timer set for a fraction.
     now: () => Math.floor(wallOffset + elapsed),
     monotonic: () => elapsed,
     after(ms, callback): Timer {
@@ -88,12 +88,12 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   };
 }
 
-// An answer of an in-memory store takes a few turns of the event loop: batch, write, answer, and what the answer starts.
+// A call of an in-memory store takes a few turns of the event loop: batch, write, response, and what the response starts.
 const TURNS = 12;
-// What keeps a store at work for so long is not going to end while the clock stands still.
-const LONGEST_MS = 10_000;
+// Work that takes longer will probably not end until the clock moves.
+const MAX_WAIT_MS = 10_000;
 
-/** Waits for all of them, for so long in real time. */
+/** Waits for all of them, at most `ms` of real time. */
 async function settledWithin(work: readonly Promise<unknown>[], ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"late">((resolve) => (timer = setTimeout(resolve, Math.max(0, ms), "late")));
@@ -101,6 +101,6 @@ async function settledWithin(work: readonly Promise<unknown>[], ms: number): Pro
   clearTimeout(timer);
   if (outcome !== "late") return;
   throw new WaitTimeoutError(
-    `the fake clock has waited ${LONGEST_MS / 1_000} s of real time for the store, and goes no further. Is a lock held, or does a job enqueue another without end?`,
+    `the fake clock timed out after ${MAX_WAIT_MS / 1_000} s of real time waiting for the store. Check for a held lock, or for jobs that endlessly enqueue others`,
   );
 }

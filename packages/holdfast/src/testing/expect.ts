@@ -8,7 +8,7 @@ type Client = Pick<Holdfast, "list">;
 type Wanted = Omit<Filter, "type">;
 
 /**
- * Asserts that a job of this type was enqueued with an input that contains `input`, and gives it back.
+ * Asserts that a job of this type was enqueued with an input that contains `input`. Returns the job.
  *
  * ```ts
  * await signUp(hf, "ada@example.com");
@@ -29,7 +29,7 @@ export async function expectEnqueued<Input, Output>(
   throw new AssertionError({
     message:
       `no ${type.type} job was enqueued with ${show(input)}` +
-      (seen.length === 0 ? "; there is none of that type" : `; found: ${seen.map(show).join(", ")}`),
+      (seen.length === 0 ? "; no job of that type exists" : `; found: ${seen.map(show).join(", ")}`),
     expected: input,
     actual: seen,
     operator: "expectEnqueued",
@@ -63,10 +63,10 @@ async function* jobsOf(hf: Client, filter: Filter): AsyncGenerator<Job> {
   } while (options.cursor !== null);
 }
 
-/** Every part of `wanted` is in `actual`; objects may have more. */
+/** Whether `actual` contains everything in `wanted`; objects may have more fields. */
 function contains(actual: unknown, wanted: unknown): boolean {
   if (typeof wanted !== "object" || wanted === null || Array.isArray(wanted)) return isDeepStrictEqual(actual, wanted);
-  // Dates and their like are stored as they ask to be written.
+  // Dates and similar objects are stored as their toJSON returns.
   if (typeof (wanted as { toJSON?: unknown }).toJSON === "function") {
     return isDeepStrictEqual(actual, JSON.parse(JSON.stringify(wanted)));
   }

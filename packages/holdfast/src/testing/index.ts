@@ -1,10 +1,11 @@
-/** The testing kit: a clock you move by hand, assertions, the suite every store must pass, and the reference model. */
+/** Testing tools: a fake clock, assertions, the conformance suite for stores, and the reference model. */
 export { fakeClock } from "./clock.js";
 export type { FakeClock } from "./clock.js";
 export { exerciseStore } from "./exercise-store/index.js";
 export type {
   CallerTransaction,
   StoreHarness,
+  StoreSubject,
   StoreUnderTest,
   TestContext,
   TestRunner,

@@ -4,10 +4,10 @@ import type { Store, StoredJob } from "../store.js";
 import { countLabel } from "./model-job.js";
 import type { StoreModel } from "./model.js";
 
-/** The store does something else than the model, or breaks an invariant. */
+/** The store differs from the model or violates an invariant. */
 export class Difference extends Error {}
 
-/** Fails with the difference, under a heading that says what was compared. */
+/** Fails with the difference and the name of what was compared. */
 export function same(actual: unknown, expected: unknown, what: string): void {
   try {
     deepStrictEqual(actual, expected);
@@ -22,7 +22,7 @@ export function must(holds: boolean, what: () => string): void {
   if (!holds) throw new Difference(what());
 }
 
-// Small, so that the cursor is used.
+// Small, so that cursors are used.
 const PAGE = 7;
 
 /** Every job of the store, oldest first. */
@@ -37,7 +37,7 @@ export async function allJobs(store: Store): Promise<StoredJob[]> {
   return jobs.toReversed();
 }
 
-/** Everything the store shows of its jobs and queues is what the model says. */
+/** Jobs, queues and stats of the store equal the model. */
 export async function compareState(store: Store, model: StoreModel, now: number): Promise<StoredJob[]> {
   const jobs = await allJobs(store);
   const expected = [...model.jobs.values()].toSorted((a, b) => a.order - b.order);
@@ -52,15 +52,15 @@ export async function compareState(store: Store, model: StoreModel, now: number)
   return jobs;
 }
 
-/** The history of every job is what the model says; read one by one, because lists come without it. */
+/** The history of every job equals the model. Read one by one, because lists do not contain it. */
 export async function compareHistories(store: Store, model: StoreModel): Promise<void> {
   const jobs = [...model.jobs.values()];
   const found = await Promise.all(jobs.map(({ id }) => store.get(id)));
   for (const [at, { id, attempts }] of jobs.entries()) same(found[at]?.attempts, attempts, `the attempts of ${id}`);
-  const shown = await Promise.all(jobs.map(({ id, user }) => store.get(id, { user: user ?? "nobody" })));
-  const others = await Promise.all(jobs.map(({ id }) => store.get(id, { user: "somebody else" })));
+  const shown = await Promise.all(jobs.map(({ id, user }) => store.get(id, { user: user ?? "unknown" })));
+  const others = await Promise.all(jobs.map(({ id }) => store.get(id, { user: "someone else" })));
   for (const [at, { id, user }] of jobs.entries()) {
-    must((shown[at] !== null) === (user !== null), () => `a look by its own user does not find ${id} of ${user}`);
+    must((shown[at] !== null) === (user !== null), () => `its own user ${user} does not find ${id}`);
     must(others[at] === null, () => `${id} of ${user} is shown to another user`);
   }
 }
@@ -83,7 +83,7 @@ const IDENTITY = [
 const COUNTERS = ["attempt", "maxAttempts", "losses", "releases", "fence"] as const;
 const TIMES = ["runAt", "dueAt", "expiresAt", "createdAt", "finishedAt"] as const;
 
-/** What the contract fixes of a record: whose a lease was that is over, and when the record was touched, it leaves open. */
+/** The fields that the contract defines. It does not define the worker of an ended lease, or when a record was updated. */
 function visible(job: StoredJob): object {
   const { state } = job;
   const fields: (keyof StoredJob)[] = [...IDENTITY, ...COUNTERS, ...TIMES];
@@ -94,8 +94,8 @@ function visible(job: StoredJob): object {
 }
 
 /**
- * What must hold whatever the model says, judged by the store's own answers: a mistake shared by store and model would
- * pass every comparison.
+ * Invariants checked with the store's own results, independent of the model: a mistake shared by store and model would pass
+ * every comparison.
  */
 export class Invariants {
   readonly #leaseEnds = new Map<string, number>();
@@ -119,7 +119,7 @@ export class Invariants {
     const end = this.#leaseEnds.get(id);
     must(
       end === undefined || end <= at,
-      () => `${id} was claimed while another lease on it had ${(end ?? 0) - at} ms to run`,
+      () => `${id} was claimed while another lease on it had ${(end ?? 0) - at} ms left`,
     );
     const before = this.#fences.get(id) ?? 0;
     must(fence > before, () => `a claim of ${id} gave fence ${fence} after ${before}`);
@@ -132,11 +132,11 @@ export class Invariants {
   settled(id: string): void {
     this.#leaseEnds.delete(id);
   }
-  ranOut(id: string, now: number): void {
+  expired(id: string, now: number): void {
     const end = this.#leaseEnds.get(id);
     must(
       end !== undefined && end <= now,
-      () => `${id} was laid down as stale, but its lease is ${end === undefined ? "settled" : "not over"}`,
+      () => `${id} was reaped, but its lease is ${end === undefined ? "settled" : "still valid"}`,
     );
     this.#leaseEnds.delete(id);
   }
@@ -144,18 +144,18 @@ export class Invariants {
   check(jobs: readonly StoredJob[], model: StoreModel): void {
     must(
       jobs.length === this.#alive,
-      () => `${this.#alive} jobs were inserted and not deleted, ${jobs.length} are there`,
+      () => `${this.#alive} jobs were inserted and not deleted, but ${jobs.length} exist`,
     );
     const holders = new Map<string, string>();
     for (const job of jobs) {
       const name = `${job.id} (${job.state})`;
       must(job.attempt <= job.maxAttempts, () => `${name} has used ${job.attempt} attempts of ${job.maxAttempts}`);
-      must(job.fence >= (this.#fences.get(job.id) ?? 0), () => `the fence of ${name} fell to ${job.fence}`);
+      must(job.fence >= (this.#fences.get(job.id) ?? 0), () => `the fence of ${name} decreased to ${job.fence}`);
       must(isFinished(job.state) === (job.dueAt === null), () => `${name} has the due time ${job.dueAt}`);
       must(isFinished(job.state) === (job.finishedAt !== null), () => `${name} has the end ${job.finishedAt}`);
       must(
         !isLeased(job.state) || this.#leaseEnds.get(job.id) === job.dueAt,
-        () => `the lease of ${name} does not end when its holder was told`,
+        () => `the lease of ${name} does not end at the time returned to its holder`,
       );
       if (job.key === null || !this.#holdsKey(job, model)) continue;
       const other = holders.get(job.key);
@@ -164,7 +164,7 @@ export class Invariants {
     }
   }
 
-  /** By the plain words of the scopes; what a period covers is left to the comparison. */
+  /** Whether a job holds its key by the definition of its scope; periods are checked by the comparison. */
   #holdsKey(job: StoredJob, model: StoreModel): boolean {
     switch (model.jobs.get(job.id)?.unique?.scope) {
       case "live":

@@ -6,8 +6,8 @@ import type { UniqueKey } from "../store.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 
 /**
- * What a run does, as plain data. Jobs and leases are named by their place among those known when the command's turn
- * comes (modulo their number), so that a list stays meaningful when shrinking takes commands out of it.
+ * The commands of a run, as plain data. Jobs and leases are identified by their index (modulo their number) when the command
+ * runs, so that a list stays valid when shrinking removes commands from it.
  */
 export type Command =
   | { do: "enqueue"; jobs: JobDraft[] }
@@ -29,7 +29,7 @@ export type Command =
   | { do: "pause" | "resume"; queue: string }
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
-  /** `secondProcess`: from now on some workers have a handle of their own on the same database. */
+  /** `secondProcess`: from now on some workers use a second handle on the same database. */
   | { do: "reopen" | "secondProcess" | "maintain" }
   | ScheduleCommand;
 
@@ -47,23 +47,23 @@ export interface JobDraft {
   user: string | null;
   inputBytes: number;
   maxAttempts: number;
-  /** Relative to the time of the enqueue; null: from now. */
+  /** Relative to the time of the enqueue; null: now. */
   runAtFromNow: number | null;
   delayMs: number;
   expiresInMs: number | null;
   tags: string[];
   unique: UniqueKey | null;
-  /** Repeats an enqueue that was answered before, id and all, whatever else stands here. */
+  /** Repeats an earlier enqueue with the same id, whatever the other fields. */
   again: number | null;
 }
 
-/** `any`: a job ever inserted, perhaps gone by now. `ended`: one that is dead or cancelled. */
+/** `any`: a job ever inserted, perhaps deleted. `ended`: a dead or cancelled job. */
 export interface JobPick {
   of: "any" | "ended";
   nth: number;
 }
 
-/** `held`: a lease its worker believes in. `known`: any lease ever handed out, most of them lost or settled. */
+/** `held`: a lease that its worker believes to hold. `known`: any lease ever claimed, most of them lost or settled. */
 export interface LeasePick {
   of: "held" | "known";
   nth: number;
@@ -73,9 +73,9 @@ export interface OutcomeDraft {
   lease: LeasePick;
   how: "complete" | "fail" | "give up" | "cancelled" | "release" | "triage" | "no-handler";
   delayMs: number;
-  /** The handler has begun, even if its start was never marked. */
+  /** The handler has started, even if `start` was not called. */
   began: boolean;
-  /** If it comes to a finished state. */
+  /** For a finished state. */
   keep: boolean;
 }
 
@@ -85,10 +85,10 @@ export const WORKERS: readonly string[] = ["w1", "w2", "w3"];
 const USERS = ["ann", "bob"];
 const LEASE_MS = [10_000, 30_000];
 const DELAY_MS = [0, 1, 1_000, 10_000, 60_000];
-// Just before, at and just after the ends of leases, delays and periods, and far beyond all of them.
+// Just before, at and just after the ends of leases, delays and periods, and long after all of them.
 const ADVANCE_MS = [1, 1_000, 9_999, 10_000, 10_001, 29_999, 30_000, 30_001, 60_000, 3_600_000];
 
-// Longer than every lease, delay and period: after it everything alive is due.
+// Longer than every lease, delay and period: afterwards every live job is due.
 const LONGEST_MS = 3_600_000;
 const FINISHED = ["completed", "dead", "cancelled"] as const;
 const KEYS = ["k1", "k2"];
@@ -118,7 +118,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   const jobPick = fc.record<JobPick>({ of: fc.constantFrom("any", "ended"), nth });
   const unique = fc.record<UniqueKey>({
     key: fc.constantFrom("k1", ...KEYS),
-    // Seldom for good: such a key is of no more use to the rest of the list.
+    // Rarely `forever`: such a key cannot be used again by later commands.
     scope: fc.constantFrom("live", "live", "live", "live", "waiting", "waiting", "period", "period", "forever"),
     periodMs: fc.constantFrom(10_000, 1_800_000),
     onConflict: fc.constantFrom("keep", "replace", "reject"),
@@ -195,7 +195,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 
-/** Deletes all that is finished, the newest last, then asks for every key: what answers is what holds it. */
+/** Deletes all finished jobs, the newest last, then enqueues with every key: the results name the holders. */
 export const LOOK_AT_KEYS: readonly Command[] = [
   ...[1, 0].flatMap((keep) => FINISHED.map((state) => ({ do: "purge", state, rule: { keep }, limit: 1_000 }) as const)),
   {
@@ -204,7 +204,7 @@ export const LOOK_AT_KEYS: readonly Command[] = [
   },
 ];
 
-/** Puts an end to whatever keeps jobs waiting. */
+/** Ends everything that keeps jobs waiting. */
 export const CALM: readonly Command[] = [
   ...QUEUES.map((queue) => ({ do: "resume", queue }) as const),
   { do: "advance", ms: LONGEST_MS },
@@ -220,12 +220,12 @@ export const CLAIM_ALL: Command = {
   leaseMs: LONGEST_MS,
 };
 
-/** What a worker without faults makes of its `nth` lease. */
+/** The outcome of a worker without faults for its `nth` lease. */
 export function sensibleOutcome(nth: number): OutcomeDraft {
   return { lease: { of: "held", nth }, how: "triage", delayMs: 0, began: true, keep: true };
 }
 
-/** One line a person can read; what says nothing is left out. */
+/** A readable line; fields without information are omitted. */
 export function describeCommand(command: Command): string {
   const { do: name, ...rest } = command;
   return `${name} ${JSON.stringify(rest, (_key, value: unknown) => (value === null ? undefined : value))}`.replace(

@@ -13,8 +13,8 @@ import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
 
 /**
- * Does each command to a store and to the model, and fails at the first difference: in the answers at once, in the
- * state after every `checkEvery` commands.
+ * Runs each command on a store and on the model, and fails at the first difference. Results are compared after each command,
+ * the state after every `checkEvery` commands.
  */
 export class Comparison {
   readonly #under: ComparedStore;
@@ -22,18 +22,18 @@ export class Comparison {
   readonly #checkEvery: number;
   readonly #model = new StoreModel();
   readonly #invariants = new Invariants();
-  /** Every job ever inserted, as first asked for. */
+  /** Every job ever inserted, as first enqueued. */
   readonly #asked = new Map<string, NewJob>();
   #numbered = 0;
-  /** Every lease ever handed out. */
+  /** Every lease ever claimed. */
   readonly #known: LeasedJob[] = [];
-  /** Those that their workers believe in. */
+  /** Leases that their workers believe to hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
   #store: Store;
-  /** Another handle on the same database, as another process would have it, once there is one. */
+  /** The second handle on the same database, like another process, if there is one. */
   #second: Store | undefined;
-  /** What was done, a line a command, with the jobs it came down to; for people. */
+  /** A readable line per command, with the jobs it used. */
   readonly lines: string[] = [];
   #touched: string[] = [];
 
@@ -74,7 +74,7 @@ export class Comparison {
     await this.#schedules.check(this.#clock.now());
   }
 
-  /** Once the list is through: histories and filters, then the keys, then the promise that every job ends. */
+  /** At the end: checks histories and filters, then the keys, then that every job ends. */
   async finish(): Promise<void> {
     await this.check();
     await compareHistories(this.#store, this.#model);
@@ -83,18 +83,18 @@ export class Comparison {
     await this.#endAll();
   }
 
-  /** The faults are over: once everything is due and a worker does its work, every job ends. */
+  /** Without further faults, every job ends once it is due and a worker runs it. */
   async #endAll(): Promise<void> {
     this.#held = [];
     for (const command of CALM) await this.step(command);
-    // A store in strict order needs one round; one that may overlook jobs must still end them, a few a round.
+    // A store with strict order needs one round. Another may miss jobs in a claim, but must end some in each round.
     for (let rounds = this.#model.jobs.size; rounds > 0 && this.#model.alive() > 0; rounds--) {
       await this.step(CLAIM_ALL);
       await this.step({ do: "settle", outcomes: this.#held.map((_, nth) => sensibleOutcome(nth)) });
     }
     await this.check();
     for (const { id, state } of await allJobs(this.#store)) {
-      must(isFinished(state), () => `all faults are over and all work is done, but ${id} is still ${state}`);
+      must(isFinished(state), () => `after all work without faults, ${id} is still ${state}`);
     }
   }
 
@@ -119,13 +119,13 @@ export class Comparison {
       case "remove":
         return this.#change(command, now);
       case "reapExpiredLeases": {
-        const laidDown = await this.#store.reapExpiredLeases(command.limit);
-        for (const { id } of laidDown) this.#invariants.ranOut(id, now);
-        return this.#laidDown(command, laidDown, model.stale(now), (id) => model.layDownStale(id, now));
+        const reaped = await this.#store.reapExpiredLeases(command.limit);
+        for (const { id } of reaped) this.#invariants.expired(id, now);
+        return this.#compareReaped(command, reaped, model.stale(now), (id) => model.reap(id, now));
       }
       case "expireOverdue": {
-        const laidDown = await this.#store.expireOverdue(command.limit);
-        return this.#laidDown(command, laidDown, model.expired(now), (id) => model.layDownExpired(id, now));
+        const reaped = await this.#store.expireOverdue(command.limit);
+        return this.#compareReaped(command, reaped, model.expired(now), (id) => model.expire(id, now));
       }
       case "purge":
         return this.#purge(command, now);
@@ -159,7 +159,7 @@ export class Comparison {
     }
   }
 
-  /** The store as this worker sees it: all but one live in the second process, if there is one. */
+  /** The handle of this worker. All workers but one use the second handle, if there is one. */
   #storeOf(worker: string | undefined): Store {
     return worker === WORKERS[0] ? this.#store : (this.#second ?? this.#store);
   }
@@ -170,10 +170,10 @@ export class Comparison {
       return repeated ?? this.#newJob(draft);
     });
     this.#touched.push(...jobs.map((job) => job.id));
-    const answers = await insertAll(this.#store, jobs);
+    const results = await insertAll(this.#store, jobs);
     const expected = jobs.map((job) => this.#model.insert(job, now));
-    same(answers, expected, "the answers of insert");
-    for (const [at, job] of jobs.entries()) if (answers[at]?.status === "inserted") this.#inserted(job);
+    same(results, expected, "the results of insert");
+    for (const [at, job] of jobs.entries()) if (results[at]?.status === "inserted") this.#inserted(job);
   }
 
   #newJob(draft: JobDraft, id: string = idOf(this.#numbered + 1)): NewJob {
@@ -194,41 +194,43 @@ export class Comparison {
     const expected = this.#store.capabilities.strictOrder
       ? this.#model.claim(request, now)
       : this.#claimAsChosen(request, jobs, now);
-    same({ at, jobs }, { at: now, jobs: expected }, "the answer of claim");
+    same({ at, jobs }, { at: now, jobs: expected }, "the result of claim");
     const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null }));
     this.#known.push(...leases);
     this.#held.push(...leases);
   }
 
-  /** Without strict order any due jobs will do, even none: what counts is that each might be taken. */
+  /** Without strict order, a claim may return any due jobs, even none, but each must be claimable. */
   #claimAsChosen(request: ClaimRequest, chosen: readonly { id: string }[], now: number): unknown[] {
-    must(chosen.length <= request.limit, () => `the store handed out ${chosen.length} jobs, not ${request.limit}`);
+    must(
+      chosen.length <= request.limit,
+      () => `the store returned ${chosen.length} jobs for the limit ${request.limit}`,
+    );
     const claimable = new Set(this.#model.claimable(request, now).map((job) => job.id));
-    for (const { id } of chosen)
-      must(claimable.delete(id), () => `the store handed out ${id}, which may not be claimed`);
+    for (const { id } of chosen) must(claimable.delete(id), () => `the store returned ${id}, which is not claimable`);
     return chosen.map(({ id }) => this.#model.lease(id, request, now));
   }
 
   async #start(picks: readonly LeasePick[], now: number): Promise<void> {
     const leases = this.#leases(picks);
     const marks = leases.map(({ job: { id, fence } }) => ({ id, fence, startedAt: now }));
-    const answers = await this.#storeOf(leases[0]?.worker).start(marks);
+    const results = await this.#storeOf(leases[0]?.worker).start(marks);
     const expected = marks.map((mark) => this.#model.start(mark));
-    same(answers, expected, "the answers of start");
-    for (const [at, lease] of leases.entries()) if (answers[at] !== "lost") lease.startedAt ??= now;
+    same(results, expected, "the results of start");
+    for (const [at, lease] of leases.entries()) if (results[at] !== "lost") lease.startedAt ??= now;
   }
 
   async #extend(picks: readonly LeasePick[], leaseMs: number, now: number): Promise<void> {
     const found = this.#leases(picks);
     const leases = found.map(({ job: { id, fence } }) => ({ id, fence }));
-    const answers = await this.#storeOf(found[0]?.worker).extend(leases, leaseMs);
+    const results = await this.#storeOf(found[0]?.worker).extend(leases, leaseMs);
     const expected = leases.map((lease) => this.#model.extend(lease, leaseMs, now));
-    same(answers, expected, "the answers of extend");
+    same(results, expected, "the results of extend");
     for (const [at, { id }] of leases.entries())
-      if (answers[at] !== "lost") this.#invariants.extended(id, now + leaseMs);
+      if (results[at] !== "lost") this.#invariants.extended(id, now + leaseMs);
   }
 
-  /** Progress and log reach the job of a held lease; a lost one leaves no trace. */
+  /** Notes change the job only if the lease is held. */
   async #note(picks: readonly LeasePick[], now: number): Promise<void> {
     for (const { job, worker } of this.#leases(picks)) {
       const { id, fence } = job;
@@ -250,17 +252,17 @@ export class Comparison {
     const outcomes = [...chosen].map(([lease, draft]) => ({ ...outcomeOf(lease, draft, now), keep: draft.keep }));
     const before = new Set(this.#model.jobs.keys());
     const [first] = chosen.keys();
-    const answers = await this.#storeOf(first?.worker).settle(outcomes);
+    const results = await this.#storeOf(first?.worker).settle(outcomes);
     const expected = outcomes.map((outcome) => this.#model.settle(outcome, now));
-    same(answers, expected, "the answers of settle");
+    same(results, expected, "the results of settle");
     for (const [at, { id }] of outcomes.entries()) {
-      if (answers[at] !== "lost") this.#invariants.settled(id);
+      if (results[at] !== "lost") this.#invariants.settled(id);
       if (!this.#model.jobs.has(id) && before.delete(id)) this.#invariants.deleted(id);
     }
     this.#held = this.#held.filter((lease) => !chosen.has(lease));
   }
 
-  /** Each lease once: a worker puts one mark or outcome of a lease into a batch. */
+  /** Each lease once: a worker never puts two marks or outcomes of a lease into one batch. */
   #leases(picks: readonly LeasePick[]): LeasedJob[] {
     const found = picks.map(({ of, nth }) => pick(of === "held" ? this.#held : this.#known, nth));
     const leases = [...new Set(found.filter((lease) => lease !== undefined))];
@@ -275,26 +277,26 @@ export class Comparison {
     const ids = [...new Set(found.filter((id) => id !== undefined))];
     this.#touched.push(...ids);
     const scope = { user: command.user ?? undefined, states: command.states ?? undefined };
-    const answers: readonly string[] = await this.#store[command.do](ids, scope);
+    const results: readonly string[] = await this.#store[command.do](ids, scope);
     const expected = ids.map((id) => this.#model[command.do](id, scope, now));
-    same(answers, expected, `the answers of ${command.do}`);
+    same(results, expected, `the results of ${command.do}`);
     for (const [at, id] of ids.entries()) {
-      if (answers[at] === "removed") this.#invariants.deleted(id);
-      if (answers[at] === "retried") this.#invariants.retried(id);
+      if (results[at] === "removed") this.#invariants.deleted(id);
+      if (results[at] === "retried") this.#invariants.retried(id);
     }
   }
 
-  #laidDown(
+  #compareReaped(
     command: CommandOf<"reapExpiredLeases">,
-    answer: ReapedJob[],
+    result: ReapedJob[],
     candidates: { id: string }[],
-    layDown: (id: string) => ReapedJob,
+    apply: (id: string) => ReapedJob,
   ): void {
     const ids = new Set(candidates.map((job) => job.id));
-    for (const { id } of answer) must(ids.has(id), () => `${command.do} laid down ${id}, which it must leave alone`);
-    same(answer.length, Math.min(command.limit, ids.size), `the number laid down by ${command.do}`);
-    const expected = answer.map(({ id }) => layDown(id));
-    same(answer, expected, `the answer of ${command.do}`);
+    for (const { id } of result) must(ids.has(id), () => `${command.do} changed ${id}, which it must not change`);
+    same(result.length, Math.min(command.limit, ids.size), `the number of jobs changed by ${command.do}`);
+    const expected = result.map(({ id }) => apply(id));
+    same(result, expected, `the result of ${command.do}`);
   }
 
   async #purge({ state, rule, limit }: CommandOf<"purge">, now: number): Promise<void> {
@@ -302,13 +304,13 @@ export class Comparison {
     const keep = "keep" in rule ? rule.keep : null;
     const count = await this.#store.purge({ state, before, keep, limit });
     const candidates = this.#model.purgeable({ state, before, keep });
-    same(count, Math.min(limit, candidates.length), "the answer of purge");
-    // Of jobs that ended at the same instant, any may go first.
+    same(count, Math.min(limit, candidates.length), "the result of purge");
+    // Jobs that ended at the same time may be deleted in any order.
     const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
     const gone = [...this.#model.jobs.values()].filter((job) => !kept.has(job.id));
     const ends = (jobs: readonly { finishedAt: number | null }[]): number[] =>
       jobs.map((job) => job.finishedAt ?? 0).toSorted((a, b) => a - b);
-    same(ends(gone), ends(candidates.slice(0, count)), "the ends of the jobs purged");
+    same(ends(gone), ends(candidates.slice(0, count)), "the end times of the purged jobs");
     for (const job of gone) {
       must(job.state === state, () => `purge of ${state} jobs deleted ${job.id} (${job.state})`);
       this.#model.purge(job.id);

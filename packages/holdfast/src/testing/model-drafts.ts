@@ -11,7 +11,7 @@ import { NotRetryable } from "../errors.js";
 import type { NewJob, Outcome } from "../store.js";
 import type { JobDraft, OutcomeDraft } from "./model-commands.js";
 
-/** The job as a client would enqueue it. `n` makes its input one of a kind. */
+/** The job as a client would enqueue it. `n` makes its input unique. */
 export function newJobOf(draft: JobDraft, id: string, n: number, now: number): NewJob {
   const { type, queue, priority, user, maxAttempts, delayMs, tags, unique, inputBytes } = draft;
   const runAt = draft.runAtFromNow === null ? null : now + draft.runAtFromNow;
@@ -22,7 +22,7 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
   return { id, type, queue, priority, user, maxAttempts, ...rest };
 }
 
-/** What the engine would tell the store: the policy is the real one, only what the handler does is made up. */
+/** The outcome that the engine would report. The retry policy is the real one; only the handler's result is made up. */
 export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
   const known = { ...lease, startedAt: lease.startedAt ?? (draft.began ? now : null) };
   const policy = {

@@ -1,14 +1,14 @@
 import type { State } from "../job/state.js";
 import type { AttemptRecord, ClaimedJob, ReapedJob, NewJob, StoredJob, UniqueKey } from "../store.js";
 
-/** A job of the model: the visible record, the unique key it asked for, and its place in the order of insertion. */
+/** A job of the model: the visible record, its requested unique key, and its position in insertion order. */
 export interface ModelJob extends StoredJob {
   attempts: AttemptRecord[];
   unique: UniqueKey | null;
   order: number;
 }
 
-/** Who holds a unique key. `until` is null for keys that something else frees: a claim, the end of the job, its removal. */
+/** The holder of a unique key. `until` is null for keys without a time limit. */
 export interface HeldKey {
   job: string;
   scope: UniqueKey["scope"];
@@ -56,7 +56,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
   };
 }
 
-/** What a claim tells of a job. */
+/** The job as returned by a claim. */
 export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previous: ClaimedJob["previous"]): ClaimedJob {
   const { id, fence, type, queue, priority, user, input, tags, schedule, trace, runAt, expiresAt, createdAt } = job;
   const { attempt, maxAttempts, losses, releases } = job;
@@ -84,17 +84,17 @@ export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previou
   };
 }
 
-/** The key as this job takes it now. */
+/** The key as held by this job from now on. */
 export function heldKey(job: string, unique: UniqueKey, now: number): HeldKey {
   return { job, scope: unique.scope, until: unique.scope === "period" ? now + unique.periodMs : null };
 }
 
-/** What laying down answers. */
-export function laidDown({ id, type, queue, attempt, state }: ModelJob): ReapedJob {
+/** The job as returned by `reapExpiredLeases` and `expireOverdue`. */
+export function reapedJob({ id, type, queue, attempt, state }: ModelJob): ReapedJob {
   return { id, type, queue, attempt, to: state };
 }
 
-/** The name under which `StoreModel.counts` counts. */
+/** The key of a count in `StoreModel.counts`. */
 export function countLabel(of: { queue: string; type: string; state: State }): string {
   return `${of.queue}/${of.type}/${of.state}`;
 }

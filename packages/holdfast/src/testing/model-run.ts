@@ -10,17 +10,17 @@ import { shrink } from "./model-shrink.js";
 export type { ComparedStore } from "./exercise-store/harness.js";
 
 export interface CompareOptions {
-  /** How many lists of commands to try (100). */
+  /** The number of runs, each with a random list of commands. Default 100. */
   runs?: number;
-  /** Makes the runs repeatable: a whole number, or what a failure printed. Random if left out. */
+  /** Makes the runs repeatable: a whole number, or the value that a failure printed. Random by default. */
   seed?: number | string | undefined;
-  /** The most commands in a list (80). */
+  /** The maximum number of commands in a list. Default 80. */
   commands?: number;
 }
 
-/** A store did something that the reference model does not. The message holds the commands, shrunk, and how to replay them. */
+/** A store differs from the reference model. The message has the shortest list of commands found, and how to repeat it. */
 export class StoreMismatchError extends HoldfastError {
-  /** What to give as `seed` to meet the same difference again. */
+  /** The `seed` that reproduces the difference. */
   readonly seed: string;
   constructor(message: string, seed: string, cause: unknown) {
     super("STORE_DIFFERS", message, { cause });
@@ -28,16 +28,16 @@ export class StoreMismatchError extends HoldfastError {
   }
 }
 
-// Shrinking checks after every command instead, or it could take nothing away without moving the checks.
+// Shrinking checks after every command instead. Otherwise removing a command would move the checks.
 const CHECK_EVERY = 4;
 const START = Date.UTC(2026, 0, 1);
-// Shrinking stops after this: a list of eight commands now is better than one of seven tomorrow.
+// Shrinking stops after this time: a slightly longer list now is better than the shortest one much later.
 const SHRINK_MS = 20_000;
 
 /**
- * Drives a store and the reference model with random lists of commands (enqueue, claim, settle, crash, …) and throws
- * {@link StoreMismatchError} at the first difference, with the shortest list found. `open` gives a new, empty, migrated store
- * on the given clock each time. Needs the package fast-check.
+ * Runs random lists of commands (enqueue, claim, settle, crash, …) on a store and on the reference model. Throws
+ * {@link StoreMismatchError} at the first difference, with the shortest list found. `open` must return a new, empty, migrated
+ * store on the given clock each time. Needs the package fast-check.
  *
  * ```ts
  * await compareWithModel((clock) => harness.create(clock), { runs: 300, seed: process.env.HOLDFAST_SEED });
@@ -53,7 +53,7 @@ export async function compareWithModel(
   });
   const { seed, path } = readSeed(options.seed);
   const property = fc.asyncProperty(commands(fc, most), (list) => play(open, list, CHECK_EVERY));
-  // Unbiased: a bias towards small values makes for short lists, and short lists find little.
+  // Unbiased: a bias towards small values would create short lists, which find little.
   const found = await fc.check(property, {
     ...(seed === undefined ? {} : { seed }),
     ...(path === undefined ? {} : { path }),
@@ -84,7 +84,7 @@ export async function compareWithModel(
   );
 }
 
-/** One list of commands on a store of its own. */
+/** Runs one list of commands on a new store. */
 async function play(
   open: (clock: FakeClock) => Promise<ComparedStore>,
   list: readonly Command[],
@@ -100,7 +100,7 @@ async function play(
     const lines = comparison.lines.map((line, at) => `  ${at + 1}. ${line}`);
     const what = error instanceof Error ? error.message : String(error);
     const message = readable(`${what}\n\nafter\n${lines.join("\n")}`, START);
-    // A difference says all there is to say; where the store itself threw, its stack tells more.
+    // A difference needs no stack; an error of the store does.
     throw new Difference(message, error instanceof Difference ? {} : { cause: error });
   } finally {
     await comparison.close();
@@ -108,14 +108,14 @@ async function play(
   }
 }
 
-/** Accepts `123` and `123:4:0:1`: a seed, and the path to one list of its runs. */
+/** Parses `123` or `123:4:0:1`: a seed, and optionally the path to one of its runs. */
 function readSeed(given: number | string | undefined): { seed?: number; path?: string } {
   if (given === undefined || given === "") return {};
   const match = /^(-?\d+)(?::([\d:]+))?$/.exec(String(given));
   if (match === null)
     throw new InvalidOptionError(
       "seed",
-      `${JSON.stringify(given)} is neither a whole number nor what a failure printed`,
+      `${JSON.stringify(given)} is neither a whole number nor a value printed by a failure`,
     );
   const [, seed, path] = match;
   return { seed: Number(seed), ...(path === undefined ? {} : { path }) };

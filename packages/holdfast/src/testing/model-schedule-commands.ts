@@ -3,20 +3,20 @@ import type { Arbitrary } from "fast-check";
 import type { ScheduleRecord, SlotReason, UniqueKey } from "../store.js";
 import type { JobDraft } from "./model-commands.js";
 
-/** What a run does to schedules, as plain data. They are picked by name, or by their place among those there are. */
+/** Commands on schedules, as plain data. Schedules are chosen by name, or by their index among the existing ones. */
 export type ScheduleCommand =
   | { do: "putSchedule"; name: string; over: VersionPick; schedule: ScheduleDraft; worker: string }
   | { do: "removeSchedule"; nth: number }
   | { do: "dueSchedules"; limit: number; worker: string }
   | { do: "fire"; firings: FiringDraft[]; worker: string };
 
-/** `none`: there should be none of that name. `right`: what is there, if only nothing. `stale`: any other that ever was. */
+/** `none`: expects that the schedule does not exist. `right`: the current version. `stale`: any earlier version. */
 export interface VersionPick {
   of: "none" | "right" | "stale";
   nth: number;
 }
 
-/** Relative to now; null: not known. */
+/** Relative to now; null: not computed. */
 export type NextRun = number | null | "never";
 
 export interface ScheduleDraft extends Pick<
@@ -32,22 +32,22 @@ export interface FiringDraft {
   nth: number;
   version: VersionPick;
   nextRun: NextRun;
-  /** `on`: to the last of the slots. `stays`: as for a run by hand. `back`: by a moment. `forgotten`: there is none. */
+  /** `on`: to the last of the slots. `stays`: as for a manual run. `back`: to an earlier time. `forgotten`: to null. */
   lastSlot: "on" | "stays" | "back" | "forgotten";
   slots: SlotDraft[];
 }
 
 export interface SlotDraft {
-  /** A slot without a job is skipped. `again`: the id of one that was enqueued or fired before. */
+  /** A slot without a job is skipped. `again`: with the id of an earlier job. */
   job: JobDraft | null;
   stretch: boolean;
   reason: SlotReason | null;
-  /** As many slots like this one. */
+  /** The number of slots like this one. */
   times: number;
 }
 
 export const SCHEDULES: readonly string[] = ["s1", "s2", "s3"];
-/** The key of a schedule's runs; enqueues of their own ask for the first two as well. */
+/** The unique key of a schedule's runs. Direct enqueues use the first two as well. */
 export const RUN_KEYS: Readonly<Record<string, string>> = { s1: "k1", s2: "k2" };
 
 interface Parts {
@@ -59,7 +59,7 @@ interface Parts {
   users: readonly string[];
 }
 
-/** Adds the commands on schedules to the others, each with its weight. */
+/** The commands on schedules, with their weights. */
 export function scheduleCommands(
   fc: typeof fastCheck,
   { nth, job, worker, types, queues, users }: Parts,
@@ -83,7 +83,7 @@ export function scheduleCommands(
   });
   const unique = fc.constantFrom<UniqueKey["scope"][]>("live", "live", "live", "waiting", "period").chain((scope) =>
     fc.record<UniqueKey>({
-      // Which key it is, its schedule decides.
+      // The key depends on the schedule.
       key: fc.constant("its own"),
       scope: fc.constant(scope),
       periodMs: fc.constant(10_000),

@@ -8,24 +8,24 @@ import type { FiringDraft, NextRun, ScheduleCommand, ScheduleDraft, VersionPick 
 import { dueTime } from "./model-schedules.js";
 import type { StoreModel } from "./model.js";
 
-/** What the schedules share with the rest of a comparison. */
+/** The parts of a comparison that schedules share with jobs. */
 export interface Surroundings {
   model: StoreModel;
   /** Every job ever inserted. */
   asked: ReadonlyMap<string, NewJob>;
-  /** The store as this worker sees it; the first handle, if none is named. */
+  /** The handle of this worker; the first handle by default. */
   storeOf: (worker?: string) => Store;
-  /** A job as the draft asks for it, under a new id or under this one. */
+  /** Creates a job from the draft, with a new id or this one. */
   newJob: (draft: JobDraft, id?: string) => NewJob;
-  /** The store says that this job is new. */
+  /** Called when the store reports that this job is new. */
   inserted: (job: NewJob) => void;
-  /** Names what a command came down to, for people. */
+  /** Adds a readable description of the command. */
   touched: (what: string) => void;
 }
 
 const NO_VERSION = "v0";
 const SLOT_MS = 1_000;
-// Small, so that the cursor is used.
+// Small, so that cursors are used.
 const PAGE = 2;
 const FILTERS: readonly ScheduleFilter[] = [
   { origin: "code" },
@@ -35,12 +35,12 @@ const FILTERS: readonly ScheduleFilter[] = [
   { user: "ann" },
 ];
 
-/** Does commands on schedules to a store and to the model, and compares what comes of them. */
+/** Runs commands on schedules on a store and on the model, and compares the results. */
 export class ScheduleComparison {
   readonly #around: Surroundings;
-  /** Every version there ever was. */
+  /** Every version that ever existed. */
   readonly #versions: string[] = [];
-  /** Versions and last slots by the store's own answers: a mistake shared with the model would pass every comparison. */
+  /** Versions and last slots by the store's own results: a mistake shared with the model would pass every comparison. */
   readonly #current = new Map<string, { version: string; lastSlot: number | null }>();
   #numbered = 0;
 
@@ -61,7 +61,7 @@ export class ScheduleComparison {
     }
   }
 
-  /** Every schedule is what the model says, with its slots and without, and so is what is due. */
+  /** All schedules, with and without slots, and the due ones equal the model. */
   async check(now: number): Promise<void> {
     const { model } = this.#around;
     const store = this.#around.storeOf();
@@ -76,7 +76,7 @@ export class ScheduleComparison {
     await this.#due(PAGE, store, now);
   }
 
-  /** Filters find what the model says, of schedules and of the jobs that they made. */
+  /** Filters of schedules and of their jobs return the same as the model. */
   async checkLists(): Promise<void> {
     const { model } = this.#around;
     const store = this.#around.storeOf();
@@ -90,7 +90,7 @@ export class ScheduleComparison {
     }
     for (const schedule of SCHEDULES) {
       const there = (await store.getSchedule(schedule)) !== null;
-      same(there, model.schedules.all.has(schedule), `whether there is a schedule ${schedule}`);
+      same(there, model.schedules.all.has(schedule), `whether the schedule ${schedule} exists`);
       const { jobs } = await store.list({ schedule }, { limit: 1_000, cursor: null });
       const expected = [...model.jobs.values()].filter((job) => job.schedule?.name === schedule);
       same(
@@ -106,9 +106,9 @@ export class ScheduleComparison {
     const there = model.schedules.all.has(name) || over.of === "stale";
     const version = over.of === "none" || !there ? null : this.#versionOf(name, over);
     const record = this.#recordOf(name, schedule, now);
-    const answer = await storeOf(worker).putSchedule(record, version);
-    same(answer, model.schedules.put(record, version, now), "the answer of putSchedule");
-    if (answer === "changed") return;
+    const result = await storeOf(worker).putSchedule(record, version);
+    same(result, model.schedules.put(record, version, now), "the result of putSchedule");
+    if (result === "changed") return;
     const before = this.#replaces(name, version);
     this.#current.set(name, { version: record.version, lastSlot: before?.lastSlot ?? null });
   }
@@ -116,16 +116,16 @@ export class ScheduleComparison {
   async #remove(name: string): Promise<void> {
     const { model, storeOf, touched } = this.#around;
     touched(name);
-    same(await storeOf().removeSchedule(name), model.schedules.remove(name), "the answer of removeSchedule");
+    same(await storeOf().removeSchedule(name), model.schedules.remove(name), "the result of removeSchedule");
     this.#current.delete(name);
   }
 
   async #due(limit: number, store: Store, now: number): Promise<void> {
     const { schedules: model } = this.#around.model;
     const { at, schedules, nextRunAt } = await store.dueSchedules(limit);
-    same({ at, nextRunAt }, { at: now, nextRunAt: model.nextRunAt(now) }, "the answer of dueSchedules");
+    same({ at, nextRunAt }, { at: now, nextRunAt: model.nextRunAt(now) }, "the result of dueSchedules");
     const due = model.due(now);
-    // Of those due at the same instant, any may come first.
+    // Schedules due at the same time may have any order.
     same(schedules.map(dueTime), due.slice(0, limit).map(dueTime), "the times of the due schedules");
     const expected = schedules.map(({ name }) => due.find((schedule) => schedule.name === name));
     same(
@@ -142,13 +142,13 @@ export class ScheduleComparison {
     for (const { name, version, slots } of firings) {
       touched(`${name} ${version} (${slots.map(({ job }) => job?.id ?? "no job").join(", ")})`);
     }
-    const answers = await store.fire(firings);
+    const results = await store.fire(firings);
     const present = new Set(model.jobs.keys());
     const expected = firings.map((firing) => model.schedules.fire(firing, now));
-    same(answers, expected, "the answers of fire");
+    same(results, expected, "the results of fire");
     for (const [at, firing] of firings.entries()) {
-      const answer = answers[at];
-      if (answer?.status !== "fired") continue;
+      const result = results[at];
+      if (result?.status !== "fired") continue;
       const before = this.#replaces(firing.name, firing.version);
       must(
         (firing.lastSlot ?? Number.NEGATIVE_INFINITY) >= (before?.lastSlot ?? Number.NEGATIVE_INFINITY),
@@ -156,24 +156,24 @@ export class ScheduleComparison {
       );
       this.#current.set(firing.name, { version: firing.newVersion, lastSlot: firing.lastSlot });
       for (const [nth, { job }] of firing.slots.entries()) {
-        // Its key may be held by what it was before it was deleted: then it counts as made, but is not there.
+        // The key may still be held by the deleted job with the same id: then it counts as inserted, but does not exist.
         const isNew = job !== null && !present.has(job.id) && model.jobs.has(job.id);
-        if (isNew && answer.slots[nth]?.job === job.id) inserted(job);
+        if (isNew && result.slots[nth]?.job === job.id) inserted(job);
       }
     }
   }
 
-  /** A version gives way to another once: whoever read it comes too late after that. */
+  /** A version is replaced only once; later changes based on it must fail. */
   #replaces(name: string, version: string | null): { lastSlot: number | null } | undefined {
     const current = this.#current.get(name);
     must(
       (current?.version ?? null) === version,
-      () => `${name} was replaced over version ${version}, but was in ${current?.version ?? "no version"}`,
+      () => `${name} was replaced over version ${version}, but had ${current?.version ?? "no version"}`,
     );
     return current;
   }
 
-  /** Each schedule once, and each job: what is due is read once and fired once. */
+  /** Each schedule and each job once, because the engine reads and fires each due schedule once. */
   #firingsOf(drafts: readonly FiringDraft[], now: number): Firing[] {
     const byName = new Map<string, Firing>();
     const used = new Set<string>();
@@ -184,7 +184,7 @@ export class ScheduleComparison {
     return [...byName.values()];
   }
 
-  /** One that is there, as long as there is any. */
+  /** An existing schedule, if there is one. */
   #nameOf(nth: number): string {
     return pick([...this.#around.model.schedules.all.keys()], nth) ?? SCHEDULES[0] ?? "";
   }
@@ -284,7 +284,7 @@ async function listed(store: Store, filter: ScheduleFilter): Promise<StoredSched
   return schedules;
 }
 
-/** What the contract fixes: when the record was last touched, it leaves open. */
+/** The fields that the contract defines. It does not define when a record was updated. */
 function visible({ updatedAt: _, ...schedule }: StoredSchedule): object {
   return schedule;
 }

@@ -1,5 +1,5 @@
 import { LIMITS } from "../defaults.js";
-import { NEVER, slotAnswer } from "../schedule/slots.js";
+import { NEVER, slotResult } from "../schedule/slots.js";
 import type {
   FireResult,
   FiredSlot,
@@ -13,7 +13,7 @@ import type {
   StoredSchedule,
 } from "../store.js";
 
-/** The part of the contract that is about schedules: one map, and the jobs' own insert. */
+/** The part of the contract about schedules: one map, and the insert of jobs. */
 export class ScheduleModel {
   readonly all: Map<string, StoredSchedule> = new Map();
   readonly #insert: (job: NewJob, now: number) => InsertResult;
@@ -45,7 +45,7 @@ export class ScheduleModel {
     return this.all.delete(name);
   }
 
-  /** All that is due, without slots; of those due at the same instant any may come first. */
+  /** All due schedules, without slots. Those due at the same time may have any order. */
   due(now: number): StoredSchedule[] {
     return this.list({ enabled: true })
       .filter(({ nextRunAt }) => nextRunAt === null || nextRunAt <= now)
@@ -79,11 +79,11 @@ export class ScheduleModel {
 
   #fireSlot({ job, reason }: FiredSlot, now: number): Pick<StoredSlot, "job" | "reason"> & { heldBy: string | null } {
     if (job === null) return { job: null, heldBy: null, reason };
-    return slotAnswer(job.id, this.#insert(job, now), reason);
+    return slotResult(job.id, this.#insert(job, now), reason);
   }
 }
 
-/** When it should have run: before all others, if that is not known. */
+/** When it should have run. Schedules without a computed next run come first. */
 export function dueTime({ nextRunAt }: Pick<ScheduleRecord, "nextRunAt">): number {
   return nextRunAt ?? Number.NEGATIVE_INFINITY;
 }
@@ -92,7 +92,7 @@ function movesBack(from: number | null, to: number | null): boolean {
   return from !== null && (to === null || to < from);
 }
 
-/** The last that became jobs and the last that did not. */
+/** The last slots that became jobs and the last that did not. */
 function newest(slots: readonly StoredSlot[]): StoredSlot[] {
   const seen = { jobs: 0, none: 0 };
   return slots.filter(({ job }) => ++seen[job === null ? "none" : "jobs"] <= LIMITS.slots);

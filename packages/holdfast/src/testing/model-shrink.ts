@@ -1,6 +1,6 @@
 import type { Command } from "./model-commands.js";
 
-/** The plainest value of a field; a command that fails with these as well is easier to read. */
+/** The simplest value of each field. A command that still fails with it is easier to read. */
 const PLAINEST: Readonly<Record<string, unknown>> = {
   user: null,
   unique: null,
@@ -25,8 +25,8 @@ const PLAINEST: Readonly<Record<string, unknown>> = {
 const PLAIN_PLACES = [0, 1, 2, 3];
 
 /**
- * The shortest and plainest list that still fails, as far as it is found in `ms`. Written for lists of commands, which
- * a general shrinker cuts at their ends, while most of what is idle lies in the middle.
+ * The shortest and simplest list that still fails, as far as found within `ms`. Made for lists of commands: a general
+ * shrinker cuts lists at their ends, but most unnecessary commands are in the middle.
  */
 export async function shrink(
   list: readonly Command[],
@@ -35,7 +35,7 @@ export async function shrink(
 ): Promise<readonly Command[]> {
   const end = performance.now() + ms;
   let best = list;
-  /** Takes the candidate if it fails as well. */
+  /** Accepts the candidate if it still fails. */
   const improve = async (candidate: readonly Command[]): Promise<boolean> => {
     if (performance.now() > end || !(await fails(candidate))) return false;
     best = candidate;
@@ -48,7 +48,7 @@ export async function shrink(
   let improved = true;
   while (improved) {
     improved = false;
-    // Large cuts first, from the end: each one that works saves many small ones.
+    // Large cuts first, from the end: each successful one saves many small ones.
     for (let size = Math.ceil(best.length / 2); size >= 1; size = Math.floor(size / 2)) {
       for (let at = best.length - size; at >= 0; at -= size) {
         if (await improve(best.toSpliced(at, size))) improved = true;
@@ -59,7 +59,7 @@ export async function shrink(
   return best;
 }
 
-/** The same command with one thing less about it. */
+/** The same command with one simpler field. */
 function* plainerForms(value: unknown, name = ""): Generator<unknown> {
   if (Object.hasOwn(PLAINEST, name)) {
     const plainest = PLAINEST[name];

@@ -27,13 +27,13 @@ import type {
   StartMark,
   UniqueKey,
 } from "../store.js";
-import { claimedRecord, countLabel, heldKey, laidDown, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
+import { claimedRecord, countLabel, heldKey, reapedJob, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
 import { ScheduleModel } from "./model-schedules.js";
 
 /**
- * The store contract as a program, as plain as it can be: a few maps, no index, no batch, time passed in. A store is
- * right if nobody can tell it from this. Where the contract leaves a choice (which stale leases a limit covers, which
- * of two jobs that ended together is older) the model names the candidates and does what it is told.
+ * The store contract as the simplest possible program: a few maps, no index, no batch, time as an argument. A correct store
+ * returns the same results. Where the contract leaves a choice (which expired leases a limit covers, which of two jobs that
+ * ended together is older), the model returns the candidates and applies the choice that is passed in.
  */
 export class StoreModel {
   readonly jobs: Map<string, ModelJob> = new Map();
@@ -65,7 +65,7 @@ export class StoreModel {
     if (unique.onConflict === "keep" || holder === undefined || !isWaiting(holder.state)) {
       return { status: "duplicate", of, replaced: false };
     }
-    // Rewritten as if it had been enqueued just now; only its identity, its past and what fences off old workers stay.
+    // Overwritten as if it had just been enqueued; only its id, its history and its fence stay.
     const { id, order, createdAt, fence, attempts } = holder;
     this.jobs.set(id, { ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts });
     this.keys.set(unique.key, heldKey(id, unique, now));
@@ -78,7 +78,7 @@ export class StoreModel {
     if (held?.job === job.id && scopes.includes(held.scope)) this.keys.delete(job.key);
   }
 
-  /** All that a claim may take, in the order in which it must. */
+  /** All claimable jobs, in claim order. */
   claimable(request: Pick<ClaimRequest, "queues" | "types">, now: number): ModelJob[] {
     return [...this.jobs.values()]
       .filter((job) => job.dueAt !== null && job.dueAt <= now)
@@ -120,7 +120,7 @@ export class StoreModel {
     return claimedRecord(job, errorBefore, previous);
   }
 
-  /** A lease ran out: the attempt goes into the history, whoever notices. */
+  /** Adds the attempt of an expired lease to the history. */
   #recordLoss(job: ModelJob, now: number): void {
     const { attempt, worker, claimedAt, startedAt } = job;
     const error = { ...STALE_ERROR, stack: null };
@@ -133,7 +133,7 @@ export class StoreModel {
     return job !== undefined && job.fence === ref.fence && isLeased(job.state) ? job : undefined;
   }
 
-  /** Whether this very lease still has the job; nothing but the fence decides, even past the lease's end. */
+  /** Whether this lease still holds the job. Only the fence decides, even after the lease has expired. */
   holds(lease: LeaseRef): boolean {
     return this.#leasedBy(lease) !== undefined;
   }
@@ -206,7 +206,7 @@ export class StoreModel {
       this.keys.set(job.unique.key, heldKey(id, job.unique, now));
     }
     this.#wait(job, "pending", now);
-    // Whoever asks for a retry wants the job to run, however long ago it should have.
+    // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
     Object.assign(job, { ...fresh, error: null } satisfies Partial<ModelJob>);
     return "retried";
@@ -221,12 +221,12 @@ export class StoreModel {
     return "removed";
   }
 
-  /** Leases that have run out. */
+  /** Jobs with expired leases. */
   stale(now: number): ModelJob[] {
     return [...this.jobs.values()].filter((job) => isLeased(job.state) && job.dueAt !== null && job.dueAt <= now);
   }
 
-  layDownStale(id: string, now: number): ReapedJob {
+  reap(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
     const used = attemptsUsed(job);
     this.#recordLoss(job, now);
@@ -235,21 +235,21 @@ export class StoreModel {
     if (job.cancelRequestedAt !== null) this.#finish(job, "cancelled", now);
     else if (used >= job.maxAttempts) this.#finish(job, "dead", now);
     else this.#wait(job, "pending", now);
-    return laidDown(job);
+    return reapedJob(job);
   }
 
-  /** Waiting jobs whose time to live has passed. */
+  /** Waiting jobs that have passed their `expiresAt`. */
   expired(now: number): ModelJob[] {
     return [...this.jobs.values()].filter(
       (job) => isWaiting(job.state) && job.expiresAt !== null && job.expiresAt <= now,
     );
   }
 
-  layDownExpired(id: string, now: number): ReapedJob {
+  expire(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
     job.error = { ...EXPIRED_ERROR, at: now };
     this.#finish(job, "dead", now);
-    return laidDown(job);
+    return reapedJob(job);
   }
 
   /** Finished jobs that a purge without limit would delete, oldest first. */
@@ -262,12 +262,12 @@ export class StoreModel {
     return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
   }
 
-  /** Retention is over: the job goes, a key held for good stays. */
+  /** Deletes a job at the end of its retention. A `forever` key stays. */
   purge(id: string): void {
     this.jobs.delete(id);
   }
 
-  /** Since when the job that has been due longest waits for a worker. A paused queue waits for a person instead. */
+  /** Since when the oldest due job has waited for a worker. Jobs of paused queues do not count. */
   oldestDueAt(now: number): number | null {
     const due = this.claimable({ queues: null, types: null }, now).filter((job) => isWaiting(job.state));
     return due.reduce<number | null>(
@@ -286,7 +286,7 @@ export class StoreModel {
     return counts;
   }
 
-  /** How many jobs have not ended. */
+  /** The number of jobs that have not ended. */
   alive(): number {
     return [...this.jobs.values()].filter((job) => !isFinished(job.state)).length;
   }

@@ -12,8 +12,8 @@ const declined = job({
   },
 });
 
-describe.each(STORES)("the error of an attempt on %s", (_name, store) => {
-  it("is shown with its cause and data, redacted", async () => {
+describe.each(STORES)("attempt errors on %s", (_name, store) => {
+  it("include cause and data, redacted", async () => {
     const { hf, as } = await adminScene(store(), {}, { jobs: [declined], redact: ["**.card"] });
     const { id } = await hf.enqueue(declined);
     await hf.drain();
@@ -27,7 +27,7 @@ describe.each(STORES)("the error of an attempt on %s", (_name, store) => {
     });
   });
 
-  it("shows a user its message and code alone", async () => {
+  it("show only message and code to users", async () => {
     const { hf, as } = await adminScene(store(), {}, { jobs: [declined] });
     const { id } = await hf.enqueue(declined, undefined, { user: "ada" });
     await hf.drain();
@@ -36,8 +36,8 @@ describe.each(STORES)("the error of an attempt on %s", (_name, store) => {
   });
 });
 
-describe("data stored by a client that redacts nothing", () => {
-  it("is redacted by the one that shows it", async () => {
+describe("error data stored without redaction", () => {
+  it("is redacted when it is shown", async () => {
     const [, [, store] = ["", () => ""]] = STORES;
     const address = store();
     const { hf } = await adminScene(address, {}, { jobs: [declined] });
@@ -50,7 +50,7 @@ describe("data stored by a client that redacts nothing", () => {
   });
 });
 
-describe("the functions an API is given", () => {
+describe("option functions", () => {
   it.each<[string, () => unknown]>([
     [
       "throws",
@@ -59,24 +59,24 @@ describe("the functions an API is given", () => {
       },
     ],
     ["rejects", () => Promise.reject(new Error("in onError"))],
-  ])("answer 500 and no more where onError %s", async (_, onError) => {
+  ])("still returns 500 if onError %s", async (_, onError) => {
     const lines: string[] = [];
     const log = (_fields: object, message: string): void => void lines.push(message);
     const { hf } = await adminScene("sqlite::memory:", {}, { logger: { info: log, warn: log, error: log } });
     const rejections: unknown[] = [];
-    const hear = (reason: unknown): void => void rejections.push(reason);
-    process.on("unhandledRejection", hear);
+    const onRejection = (reason: unknown): void => void rejections.push(reason);
+    process.on("unhandledRejection", onRejection);
     const auth = (): never => {
       throw new Error("in auth");
     };
     const { status } = await admin(hf, { auth, onError }).fetch(new Request("http://localhost/api/admin/jobs"));
     await new Promise((resolve) => setImmediate(resolve));
-    process.off("unhandledRejection", hear);
+    process.off("unhandledRejection", onRejection);
     expect([status, rejections]).toEqual([500, []]);
     expect(lines).toEqual(["the admin API failed", "the admin API failed"]);
   });
 
-  it("refuse an asynchronous clientAddress", async () => {
+  it("rejects an asynchronous clientAddress", async () => {
     const errors: unknown[] = [];
     const clientAddress = (() => Promise.reject(new Error("later"))) as unknown as () => string;
     const { send, token } = await adminScene("sqlite::memory:", {
@@ -84,6 +84,9 @@ describe("the functions an API is given", () => {
       onError: (error) => errors.push(error),
     });
     const { status } = await send("/api/admin/jobs", { token: await token("viewer") });
-    expect([status, String(errors[0])]).toEqual([500, expect.stringContaining("clientAddress returned a promise")]);
+    expect([status, String(errors[0])]).toEqual([
+      500,
+      expect.stringContaining("clientAddress function returned a promise"),
+    ]);
   });
 });

@@ -14,7 +14,7 @@ async function enqueue(hf: Holdfast, user: string, count: number): Promise<void>
 }
 
 describe.each(STORES)("cursors on %s", (_name, store) => {
-  it("tell a user nothing of others' jobs", async () => {
+  it("reveal nothing about other users' jobs", async () => {
     const { hf, as } = await adminScene(store());
     const ada = await as("user", "ada");
     const seen: string[] = [];
@@ -32,7 +32,7 @@ describe.each(STORES)("cursors on %s", (_name, store) => {
     for (const cursor of seen) expect(cursor).toMatch(/^[\w-]{60,400}$/);
   });
 
-  it("lead through all pages, from any client on the store", async () => {
+  it("work across pages and clients", async () => {
     const address = store().replace(":memory:", `${tmpdir()}/holdfast-cursors-${process.pid}-${Date.now()}.db`);
     const [one, other] = [await open(address), await open(address)];
     await enqueue(one, "bob", 3);
@@ -49,7 +49,7 @@ describe.each(STORES)("cursors on %s", (_name, store) => {
     expect(users).toEqual([...("adaadaadaadaada".match(/ada/g) ?? []), "bob", "bob", "bob"]);
   });
 
-  it("are refused with a sentence when they were tampered with", async () => {
+  it("are rejected if they were changed", async () => {
     const { hf, as, send, token } = await adminScene(store());
     await enqueue(hf, "ada", 3);
     const ada = await as("user", "ada");
@@ -80,7 +80,7 @@ describe.each(STORES)("cursors on %s", (_name, store) => {
     }
   });
 
-  it("are read and written with one look at the key", async () => {
+  it("read their key only once", async () => {
     const { hf } = await adminScene(store());
     await enqueue(hf, "ada", 5);
     const { store: asked } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
@@ -88,12 +88,12 @@ describe.each(STORES)("cursors on %s", (_name, store) => {
     let [looks, fails] = [0, true];
     asked.cursorKey = async () => {
       looks++;
-      if (fails) throw new Error("the store does not answer");
+      if (fails) throw new Error("the store does not respond");
       return before();
     };
     await hf.list();
     expect(looks).toBe(0);
-    await expect(hf.list({ limit: 1 })).rejects.toThrow("the store does not answer");
+    await expect(hf.list({ limit: 1 })).rejects.toThrow("the store does not respond");
     fails = false;
     for (let page = await hf.list({ limit: 1 }); page.cursor !== null;) {
       page = await hf.list({ limit: 1, cursor: page.cursor });

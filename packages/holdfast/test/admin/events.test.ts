@@ -4,21 +4,21 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene, mail, STORES } from "./scene.js";
 
-interface Told {
+interface SentEvent {
   event: string;
   data: Record<string, unknown>;
 }
 
-/** What a viewer is told, as it comes. */
-async function view(
+/** Reads an event stream in the background; the array grows as events arrive. */
+async function readEvents(
   send: (path: string, init: { token: string }) => Promise<Response>,
   token: string,
-): Promise<Told[]> {
+): Promise<SentEvent[]> {
   const response = await send("/api/admin/events", { token });
   expect(response.headers.get("content-type")).toBe("text/event-stream");
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   onTestFinished(() => reader?.cancel().catch(() => {}));
-  const told: Told[] = [];
+  const received: SentEvent[] = [];
   const read = async (): Promise<void> => {
     let text = "";
     for (;;) {
@@ -29,31 +29,34 @@ async function view(
       text = parts.pop() ?? "";
       for (const part of parts) {
         const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(part) ?? [];
-        if (event !== undefined && data !== undefined) told.push({ event, data: JSON.parse(data) as Told["data"] });
+        if (event !== undefined && data !== undefined)
+          received.push({ event, data: JSON.parse(data) as SentEvent["data"] });
       }
     }
   };
   read().catch(() => {});
-  return told;
+  return received;
 }
 
 describe.each(STORES)("events on %s", (_name, store) => {
-  it("tell the counts each second, and what this process does as it does it, without outputs", async () => {
+  it("include counts and the events of this process", async () => {
     const { hf, send, token } = await adminScene(store());
-    const told = await view(send, await token("viewer"));
-    await until("the first counts", () => told.some(({ event }) => event === "stats"));
+    const received = await readEvents(send, await token("viewer"));
+    await until("the first counts", () => received.some(({ event }) => event === "stats"));
     const { id } = await hf.enqueue(mail, { to: "ada" });
     await hf.drain();
-    await until("the job to be told of", () =>
-      told.some(({ event, data }) => event === "completed" && data["id"] === id),
+    await until("the completed event", () =>
+      received.some(({ event, data }) => event === "completed" && data["id"] === id),
     );
-    expect(told.find(({ event }) => event === "completed")?.data).not.toHaveProperty("output");
+    expect(received.find(({ event }) => event === "completed")?.data).not.toHaveProperty("output");
     await until("its count", () =>
-      told.some(({ event, data }) => event === "stats" && (data["states"] as { completed: number }).completed === 1),
+      received.some(
+        ({ event, data }) => event === "stats" && (data["states"] as { completed: number }).completed === 1,
+      ),
     );
   });
 
-  it("cost the store the same however many look", async () => {
+  it("poll the store once for all clients", async () => {
     const { hf, send, token } = await adminScene(store());
     const { store: asked } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const calls: unknown[][] = [];
@@ -67,51 +70,51 @@ describe.each(STORES)("events on %s", (_name, store) => {
       });
     }
     const viewer = await token("viewer");
-    const viewers = await Promise.all(Array.from({ length: 20 }, () => view(send, viewer)));
-    const counted = (told: Told[]): number => told.filter(({ event }) => event === "stats").length;
-    await until("all to be told twice", () => viewers.every((told) => counted(told) >= 2));
+    const viewers = await Promise.all(Array.from({ length: 20 }, () => readEvents(send, viewer)));
+    const counted = (received: SentEvent[]): number => received.filter(({ event }) => event === "stats").length;
+    await until("two stats events each", () => viewers.every((received) => counted(received) >= 2));
     const ticks = Math.max(...viewers.map(counted));
     expect(calls.length).toBeLessThanOrEqual(4 * (ticks + 1));
     for (const [name, , page] of calls) if (name === "list") expect(page).toMatchObject({ payloads: false });
   });
 
-  it("tell what others do at the far end of a backlog", async () => {
+  it("show changes by other processes behind a backlog", async () => {
     const { hf, send, token } = await adminScene(store());
     const { id } = await hf.enqueue(mail, { to: "first" });
     await hf.enqueueMany(
       mail,
       Array.from({ length: 150 }, (_, nth) => ({ to: `${nth}` })),
     );
-    const told = await view(send, await token("viewer"));
-    await until("a look", () => told.filter(({ event }) => event === "stats").length > 1);
-    // Straight on the store: no event of this process tells of it.
+    const received = await readEvents(send, await token("viewer"));
+    await until("two polls", () => received.filter(({ event }) => event === "stats").length > 1);
+    // Directly on the store, so that this process emits no event.
     const { store: shared } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     await shared.cancel([id]);
-    await until("its end to be seen", () =>
-      told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "cancelled"),
+    await until("the final state", () =>
+      received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "cancelled"),
     );
   });
 });
 
-describe.each(STORES)("slow viewers on %s", (_name, store) => {
-  it("hear that they missed events; others hear all", async () => {
+describe.each(STORES)("slow clients on %s", (_name, store) => {
+  it("receive a missed event while others receive all", async () => {
     const { hf, send, token, url } = await adminScene(store());
     const { events } = (await import("#src/engine/client/holdfast.js")).engineOf(hf);
     const viewer = await token("viewer");
-    const told = await view(send, viewer);
-    // It is sent the headers, and reads nothing after them.
+    const received = await readEvents(send, viewer);
+    // Reads the headers and nothing after them.
     const slow = await new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { authorization: `Bearer ${viewer}` };
       get(`${url}/api/admin/events`, { headers }, resolve).on("error", reject);
     });
     onTestFinished(() => void slow.destroy());
     const queue = "x".repeat(100_000);
-    const paused = (): number => told.filter(({ event }) => event === "paused").length;
-    // Far more than the sockets between them take.
+    const paused = (): number => received.filter(({ event }) => event === "paused").length;
+    // Far more than fits into the socket buffers.
     const [rounds, each] = [15, 20];
     for (let round = 1; round <= rounds; round++) {
       for (let nth = 0; nth < each; nth++) events.emit("paused", { queue });
-      await until("them to be read by the other", () => paused() === round * each);
+      await until("the other client to read them", () => paused() === round * each);
     }
     let [bytes, last, missed] = [0, "", false];
     slow.setEncoding("utf8");
@@ -120,14 +123,14 @@ describe.each(STORES)("slow viewers on %s", (_name, store) => {
       last = last.slice(-100) + chunk;
       missed ||= last.includes("event: missed\ndata: {}\n\n");
     });
-    await until("it to hear that it missed some", () => missed);
+    await until("the missed event", () => missed);
     expect(bytes).toBeGreaterThan(100_000);
     expect(bytes).toBeLessThan(rounds * each * 100_000 * 0.75);
   });
 });
 
-describe("a share of the streams", () => {
-  it("is what one token with its sessions gets", async () => {
+describe("the limit of streams per caller", () => {
+  it("counts a token and its sessions together", async () => {
     const { send, token } = await adminScene("sqlite::memory:", { viewersPerCaller: 3 });
     const [greedy, other] = [await token("viewer"), await token("viewer")];
     const streams = await Promise.all([1, 2, 3].map(() => send("/api/admin/events", { token: greedy })));
@@ -144,18 +147,18 @@ describe("a share of the streams", () => {
       const refused = await send("/api/admin/events", init);
       expect(refused.status).toBe(429);
       expect(refused.headers.get("retry-after")).toBe("5");
-      expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_VIEWERS" } });
+      expect(await refused.json()).toMatchObject({ error: { code: "TOO_MANY_STREAMS" } });
     }
-    await view(send, other);
+    await readEvents(send, other);
     await streams[0]?.body?.cancel();
-    await until("its place to be free", async () => {
+    await until("a stream to be free", async () => {
       const again = await send("/api/admin/events", { token: greedy });
       if (again.status === 200) streams.push(again);
       return again.status === 200;
     });
   });
 
-  it("is what one name gets where the application knows who calls", async () => {
+  it("counts by name with an auth function", async () => {
     const { send } = await adminScene("sqlite::memory:", {
       viewersPerCaller: 1,
       auth: (request) => ({ name: request.headers.get("x-name") ?? "", role: "viewer", user: null }),
@@ -171,29 +174,29 @@ describe("a share of the streams", () => {
   });
 });
 
-it("a HEAD, whose answer nobody reads, is no viewer", async () => {
+it("does not open a stream for HEAD", async () => {
   const { send, token } = await adminScene("sqlite::memory:");
   const viewer = await token("viewer");
   for (let nth = 0; nth < 210; nth++)
     expect((await send("/api/admin/events", { method: "HEAD", token: viewer })).status).toBe(200);
-  const told = await view(send, viewer);
-  await until("the counts", () => told.some(({ event }) => event === "stats"));
+  const received = await readEvents(send, viewer);
+  await until("the counts", () => received.some(({ event }) => event === "stats"));
 });
 
-it("what another process does is seen in the store within a second or two", async () => {
+it("shows changes by another process", async () => {
   const file = `sqlite:${(await import("node:os")).tmpdir()}/holdfast-events-${process.pid}-${Date.now()}.db`;
   const { send, token } = await adminScene(file);
   const other = await holdfast({ store: file, jobs: [mail], logger: false });
   onTestFinished(() => other.close());
   await other.enqueue(mail, { to: "first" });
-  const told = await view(send, await token("viewer"));
-  await until("the first look", () => told.some(({ event }) => event === "stats"));
+  const received = await readEvents(send, await token("viewer"));
+  await until("the first poll", () => received.some(({ event }) => event === "stats"));
   const { id } = await other.enqueue(mail, { to: "ada" });
-  await until("the job to be seen", () =>
-    told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "pending"),
+  await until("the new job", () =>
+    received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "pending"),
   );
   await other.drain();
-  await until("its end to be seen", () =>
-    told.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "completed"),
+  await until("the final state", () =>
+    received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "completed"),
   );
 });

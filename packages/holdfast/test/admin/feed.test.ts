@@ -7,14 +7,14 @@ import type { Holdfast } from "#src/engine/client/holdfast.js";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A feed on a client that counts what it is asked. */
+/** A feed on a client that counts its calls. */
 function scene(viewersPerCaller = 200) {
   const emitter = new Emitter(() => {});
-  const asked = { stats: 0, lists: 0 };
+  const calls = { stats: 0, lists: 0 };
   const hf = {
     on: (name: EventName, listener: () => void) => emitter.on(name, listener),
     async stats() {
-      asked.stats++;
+      calls.stats++;
       return {
         states: {},
         queues: {},
@@ -26,16 +26,16 @@ function scene(viewersPerCaller = 200) {
       };
     },
     async list() {
-      asked.lists++;
+      calls.lists++;
       return { jobs: [], cursor: null };
     },
   } as unknown as Holdfast;
   const feed = new Feed(hf, { viewersPerCaller });
-  return { feed, emitter, asked };
+  return { feed, emitter, calls };
 }
 
-/** Reads on and on; `texts` has an entry for each write that a server would do. */
-function reading(body: ReadableStream<Uint8Array>) {
+/** Reads until the end; `texts` has an entry for each write of a server. */
+function readAll(body: ReadableStream<Uint8Array>) {
   const texts: string[] = [];
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   const read = async (): Promise<void> => {
@@ -50,16 +50,16 @@ function reading(body: ReadableStream<Uint8Array>) {
 
 const count = (text: string, part: string): number => text.split(part).length - 1;
 
-it("events are serialised once and written together", async () => {
+it("serializes events once and sends them in batches", async () => {
   const { feed, emitter } = scene();
-  const viewers = Array.from({ length: 200 }, () => reading(feed.open("ada")));
+  const viewers = Array.from({ length: 200 }, () => readAll(feed.open("ada")));
   await vi.advanceTimersByTimeAsync(500);
   const before = viewers.map(({ texts }) => texts.length);
-  let serialised = 0;
-  const queue = { toJSON: () => `q${serialised++}` } as unknown as string;
+  let serialized = 0;
+  const queue = { toJSON: () => `q${serialized++}` } as unknown as string;
   for (let nth = 0; nth < 400; nth++) emitter.emit("paused", { queue });
   await vi.advanceTimersByTimeAsync(300);
-  expect(serialised).toBe(400);
+  expect(serialized).toBe(400);
   for (const [index, { texts }] of viewers.entries()) {
     expect(texts.length - (before[index] ?? 0)).toBe(1);
     expect(count(texts.at(-1) ?? "", "event: paused")).toBe(400);
@@ -68,53 +68,53 @@ it("events are serialised once and written together", async () => {
   await Promise.all(viewers.map(({ end }) => end));
 });
 
-it("of a busy second 500 events are sent", async () => {
+it("sends at most 500 events per second", async () => {
   const { feed, emitter } = scene();
-  const { texts } = reading(feed.open("ada"));
+  const { texts } = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(500);
-  let serialised = 0;
-  const queue = { toJSON: () => `q${serialised++}` } as unknown as string;
+  let serialized = 0;
+  const queue = { toJSON: () => `q${serialized++}` } as unknown as string;
   for (let nth = 0; nth < 10_000; nth++) emitter.emit("paused", { queue });
   await vi.advanceTimersByTimeAsync(300);
-  expect(serialised).toBe(500);
+  expect(serialized).toBe(500);
   expect(count(texts.join(""), "event: paused")).toBe(500);
   feed.close();
 });
 
-it("nothing is done while no viewer reads", async () => {
-  const { feed, emitter, asked } = scene();
+it("does nothing while no client reads", async () => {
+  const { feed, emitter, calls } = scene();
   const readers = Array.from({ length: 200 }, () => feed.open("ada").getReader());
   for (const reader of readers) expect((await reader.read()).value).toBeDefined();
   await vi.advanceTimersByTimeAsync(3_000);
-  const before = { ...asked };
+  const before = { ...calls };
   expect(emitter.hasListeners("paused")).toBe(false);
-  let serialised = 0;
-  emitter.emit("paused", { queue: { toJSON: () => `q${serialised++}` } as unknown as string });
+  let serialized = 0;
+  emitter.emit("paused", { queue: { toJSON: () => `q${serialized++}` } as unknown as string });
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(asked).toEqual(before);
-  expect(serialised).toBe(0);
-  // One goes on: it hears that it missed something, and then the counts of now.
+  expect(calls).toEqual(before);
+  expect(serialized).toBe(0);
+  // One client reads again: it receives "missed", and then the current counts.
   const text = async (): Promise<string> => Buffer.from((await readers[0]?.read())?.value ?? []).toString();
-  let heard = "";
+  let received = "";
   const more = (async () => {
-    while (!heard.includes("event: stats\n", heard.indexOf("event: missed\n"))) heard += await text();
+    while (!received.includes("event: stats\n", received.indexOf("event: missed\n"))) received += await text();
   })();
   await vi.advanceTimersByTimeAsync(1_500);
   await more;
-  expect(heard).toContain("event: missed\ndata: {}\n\n");
-  expect(asked.stats).toBeGreaterThan(before.stats);
+  expect(received).toContain("event: missed\ndata: {}\n\n");
+  expect(calls.stats).toBeGreaterThan(before.stats);
   feed.close();
 });
 
-it("a feed without viewers rests, and one that begins again misses nothing", async () => {
-  const { feed, emitter, asked } = scene();
-  const first = reading(feed.open("ada"));
+it("stops without clients and restarts without missed events", async () => {
+  const { feed, emitter, calls } = scene();
+  const first = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(1_500);
   await first.cancel();
-  const { stats } = asked;
+  const { stats } = calls;
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(asked.stats).toBe(stats);
-  const second = reading(feed.open("ada"));
+  expect(calls.stats).toBe(stats);
+  const second = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(500);
   emitter.emit("paused", { queue: "q" });
   await vi.advanceTimersByTimeAsync(500);
@@ -123,31 +123,31 @@ it("a feed without viewers rests, and one that begins again misses nothing", asy
   feed.close();
 });
 
-it("a stream ends after five minutes", async () => {
+it("ends a stream after five minutes", async () => {
   const { feed } = scene(1);
-  const { end } = reading(feed.open("ada"));
-  expect(() => feed.open("ada")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_VIEWERS" }));
+  const { end } = readAll(feed.open("ada"));
+  expect(() => feed.open("ada")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_STREAMS" }));
   await vi.advanceTimersByTimeAsync(300_000);
   await end;
   feed.open("ada");
   feed.close();
 });
 
-it("200 viewers are all there may be", () => {
+it("allows at most 200 streams", () => {
   const { feed } = scene(200);
   for (let nth = 0; nth < 200; nth++) feed.open(`caller ${nth}`);
-  expect(() => feed.open("one more")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_VIEWERS" }));
+  expect(() => feed.open("one more")).toThrow(expect.objectContaining({ status: 429, code: "TOO_MANY_STREAMS" }));
   feed.close();
   feed.open("one more");
   feed.close();
 });
 
-it("what is kept is bounded in bytes, and so is a read", () => {
+it("limits the bytes of the buffer and of a read", () => {
   const buffer = new EventBuffer();
   const message = (nth: number, length: number): Uint8Array => new Uint8Array(length).fill(nth);
   const large = message(1, 3_000_000);
   buffer.push(large);
-  // Longer than what is kept and read at once, and sent all the same.
+  // Longer than both limits, but still sent.
   expect(buffer.read(0)?.bytes).toBe(large);
   expect(buffer.read(1)).toBe(null);
   for (let nth = 0; nth < 300; nth++) buffer.push(message(nth % 250, 10_000));
@@ -156,6 +156,6 @@ it("what is kept is bounded in bytes, and so is a read", () => {
   expect(bytes?.byteLength).toBe(60_000);
   expect(301 - (next ?? 0)).toBeLessThan(105);
   const last = buffer.end - 1;
-  // A viewer that keeps up gets the message itself, and no copy of its own.
+  // Clients that keep up share the message without a copy.
   expect(buffer.read(last)?.bytes).toBe(buffer.read(last)?.bytes);
 });

@@ -12,7 +12,7 @@ interface Sent {
   from?: string;
 }
 
-/** An event of a function URL, or of API Gateway's HTTP API: both have this form, version 2.0. */
+/** An event of a function URL or of an API Gateway HTTP API (format 2.0). */
 function eventOf(
   path: string,
   { method = "GET", query = "", headers = {}, from = "203.0.113.7", ...rest }: Sent = {},
@@ -43,8 +43,8 @@ function eventOf(
 const JSON_BODY = { "content-type": "application/json" };
 const bodyOf = ({ body }: LambdaResult): unknown => JSON.parse(body);
 
-describe("the API as a function of AWS Lambda", () => {
-  it("takes queries and bodies, plain and in base64, and tells errors", async () => {
+describe("lambdaHandler", () => {
+  it("handles queries, bodies, base64 and errors", async () => {
     const { api, hf, token } = await adminScene("sqlite::memory:");
     const handler = lambdaHandler(api);
     const headers = { authorization: `Bearer ${await token("admin")}` };
@@ -71,7 +71,7 @@ describe("the API as a function of AWS Lambda", () => {
     });
   });
 
-  it("takes the events of API Gateway's REST API too", async () => {
+  it("accepts events of the API Gateway REST API", async () => {
     const { api, token } = await adminScene("sqlite::memory:");
     const authorization = [`Bearer ${await token("viewer")}`];
     const result = await lambdaHandler(api)({
@@ -87,7 +87,7 @@ describe("the API as a function of AWS Lambda", () => {
     expect(result).toMatchObject({ statusCode: 200, multiValueHeaders: { "content-type": ["application/json"] } });
   });
 
-  it("has sessions, whose cookies only HTTPS carries, and counts guesses by the address that AWS tells", async () => {
+  it("supports sessions and counts invalid tokens by source IP", async () => {
     const { api, token } = await adminScene("sqlite::memory:", { loginAttempts: 2 });
     const handler = lambdaHandler(api);
     const login = (given: string, from: string): Promise<LambdaResult> =>
@@ -110,12 +110,12 @@ describe("the API as a function of AWS Lambda", () => {
     });
   });
 
-  it("cuts the stream of events after the first counts, and holds no viewer", async () => {
+  it("ends the event stream after the first counts", async () => {
     const { api, hf, token } = await adminScene("sqlite::memory:");
     const handler = lambdaHandler(api);
     await hf.enqueue(mail, { to: "ada" });
     const headers = { authorization: `Bearer ${await token("viewer")}` };
-    // More than may look at the same time.
+    // More than the limit of concurrent streams.
     for (let nth = 0; nth < 210; nth++) {
       const { statusCode, body } = await handler(eventOf("/api/admin/events", { headers }));
       expect(statusCode).toBe(200);
@@ -124,7 +124,7 @@ describe("the API as a function of AWS Lambda", () => {
     }
   });
 
-  it("cuts it in good time even where the store does not answer", async () => {
+  it("ends the event stream if the store hangs", async () => {
     const { api, hf, token } = await adminScene("sqlite::memory:");
     const headers = { authorization: `Bearer ${await token("viewer")}` };
     hf.stats = () => new Promise<never>(() => {});

@@ -12,7 +12,7 @@ import { adminScene, mail } from "./scene.js";
 
 type Fetch = Pick<Admin, "fetch">;
 
-/** Where a server listens. It is gone when the test is over. */
+/** The URL of a server, which is closed after the test. */
 function urlOf(server: Server): string {
   onTestFinished(async () => {
     server.closeAllConnections();
@@ -21,18 +21,18 @@ function urlOf(server: Server): string {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function listening(server: Server): Promise<string> {
+async function listen(server: Server): Promise<string> {
   await once(server.listen(0, "127.0.0.1"), "listening");
   return urlOf(server);
 }
 
-/** Ways to mount the API below a prefix, `""` being the root, beside `/own`, a route of the application. */
+/** Ways to mount the API under a prefix (`""`: the root), next to `/own`, a route of the application. */
 const MOUNTS: [name: string, mount: (api: Fetch, prefix: string) => Promise<string>][] = [
   [
     "Node's http",
     async (api, prefix) => {
       const listener = nodeListener(api);
-      return listening(
+      return listen(
         createServer((incoming, outgoing) => {
           if (incoming.url === "/own") return void outgoing.end("own");
           incoming.url = incoming.url?.slice(prefix.length) ?? "";
@@ -58,17 +58,17 @@ const MOUNTS: [name: string, mount: (api: Fetch, prefix: string) => Promise<stri
       const app = express();
       app.get("/own", (_request, response) => void response.send("own"));
       app.use(prefix, nodeListener(api));
-      return listening(createServer(app));
+      return listen(createServer(app));
     },
   ],
   [
-    "Express that reads bodies itself",
+    "Express with express.json()",
     async (api, prefix) => {
       const app = express();
       app.use(express.json({ limit: "20mb" }));
       app.get("/own", (_request, response) => void response.send("own"));
       app.use(prefix, nodeListener(api));
-      return listening(createServer(app));
+      return listen(createServer(app));
     },
   ],
   [
@@ -95,12 +95,12 @@ const MOUNTS: [name: string, mount: (api: Fetch, prefix: string) => Promise<stri
 
 const JSON_BODY = { "content-type": "application/json" };
 
-describe.each(MOUNTS)("the API in %s", (_name, mount) => {
+describe.each(MOUNTS)("mounted in %s", (_name, mount) => {
   describe.each([
     ["at the root", ""],
-    ["below a prefix", "/ops/jobs"],
+    ["under a prefix", "/ops/jobs"],
   ])("%s", (_where, prefix) => {
-    it("takes bodies, tells errors, sets cookies, and leaves the application its own routes", async () => {
+    it("handles bodies, errors and cookies next to other routes", async () => {
       const { api, hf, token } = await adminScene("sqlite::memory:");
       const root = await mount(api, prefix);
       const url = `${root}${prefix}`;
@@ -126,7 +126,7 @@ describe.each(MOUNTS)("the API in %s", (_name, mount) => {
       expect(await (await fetch(`${root}/own`)).text()).toBe("own");
     });
 
-    it("answers HEAD without a body, and refuses 10 MB", async () => {
+    it("handles HEAD and rejects 10 MB", async () => {
       const { api, token } = await adminScene("sqlite::memory:");
       const url = `${await mount(api, prefix)}${prefix}`;
       const headers = { ...JSON_BODY, authorization: `Bearer ${await token("admin")}` };
@@ -145,7 +145,7 @@ describe.each(MOUNTS)("the API in %s", (_name, mount) => {
       expect((await fetch(`${url}/healthz`)).status).toBe(200);
     });
 
-    it("streams events as they come, until the viewer goes", async () => {
+    it("streams events until the client disconnects", async () => {
       const { api, hf, token } = await adminScene("sqlite::memory:");
       let hasLeft = false;
       const watched: Fetch = {
@@ -173,13 +173,13 @@ describe.each(MOUNTS)("the API in %s", (_name, mount) => {
         signal: gone.signal,
       });
       expect(response.headers.get("content-type")).toBe("text/event-stream");
-      let told = "";
+      let received = "";
       const reading = (async () => {
-        for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) told += text;
+        for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) received += text;
       })().catch(() => {});
-      await until("the first counts", () => told.includes("event: stats"));
+      await until("the first counts", () => received.includes("event: stats"));
       const { id } = await hf.enqueue(mail, { to: "ada" });
-      await until("the job", () => new RegExp(`event: enqueued\ndata: .*${id}`).test(told));
+      await until("the job", () => new RegExp(`event: enqueued\ndata: .*${id}`).test(received));
       expect(hasLeft).toBe(false);
       gone.abort();
       await reading;
@@ -188,9 +188,9 @@ describe.each(MOUNTS)("the API in %s", (_name, mount) => {
   });
 });
 
-describe("the API in Next.js", () => {
+describe("mounted in Next.js", () => {
   // Next itself is not installed here: it calls what app/api/admin/[...path]/route.ts exports, with a Request.
-  it("is its route handlers: functions of a Request", async () => {
+  it("works as route handlers", async () => {
     const { api, token } = await adminScene("sqlite::memory:");
     const handler = (request: Request): Promise<Response> => api.fetch(request);
     const route = { GET: handler, HEAD: handler, POST: handler };

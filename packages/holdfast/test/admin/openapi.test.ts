@@ -9,7 +9,7 @@ import { adminScene } from "./scene.js";
 
 type Json = { [field: string]: unknown };
 
-it("the OpenAPI document describes every route, and all that it refers to is there", async () => {
+it("describes every route with resolvable references", async () => {
   const { send } = await adminScene("sqlite::memory:");
   const document = (await (await send("/api/admin/openapi.json")).json()) as Json & { paths: Record<string, Json> };
   expect(document["openapi"]).toBe("3.1.0");
@@ -29,13 +29,13 @@ it("the OpenAPI document describes every route, and all that it refers to is the
   }
 });
 
-it("C-21 docs/reference/http-api.md is what node scripts/http-reference.mjs writes", () => {
+it("C-21 matches the generated docs/reference/http-api.md", () => {
   const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/http-api.md"), "utf8");
   const plain = (text: string): string => text.replaceAll(/ +/g, " ").replaceAll(/-{3,}/g, "---");
   expect(plain(page)).toBe(plain(referenceText()));
 });
 
-it("the API can be mounted in an application of Hono's, beside its own routes and below a path of its own", async () => {
+it("can be mounted in a Hono application", async () => {
   const hf = await holdfast({ store: "sqlite::memory:", logger: false });
   onTestFinished(() => hf.close());
   const { token } = await hf.tokens.create({ name: "a", role: "viewer" });
@@ -43,14 +43,14 @@ it("the API can be mounted in an application of Hono's, beside its own routes an
   const app = new Hono();
   app.get("/", (c) => c.text("mine"));
   app.mount("/queue", (request: Request) => api.fetch(request));
-  const ask = (path: string): Promise<Response> =>
+  const request = (path: string): Promise<Response> =>
     Promise.resolve(app.request(path, { headers: { authorization: `Bearer ${token}` } }));
-  expect(await (await ask("/")).text()).toBe("mine");
-  expect((await ask("/queue/api/admin/jobs")).status).toBe(200);
-  expect((await ask("/queue/healthz")).status).toBe(200);
+  expect(await (await request("/")).text()).toBe("mine");
+  expect((await request("/queue/api/admin/jobs")).status).toBe(200);
+  expect((await request("/queue/healthz")).status).toBe(200);
 });
 
-it("the address that the command prints answers with where to go on, and nothing of jobs", async () => {
+it("serves an index page with links", async () => {
   for (const basePath of ["", "/ops", "/api"]) {
     const { send } = await adminScene("sqlite::memory:", basePath === "" ? {} : { basePath });
     const found = await send(`${basePath}/api/admin`);

@@ -7,12 +7,12 @@ import type { TokenRole } from "#src/access/roles.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 
-const server = postgresServer();
+const postgres = postgresServer();
 
-/** The stores that the API is tried on, each with the address of an empty one. */
-export const STORES: readonly [name: string, address: () => string][] = [
+/** The stores that the API is tested on, each with the URL of an empty one. */
+export const STORES: readonly [name: string, url: () => string][] = [
   ["SQLite", () => "sqlite::memory:"],
-  ["PostgreSQL", () => addressOf(server.url(), ownSchema(server))],
+  ["PostgreSQL", () => addressOf(postgres.url(), ownSchema(postgres))],
 ];
 
 export const mail: JobType<{ to: string; secret?: string | undefined }> = job({
@@ -22,7 +22,7 @@ export const mail: JobType<{ to: string; secret?: string | undefined }> = job({
   run({ input, log, progress }) {
     log(`to ${input.to}`);
     progress(0.5, "half");
-    if (input.to === "nobody") throw new Error("no such address");
+    if (input.to === "invalid") throw new Error("no such address");
     return { sent: true };
   },
 });
@@ -33,13 +33,13 @@ export interface AdminScene {
   api: Admin;
   url: string;
   token: (role: TokenRole, user?: string) => Promise<string>;
-  /** A client with a token of this role. */
+  /** An admin client with a token of this role. */
   as: (role: TokenRole, user?: string) => Promise<AdminClient>;
-  /** A request as it is, to a path below the server. */
+  /** Sends a raw request to a path of the server. */
   send: (path: string, init?: RequestInit & { token?: string }) => Promise<Response>;
 }
 
-/** A client, its admin API, and a server for that on loopback. All are gone when the test is over. */
+/** A client, its admin API and a server on loopback. All are closed after the test. */
 export async function adminScene(
   store: string,
   options: AdminOptions = {},
@@ -47,10 +47,10 @@ export async function adminScene(
 ): Promise<AdminScene> {
   const hf = await holdfast({ store, jobs: [mail, never], logger: false, ...more });
   const api = admin(hf, options);
-  const serving = await serve(api, { host: "127.0.0.1", port: 0 });
+  const server = await serve(api, { host: "127.0.0.1", port: 0 });
   onTestFinished(async () => {
     await api.close();
-    await serving.stop();
+    await server.stop();
     await hf.close();
   });
   const token = async (role: TokenRole, user?: string): Promise<string> =>
@@ -58,11 +58,11 @@ export async function adminScene(
   return {
     hf,
     api,
-    url: serving.url,
+    url: server.url,
     token,
-    as: async (role, user) => adminClient({ url: serving.url, token: await token(role, user) }),
+    as: async (role, user) => adminClient({ url: server.url, token: await token(role, user) }),
     send: (path, { token: sent, headers, ...init } = {}) =>
-      fetch(`${serving.url}${path}`, {
+      fetch(`${server.url}${path}`, {
         ...init,
         headers: {
           ...(headers as Record<string, string>),

@@ -2,8 +2,8 @@ import type { Telemetry } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { adminScene, mail, STORES } from "./scene.js";
 
-describe.each(STORES)("the trace of an enqueue on %s", (_name, store) => {
-  it("is shown with the job, but not in lists and not to users", async () => {
+describe.each(STORES)("the trace context on %s", (_name, store) => {
+  it("is shown in jobs.get, but not to users", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const telemetry: Telemetry = {
       enqueue: () => ({ carrier: { traceparent }, end: () => {} }),

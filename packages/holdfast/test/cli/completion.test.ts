@@ -8,7 +8,7 @@ import { KEY_NAMES } from "#src/config/index.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { folder } from "../config/scene.js";
-import { holdfastCommand, MAIN, plainEnv } from "./scene.js";
+import { MAIN, plainEnv, spawnHoldfast } from "./scene.js";
 
 const root: Command = group({
   name: "hf",
@@ -22,13 +22,13 @@ const root: Command = group({
           name: "list",
           summary: "Lists.",
           flags: {
-            state: { kind: "choice", choices: ["pending", "dead", "done"], repeated: true, says: "Which." },
-            limit: { kind: "count", least: 1, most: 9, says: "How many." },
+            state: { kind: "choice", choices: ["pending", "dead", "done"], repeated: true, description: "Which." },
+            limit: { kind: "count", least: 1, most: 9, description: "How many." },
             concurrency: keyFlag("jobs.concurrency"),
           },
           arguments: {
-            shell: { kind: "choice", choices: ["one", "two"], says: "x" },
-            file: { kind: "text", complete: "files", repeated: true, says: "y" },
+            shell: { kind: "choice", choices: ["one", "two"], description: "x" },
+            file: { kind: "text", complete: "files", repeated: true, description: "y" },
           },
           run: () => {},
         }),
@@ -42,7 +42,7 @@ const root: Command = group({
 const complete = (...words: string[]): string[] => completionsOf(root, words).map(({ word }) => word);
 
 describe("completion", () => {
-  it("knows commands", () => {
+  it("completes commands", () => {
     expect(complete("")).toEqual(["jobs", "journal"]);
     expect(complete("jo")).toEqual(["jobs", "journal"]);
     expect(complete("job")).toEqual(["jobs"]);
@@ -54,7 +54,7 @@ describe("completion", () => {
     expect(complete("jobs", "nonsense", "")).toEqual([]);
   });
 
-  it("knows flags, each once unless it may be repeated", () => {
+  it("completes flags, repeatable ones again", () => {
     expect(complete("jobs", "list", "--l")).toEqual(["--limit"]);
     expect(complete("jobs", "list", "--limit", "3", "--l")).toEqual([]);
     expect(complete("jobs", "list", "--state", "dead", "--s")).toEqual(["--state"]);
@@ -62,11 +62,11 @@ describe("completion", () => {
     expect(complete("journal", "--ver")).toEqual(["--verbose"]);
   });
 
-  it("knows values of flags, however they are typed, and of arguments", () => {
+  it("completes values of flags and arguments", () => {
     expect(complete("jobs", "list", "--state", "")).toEqual(["pending", "dead", "done"]);
     expect(complete("jobs", "list", "--state", "d")).toEqual(["dead", "done"]);
     expect(complete("jobs", "list", "--state=d")).toEqual(["--state=dead", "--state=done"]);
-    // As bash cuts it.
+    // The words as bash splits them.
     expect(complete("jobs", "list", "--state", "=", "d")).toEqual(["dead", "done"]);
     expect(complete("jobs", "list", "--state", "=")).toEqual(["pending", "dead", "done"]);
     expect(complete("jobs", "list", "--limit", "")).toEqual([]);
@@ -80,7 +80,7 @@ describe("completion", () => {
   });
 });
 
-/** `holdfast` on the path, and a shell that has its completion. */
+/** A folder with `holdfast` on the PATH. */
 function shellFolder(): { cwd: string; env: Record<string, string> } {
   const cwd = folder({ "some file.toml": "" });
   writeFileSync(join(cwd, "holdfast"), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`);
@@ -90,18 +90,18 @@ function shellFolder(): { cwd: string; env: Record<string, string> } {
 }
 const has = (shell: string): boolean => spawnSync(shell, ["--version"]).status === 0;
 const reason = (shell: string): string => (has(shell) ? "" : ` (${shell} is not installed)`);
-// `script` of util-linux runs a command on a terminal of its own.
+// `script` of util-linux runs a command on a new terminal.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
-describe("the scripts", () => {
-  it("are printed by the command", async () => {
+describe("completion scripts", () => {
+  it("are printed by holdfast completion", async () => {
     for (const shell of ["bash", "zsh", "fish"] as const) {
-      const { code, stdout } = await holdfastCommand(["completion", shell]);
+      const { code, stdout } = await spawnHoldfast(["completion", shell]);
       expect({ code, stdout }).toEqual({ code: 0, stdout: `${completionScript(shell)}\n` });
     }
   });
 
-  it.skipIf(!has("bash"))(`bash completes with it${reason("bash")}`, () => {
+  it.skipIf(!has("bash"))(`complete words in bash${reason("bash")}`, () => {
     const { cwd, env } = shellFolder();
     const cases: readonly (readonly [words: readonly string[], completed: readonly string[]])[] = [
       [["con"], ["config"]],
@@ -124,7 +124,7 @@ describe("the scripts", () => {
     ];
     const script = [
       "source <(holdfast completion bash)",
-      // What bash itself does with the words before the cursor.
+      // Calls the completion function as bash does.
       'completing() { COMP_WORDS=(holdfast "$@"); COMP_CWORD=$#; _holdfast; printf "%s\\n" "${COMPREPLY[@]:-}" --; }',
       "complete -p holdfast",
       ...cases.map(([words]) => `completing ${words.map((word) => `'${word}'`).join(" ")}`),
@@ -136,16 +136,16 @@ describe("the scripts", () => {
     expect(completed).toEqual(cases.flatMap(([, words]) => [...(words.length === 0 ? [""] : words), "--"]));
   });
 
-  it.skipIf(!has("fish"))(`fish completes with it${reason("fish")}`, () => {
+  it.skipIf(!has("fish"))(`complete words in fish${reason("fish")}`, () => {
     const { cwd, env } = shellFolder();
     const cases: readonly (readonly [line: string, completed: readonly string[]])[] = [
-      ["holdfast conf", ["config\tReads and changes the configuration."]],
+      ["holdfast conf", ["config\tRead and change the configuration."]],
       ["holdfast config get jobs.s", ["jobs.scheduler_enabled", "jobs.scheduler_tick_s"]],
       ["holdfast completion ", ["bash", "zsh", "fish"]],
       ["holdfast jobs list --state=d", ["--state=dead"]],
       ["holdfast --config so", ["some file.toml"]],
       ["holdfast --config=so", ["--config=some file.toml"]],
-      ['holdfast config "ge', ["get\tShows one value, as it is."]],
+      ['holdfast config "ge', ["get\tPrint one value."]],
       ["holdfast nonsense ", []],
     ];
     const script = [
@@ -157,7 +157,7 @@ describe("the scripts", () => {
     expect(stdout.trimEnd().split("\n")).toEqual(cases.flatMap(([, words]) => [...words, "==="]));
   });
 
-  it.skipIf(!has("zsh"))(`zsh takes it from a file on its fpath too${reason("zsh")}`, () => {
+  it.skipIf(!has("zsh"))(`load from the fpath of zsh${reason("zsh")}`, () => {
     const { cwd, env } = shellFolder();
     writeFileSync(join(cwd, "_holdfast"), `${completionScript("zsh")}\n`);
     const script = "fpath=($PWD $fpath); autoload -U compinit && compinit -u -D && print -r -- $_comps[holdfast]";
@@ -172,11 +172,11 @@ describe("the scripts", () => {
   };
   for (const [shell, [args, source]] of Object.entries(SOURCES)) {
     it.skipIf(!has(shell) || !hasTerminal)(
-      `the Tab key completes in ${shell}${reason(shell)}${hasTerminal ? "" : " (util-linux's script is not there)"}`,
+      `complete with the Tab key in ${shell}${reason(shell)}${hasTerminal ? "" : " (needs script of util-linux)"}`,
       { timeout: 90_000 },
       async () => {
         const { cwd, env } = shellFolder();
-        // Completes as ever, and otherwise tells what it was called with.
+        // Completes like holdfast. For any other call it prints its arguments.
         const stub = `#!/bin/sh
 case "$1" in
   __complete|completion) exec "${process.execPath}" "${MAIN}" "$@" ;;
@@ -191,9 +191,9 @@ esac
         onTestFinished(() => void child.kill("SIGKILL"));
         let shown = "";
         child.stdout.setEncoding("utf8").on("data", (text: string) => (shown += text));
-        const told = (): string[] => [...shown.matchAll(/<((?:\[[^\]]*\])+)>/g)].map(([, words = ""]) => words);
+        const calls = (): string[] => [...shown.matchAll(/<((?:\[[^\]]*\])+)>/g)].map(([, words = ""]) => words);
         child.stdin.write(`${source}\nholdfast ready\n`);
-        await until("the shell to be ready", () => told().length === 1, 60_000);
+        await until("the shell to be ready", () => calls().length === 1, 60_000);
         const cases: readonly (readonly [typed: string, called: string])[] = [
           ["holdfast con\t", "[config]"],
           ["holdfast jobs list --sta\tde\t", "[jobs][list][--state][dead]"],
@@ -205,9 +205,9 @@ esac
         ];
         for (const [at, [typed]] of cases.entries()) {
           child.stdin.write(`${typed}\n`);
-          await until(`an answer to ${typed}`, () => told().length === at + 2, 60_000);
+          await until(`the call of ${typed}`, () => calls().length === at + 2, 60_000);
         }
-        expect(told()).toEqual(["[ready]", ...cases.map(([, called]) => called)]);
+        expect(calls()).toEqual(["[ready]", ...cases.map(([, called]) => called)]);
       },
     );
   }

@@ -17,15 +17,15 @@ function* walk(command: Command, path: string[]): Generator<{ command: Command; 
 }
 const all = [...walk(root, [])];
 
-describe("the help of every command", () => {
+describe("the help", () => {
   for (const { command, path } of all) {
-    it(`${["holdfast", ...path].join(" ")}: fits into 80 columns, has whole sentences and examples that can be typed`, () => {
+    it(`${["holdfast", ...path].join(" ")}: fits 80 columns, has sentences and valid examples`, () => {
       const lines = helpText(root, path, command).split("\n");
       expect(lines.filter((line) => widthOf(line) > 80)).toEqual([]);
       const sentences = [
         command.summary,
         ...(command.about === undefined ? [] : [command.about]),
-        ...[...Object.values(command.flags), ...Object.values(command.arguments)].map(({ says }) => says),
+        ...[...Object.values(command.flags), ...Object.values(command.arguments)].map(({ description }) => description),
       ];
       for (const sentence of sentences) expect(sentence).toMatch(/^[A-Z].*\.$/s);
       for (const { line } of command.examples) {
@@ -35,16 +35,16 @@ describe("the help of every command", () => {
     });
   }
 
-  it("is said of every command what its JSON is, by calls that there are", () => {
+  it("documents the JSON result of every command", () => {
     const runnable = all.filter(({ command }) => command.run !== null).map(({ path }) => path.join(" "));
     expect(Object.keys(JSON_RESULTS).toSorted()).toEqual(runnable.toSorted());
-    const calls = Object.values(JSON_RESULTS).flatMap((answer) => answer.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);
+    const calls = Object.values(JSON_RESULTS).flatMap((result) => result.match(/(?<=`)[a-z]+\.[a-z]+(?=`)/gi) ?? []);
     expect(calls.length).toBeGreaterThan(20);
     const routes: readonly string[] = ROUTE_NAMES;
     expect(calls.filter((call) => !routes.includes(call) && call !== "source.kind")).toEqual([]);
   });
 
-  it("C-21 is the reference, to the letter; node scripts/cli-reference.mjs writes it", () => {
+  it("C-21 equals docs/reference/cli.md (node scripts/cli-reference.mjs)", () => {
     const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/cli.md"), "utf8");
     expect(page).toBe(referenceText(root));
   });

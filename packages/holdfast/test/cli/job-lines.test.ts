@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { logJobs } from "#src/cli/ui/job-lines.js";
 import { deferred, recordingLogger, scene } from "../engine/scene.js";
 
-describe("the lines of a job", () => {
-  it("begin with its start, once, whenever the store confirms that", async () => {
+describe("the log lines of a job", () => {
+  it("begin with one line for its start", async () => {
     const gate = deferred();
     const type = job({
       type: "t",
@@ -26,11 +26,11 @@ describe("the lines of a job", () => {
     await clock.advance("5s");
     expect(lines.map(({ message, fields }) => [message, fields["line"] ?? fields["attempt"]])).toEqual([
       ["job started", 1],
-      ["job says", "first of 1"],
-      ["job says", "second of 1"],
+      ["job log", "first of 1"],
+      ["job log", "second of 1"],
       ["job started", 2],
-      ["job says", "first of 2"],
-      ["job says", "second of 2"],
+      ["job log", "first of 2"],
+      ["job log", "second of 2"],
       ["job completed", 2],
     ]);
   });

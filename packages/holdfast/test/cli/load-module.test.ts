@@ -1,17 +1,19 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "#src/cli/errors.js";
-import { loadJobs } from "#src/cli/module/load-module.js";
+import { loadJobs as loadModule, type JobsModule } from "#src/cli/module/load-module.js";
 import type * as own from "holdfast";
 import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder } from "../config/scene.js";
-import { run } from "./scene.js";
+import { runNode } from "./scene.js";
+
+const loadJobs = (given: string, cwd: string): Promise<JobsModule> => loadModule(given, { cwd, env: {} });
 
 const PACKAGE = join(import.meta.dirname, "../..");
 const REPOSITORY = join(PACKAGE, "../..");
 
-/** A project with these files, which has this copy of Holdfast installed, or another, or none. */
+/** A project with these files, and with this copy of Holdfast installed, another, or none. */
 function project(files: Readonly<Record<string, string>>, installed: "this" | "another" | "none" = "this"): string {
   const cwd = folder({ "package.json": '{ "type": "module" }', ...files });
   mkdirSync(join(cwd, "node_modules"));
@@ -54,20 +56,20 @@ export const folder: string = import.meta.dirname;
 export { openSqlite };
 export default [greet, refuse];
 `;
-const BESIDE = {
+const OTHER_FILES = {
   "src/plain.js": 'export { NotRetryable as Plain } from "holdfast";\n',
   "src/greeting.ts": "export const greeting = (person: { name: string }): string => `hello ${person.name}`;\n",
   "src/lib/shout.ts": "export const shout = (text: string): string => text.toUpperCase();\n",
   "tsconfig.json": '{ "compilerOptions": { "paths": { "@lib/*": ["./src/lib/*"] } } }',
 };
 
-// As modules that Node loads get it: the published files, and not the compiled modules that tests import.
+// From the published files, which jobs modules import; tests import the compiled modules.
 const { InvalidOptionError, NotRetryable } = (await import(import.meta.resolve("holdfast"))) as typeof own;
 
 describe("a module in TypeScript", () => {
   for (const installed of ["this", "another", "none"] as const) {
-    it(`is loaded as it is, with the command's own holdfast, where ${installed} is installed`, async () => {
-      const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE }, installed);
+    it(`uses the command's holdfast if ${installed} is installed`, async () => {
+      const cwd = project({ "src/jobs.ts": TYPED, ...OTHER_FILES }, installed);
       const { jobs, path, setup } = await loadJobs("src/jobs.ts", cwd);
       expect(jobs.map(({ type }) => type)).toEqual(["greet", "refuse"]);
       expect(path).toBe(join(cwd, "src/jobs.ts"));
@@ -79,13 +81,13 @@ describe("a module in TypeScript", () => {
       const refused = await hf.enqueue(refuse);
       await hf.drain();
       expect((await hf.get(greeted.id))?.output).toBe("HELLO ADA1");
-      // Known as NotRetryable by instanceof, or it would wait for its retry.
+      // Recognised as NotRetryable by instanceof; else it would be retried.
       expect(await hf.get(refused.id)).toMatchObject({ state: "dead", attempt: 1 });
       await hf.close();
     });
   }
 
-  it("has the very classes of this process", async () => {
+  it("shares classes with this process", async () => {
     const text =
       'import { job, NotRetryable } from "holdfast";\nexport const a = job({ type: "a", run: (): void => { throw new NotRetryable("x"); } });\n';
     const { jobs } = await loadJobs("jobs.mts", project({ "jobs.mts": text }, "none"));
@@ -97,7 +99,7 @@ describe("a module in JavaScript", () => {
   const text =
     'import { job, NotRetryable } from "holdfast";\nexport const a = job({ type: "a", run() { throw new NotRetryable("x"); } });\n';
   for (const installed of ["this", "another", "none"] as const) {
-    it(`has the command's own holdfast, where ${installed} is installed`, async () => {
+    it(`uses the command's holdfast if ${installed} is installed`, async () => {
       for (const name of ["jobs.js", "jobs.mjs"]) {
         const { jobs } = await loadJobs(name, project({ [name]: text }, installed));
         expect(() => jobs[0]?.run({} as never)).toThrow(NotRetryable);
@@ -106,14 +108,14 @@ describe("a module in JavaScript", () => {
   }
 });
 
-describe("what counts as jobs", () => {
+describe("the exports of a jobs module", () => {
   const load = async (body: string): Promise<Awaited<ReturnType<typeof loadJobs>>> => {
     const head = 'import { job } from "holdfast";\nconst make = (type) => job({ type, run() {} });\n';
     return loadJobs("jobs.mjs", project({ "jobs.mjs": head + body }));
   };
   const typesOf = async (body: string): Promise<string[]> => (await load(body)).jobs.map(({ type }) => type);
 
-  it("exports of any name, lists and records of them, and the default", async () => {
+  it("include jobs of any name, in arrays and objects", async () => {
     expect(await typesOf('export const a = make("a"), b = make("b"); export const other = 3, nothing = null;')).toEqual(
       ["a", "b"],
     );
@@ -123,11 +125,11 @@ describe("what counts as jobs", () => {
     expect(await typesOf('export default { jobs: [make("a")] };')).toEqual(["a"]);
   });
 
-  it("each once, however often it is exported", async () => {
+  it("include a job once if exported twice", async () => {
     expect(await typesOf('export const a = make("a"); export const again = a; export default [a];')).toEqual(["a"]);
   });
 
-  it("a function setup is kept, for schedules", async () => {
+  it("include setup, which may define schedules", async () => {
     const { setup, jobs } = await load(
       'export const a = make("a"); export const setup = (hf) => hf.schedule("s", { job: a, every: "1h" });',
     );
@@ -137,25 +139,25 @@ describe("what counts as jobs", () => {
     await hf.close();
   });
 
-  it("so are a reporter, telemetry, a logger and a teardown, as they are; what is undefined is none", async () => {
+  it("include reporter, telemetry, logger and teardown", async () => {
     const none = { setup: null, teardown: null, reporter: null, telemetry: null, logger: null };
     expect(await load('export const a = make("a"); export const reporter = undefined;')).toMatchObject(none);
-    const brought = await load(`export const a = make("a");
+    const found = await load(`export const a = make("a");
 class Reporter { report() {} }
 export const reporter = new Reporter();
 export const telemetry = { enqueue() {}, run() {} };
 export const logger = Object.assign(() => {}, { info() {}, warn() {}, error() {}, trace: null });
 export const teardown = async () => {};`);
-    expect(brought).toMatchObject({
+    expect(found).toMatchObject({
       reporter: { report: expect.any(Function) as unknown },
       telemetry: { enqueue: expect.any(Function) as unknown, run: expect.any(Function) as unknown },
       logger: expect.objectContaining({ info: expect.any(Function) as unknown }) as unknown,
       teardown: expect.any(Function) as unknown,
     });
-    expect(brought.jobs.map(({ type }) => type)).toEqual(["a"]);
+    expect(found.jobs.map(({ type }) => type)).toEqual(["a"]);
   });
 
-  it("a job of such a name is a job, and so are lists and records of them", async () => {
+  it("may be jobs named setup, teardown or reporter", async () => {
     const body = `export const setup = make("s"), teardown = [make("t")], reporter = make("r");
 export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("l");`;
     const { jobs, ...others } = await load(body);
@@ -172,52 +174,52 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
     return error as Failure;
   };
 
-  it("two jobs of one type are refused by their names", async () => {
+  it("must not define a type twice", async () => {
     expect((await refusal(load('export const a = make("x"); export const list = [make("x")];'))).message).toBe(
-      'a and list.0 in jobs.mjs are two jobs of the type "x"',
+      'a and list.0 in jobs.mjs both define the job type "x"',
     );
   });
 
-  it("what has such a name and is something else is refused with what it must be", async () => {
-    const told = async (text: string): Promise<string> =>
+  it("must have the right shape, or the error names it", async () => {
+    const messageFor = async (text: string): Promise<string> =>
       (await refusal(load(`export const a = make("a"); export const ${text};`))).message;
     for (const reporter of ["{}", "null", "[]", "() => {}", "{ report: 3 }"]) {
-      expect(await told(`reporter = ${reporter}`)).toBe(
-        "reporter in jobs.mjs must be an object with a function report",
+      expect(await messageFor(`reporter = ${reporter}`)).toBe(
+        "reporter in jobs.mjs must be an object with a report() function",
       );
     }
     for (const telemetry of ["() => {}", "{ run() {} }", "{ enqueue() {} }", "7"]) {
-      expect(await told(`telemetry = ${telemetry}`)).toBe(
-        "telemetry in jobs.mjs must be an object with functions enqueue and run",
+      expect(await messageFor(`telemetry = ${telemetry}`)).toBe(
+        "telemetry in jobs.mjs must be an object with functions enqueue() and run()",
       );
     }
     for (const logger of ["false", "{ info() {}, warn() {} }", '"stderr"']) {
-      expect(await told(`logger = ${logger}`)).toBe(
-        "logger in jobs.mjs must be an object with functions info, warn and error",
+      expect(await messageFor(`logger = ${logger}`)).toBe(
+        "logger in jobs.mjs must be an object with functions info(), warn() and error()",
       );
     }
-    expect(await told("teardown = { flush() {} }")).toBe("teardown in jobs.mjs must be a function");
+    expect(await messageFor("teardown = { flush() {} }")).toBe("teardown in jobs.mjs must be a function");
   });
 
-  it("no job in it, a setup that is none, no file, a folder and another kind of file are told in a sentence", async () => {
+  it("cause an error if there are no jobs", async () => {
     const cwd = project({ "jobs.ts": "", "src/x.json": "{}" });
     expect((await refusal(load("export const a = 1; export function b() {}"))).message).toBe(
-      "there is no job in jobs.mjs: it exports a, b",
+      "no job types in jobs.mjs; it exports a, b",
     );
     expect((await refusal(load('export const a = make("a"); export const setup = 3;'))).message).toBe(
       "setup in jobs.mjs must be a function",
     );
-    expect((await refusal(loadJobs("jobs.ts", cwd))).message).toBe("there is no job in jobs.ts: it exports nothing");
+    expect((await refusal(loadJobs("jobs.ts", cwd))).message).toBe("no job types in jobs.ts; it exports nothing");
     expect(await refusal(loadJobs("jobs", cwd))).toMatchObject({
-      message: "there is no file jobs",
-      hint: "there is jobs.ts",
+      message: "file not found: jobs",
+      hint: "did you mean jobs.ts?",
     });
-    expect((await refusal(loadJobs("none.ts", cwd))).message).toBe("there is no file none.ts");
+    expect((await refusal(loadJobs("none.ts", cwd))).message).toBe("file not found: none.ts");
     expect((await refusal(loadJobs("src", cwd))).message).toBe("src is not a file");
-    expect((await refusal(loadJobs("src/x.json", cwd))).message).toBe("src/x.json is not a module of jobs");
+    expect((await refusal(loadJobs("src/x.json", cwd))).message).toBe("src/x.json is not a jobs module");
   });
 
-  it("a module that throws, is no TypeScript or imports what is not there is told with the cause", async () => {
+  it("cause an error with its cause if loading fails", async () => {
     const cwd = project({
       "throws.ts": 'const x: number = 1;\nthrow new Error("no database\\nhere");\nexport { x };\n',
       "syntax.ts": "export const x: = 1;\n",
@@ -233,13 +235,17 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
   });
 });
 
-describe("a plain process, without the loaders of a test runner", () => {
-  it("loads TypeScript too", async () => {
-    const cwd = project({ "src/jobs.ts": TYPED, ...BESIDE });
+describe("a process without the loaders of a test runner", () => {
+  it("loads TypeScript", async () => {
+    const cwd = project({ "src/jobs.ts": TYPED, ...OTHER_FILES });
     const script = `import { loadJobs } from ${JSON.stringify(join(PACKAGE, "dist/cli/module/load-module.js"))};
-const { jobs } = await loadJobs("src/jobs.ts");
+const { jobs } = await loadJobs("src/jobs.ts", { cwd: process.cwd(), env: process.env });
 console.log(jobs.map(({ type }) => type).join());\n`;
     writeFileSync(join(cwd, "load.mjs"), script);
-    expect(await run(join(cwd, "load.mjs"), [], { cwd })).toEqual({ code: 0, stdout: "greet,refuse\n", stderr: "" });
+    expect(await runNode(join(cwd, "load.mjs"), [], { cwd })).toEqual({
+      code: 0,
+      stdout: "greet,refuse\n",
+      stderr: "",
+    });
   });
 });

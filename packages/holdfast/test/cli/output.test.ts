@@ -20,16 +20,16 @@ function scene({ json = false, cells = null }: { json?: boolean; cells?: number 
     stderr: { write: (text) => void stderr.push(text), cells: () => cells, terminal: null },
     json,
     colours: { stdout: false, stderr: false },
-    gone: new AbortController().signal,
+    stdoutClosed: new AbortController().signal,
     now: () => time.now,
   });
   return { output, stdout, stderr, time };
 }
 
-describe("an answer", () => {
-  it("is one JSON document or what is written for people", () => {
+describe("a result", () => {
+  it("is one JSON document, or text", () => {
     const human = scene();
-    human.output.answer({ a: 1 }, (page) => {
+    human.output.result({ a: 1 }, (page) => {
       page.line("one", " two");
       page.fields([
         ["id", "x"],
@@ -38,14 +38,14 @@ describe("an answer", () => {
     });
     expect(human.stdout.join("")).toBe("one two\nid:       x\na longer: y\n");
     const json = scene({ json: true });
-    json.output.answer({ a: new Date(0) }, () => {
+    json.output.result({ a: new Date(0) }, () => {
       throw new Error("for people only");
     });
     expect(json.stdout.join("")).toBe('{\n  "a": "1970-01-01T00:00:00.000Z"\n}\n');
-    expect(() => json.output.answer({}, () => {})).toThrow(/twice/);
+    expect(() => json.output.result({}, () => {})).toThrow(/two results/);
   });
 
-  it("may be one of many, a line each", () => {
+  it("may be one of several JSON lines", () => {
     const { output, stdout } = scene({ json: true });
     output.event({ n: 1 }, () => {});
     output.event({ n: 2 }, () => {});
@@ -54,7 +54,7 @@ describe("an answer", () => {
 });
 
 describe("progress", () => {
-  it("is a bar on a terminal, drawn anew, out of the way of other lines, and left as a line", () => {
+  it("is a bar on a terminal", () => {
     const { output, stderr, time } = scene({ cells: 60 });
     const progress = output.progress("purging", 1_000);
     progress.update(1);
@@ -75,7 +75,7 @@ describe("progress", () => {
     expect(stderr).toEqual(["\r\u001b[Kpurging 1,000 of 1,000 (100 %)\n", "after\n"]);
   });
 
-  it("is a line now and then elsewhere, also where the total is not known", () => {
+  it("is a line every few seconds elsewhere", () => {
     const { output, stderr, time } = scene();
     const progress = output.progress("importing", null);
     for (time.now = 0; time.now <= 12_000; time.now += 100) progress.update(time.now);
@@ -86,15 +86,15 @@ describe("progress", () => {
 
 describe("an error", () => {
   const plain = { colours: false, verbose: false };
-  it("is a sentence with its hint, and does nothing to the terminal", () => {
+  it("is a sentence with a hint, with control characters escaped", () => {
     expect(errorText(new Failure("it is so", { hint: "do so" }), plain)).toBe("error: it is so\nhint: do so\n");
     expect(errorText(new Failure("\u001b[2J"), plain)).toBe("error: \\x1b[2J\n");
   });
-  it("has words even where Node gives none", () => {
+  it("has a message even if Node gives none", () => {
     const refused = new AggregateError([new Error("connect ECONNREFUSED 127.0.0.1:5432")], "");
     expect(errorText(refused, plain)).toMatch(/^error: connect ECONNREFUSED 127\.0\.0\.1:5432\n/);
     expect(errorText(Object.assign(new Error(""), { code: "ENOENT" }), plain)).toMatch(/^error: ENOENT\n/);
-    expect(errorText("a text", plain)).toMatch(/^error: a text\n/);
+    expect(errorText("a string", plain)).toMatch(/^error: a string\n/);
   });
 });
 
@@ -107,7 +107,7 @@ describe("the log", () => {
     logger.error({ error: new TypeError("no") }, "failed");
     return written;
   };
-  it("has what its level says, in one line each", () => {
+  it("has one line per entry at its level", () => {
     expect(lines("info", "text")).toEqual([
       "1970-01-01T00:00:00.000Z info  started worker=w1\n",
       '1970-01-01T00:00:00.000Z warn  odd note="a b\\n\\u001b"\n',
@@ -116,7 +116,7 @@ describe("the log", () => {
     expect(lines("error", "text")).toHaveLength(1);
     expect(lines("silent", "text")).toEqual([]);
   });
-  it("may be JSON, with what an error has to say", () => {
+  it("may be JSON, with the fields of an error", () => {
     const [warn = "", error = ""] = lines("warn", "json");
     expect(JSON.parse(warn)).toEqual({
       time: "1970-01-01T00:00:00.000Z",

@@ -6,15 +6,15 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 const list = command({
   name: "list",
   summary: "Lists.",
-  arguments: { ids: { kind: "text", optional: true, repeated: true, says: "Which." } },
+  arguments: { ids: { kind: "text", optional: true, repeated: true, description: "Which." } },
   flags: {
-    state: { kind: "choice", choices: ["pending", "dead"], repeated: true, says: "Only these." },
-    limit: { kind: "count", least: 1, most: 100, default: 20, short: "n", says: "How many." },
-    priority: { kind: "count", least: -100, most: 100, says: "How soon." },
-    before: { kind: "duration", says: "Older than." },
-    interval: { kind: "duration", least: "100ms", bareMs: true, says: "How often." },
-    where: { kind: "json", says: "A filter." },
-    queues: { kind: "names", says: "These queues." },
+    state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "Only these." },
+    limit: { kind: "count", least: 1, most: 100, default: 20, short: "n", description: "How many." },
+    priority: { kind: "count", least: -100, most: 100, description: "How soon." },
+    before: { kind: "duration", description: "Older than." },
+    interval: { kind: "duration", least: "100ms", bareMs: true, description: "How often." },
+    where: { kind: "json", description: "A filter." },
+    queues: { kind: "names", description: "These queues." },
     port: keyFlag("server.port"),
     yes: YES,
   },
@@ -24,10 +24,10 @@ const move = command({
   name: "move",
   summary: "Moves.",
   arguments: {
-    by: { kind: "count", least: -9, most: 9, says: "How far." },
-    to: { kind: "text", optional: true, says: "Where." },
+    by: { kind: "count", least: -9, most: 9, description: "How far." },
+    to: { kind: "text", optional: true, description: "Where." },
   },
-  flags: { reason: { kind: "text", required: true, says: "Why." } },
+  flags: { reason: { kind: "text", required: true, description: "Why." } },
   run: () => {},
 });
 const root: Command = group({
@@ -55,8 +55,8 @@ const refusal = (line: string | string[]): string => {
   throw new Error("nothing was refused");
 };
 
-describe("a call", () => {
-  it("has flags before, between and after the words of its command", () => {
+describe("a command line", () => {
+  it("may have flags anywhere", () => {
     for (const line of [
       "jobs list --json --limit 5 x",
       "--json jobs --limit 5 list x",
@@ -69,7 +69,7 @@ describe("a call", () => {
     }
   });
 
-  it("has defaults, switches, repeated flags and short ones", () => {
+  it("has defaults, switches, repeated and short flags", () => {
     expect(flagsOf("jobs list")).toMatchObject({ limit: 20, state: [], yes: false, json: false });
     expect(flagsOf("jobs list")["before"]).toBeUndefined();
     expect(flagsOf("jobs list --state dead --state=pending -n 3 -y")).toMatchObject({
@@ -85,7 +85,7 @@ describe("a call", () => {
     expect(flagsOf(["jobs", "list", "--where", '{"a": 1}'])).toMatchObject({ where: { a: 1 } });
   });
 
-  it("has negative numbers, a dash for stdin, and anything after --", () => {
+  it("may have negative numbers, - and --", () => {
     expect(flagsOf("jobs list --priority -5")).toMatchObject({ priority: -5 });
     expect(flagsOf("jobs list --priority=-5")).toMatchObject({ priority: -5 });
     expect(parse("jobs move -3 --reason x").args).toEqual({ by: -3, to: undefined });
@@ -95,13 +95,13 @@ describe("a call", () => {
     expect(refusal("jobs move -12 --reason x")).toBe('<by>: "-12" is not a whole number from -9 to 9');
   });
 
-  it("keeps flags that set keys for the configuration, unread", () => {
+  it("passes on flags that set configuration keys", () => {
     const { flags, keyFlags } = parse("jobs list --port 99999");
     expect(keyFlags).toEqual({ "server.port": { name: "--port", text: "99999" } });
     expect(flags).not.toHaveProperty("port");
   });
 
-  it("asks for help wherever it says so, also where it is wrong otherwise", () => {
+  it("shows help for --help, even with mistakes", () => {
     expect(parse("jobs move --help").flags).toMatchObject({ help: true });
     expect(parse("-h jobs").path).toEqual(["jobs"]);
     expect(parse("jobs list --bogus -h").flags).toMatchObject({ help: true });
@@ -111,7 +111,7 @@ describe("a call", () => {
   });
 });
 
-describe("C-18 a bad flag value is refused before anything is done", () => {
+describe("C-18 rejects a bad command line", () => {
   const refused: readonly [line: string, message: string][] = [
     ["jobs list --limit 0", '--limit: "0" is not a whole number from 1 to 100'],
     ["jobs list --limit many", '--limit: "many" is not a whole number from 1 to 100'],
@@ -121,27 +121,27 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
       "jobs list --interval 5",
       '--interval: "5" is not a duration of at least 100ms such as "30s", "2h" or "7d", or milliseconds such as 5000',
     ],
-    ["jobs list --limit 3 --limit 4", "--limit is given 2 times; it can be given once"],
+    ["jobs list --limit 3 --limit 4", "--limit was given 2 times; give it once"],
     ["jobs list --limit", "--limit needs a value: a whole number from 1 to 100"],
     ["jobs list --limit --yes", "--limit needs a value: a whole number from 1 to 100"],
     ["jobs list --yes=perhaps", '--yes: "perhaps" is not true or false'],
-    ["jobs list --limits 3", "hf jobs list has no flag --limits; did you mean --limit?"],
-    ["jobs list --xyzzy", "hf jobs list has no flag --xyzzy"],
-    ["jobs list -z", "hf jobs list has no flag -z"],
-    ["jobs move 3", "--reason is needed: a text that is not empty and has no control characters"],
-    ["jobs move --reason x", "hf jobs move needs <by>: how far"],
-    ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; "b" is one too many'],
-    ["jobs lst", 'hf jobs has no command "lst"; did you mean list?'],
-    ["jobs lst --xyzzy", 'hf jobs has no command "lst"; did you mean list?'],
-    ["--no-color jobs --config x ls -y", 'hf jobs has no command "ls"; did you mean list?'],
-    ["tokens rm 3 --yes", 'hf tokens has no command "rm"; did you mean revoke?'],
-    ["tokens revok 3 --yes", 'hf tokens has no command "revok"; did you mean revoke?'],
-    ["jobs --limit 5 lst", "hf jobs has no flag --limit"],
-    ["job list", 'there is no command "job"; did you mean jobs?'],
+    ["jobs list --limits 3", "hf jobs list: unknown flag --limits; did you mean --limit?"],
+    ["jobs list --xyzzy", "hf jobs list: unknown flag --xyzzy"],
+    ["jobs list -z", "hf jobs list: unknown flag -z"],
+    ["jobs move 3", "--reason is required: a non-empty string without control characters"],
+    ["jobs move --reason x", "hf jobs move: missing argument <by>"],
+    ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; unexpected argument "b"'],
+    ["jobs lst", 'hf jobs: unknown command "lst"; did you mean list?'],
+    ["jobs lst --xyzzy", 'hf jobs: unknown command "lst"; did you mean list?'],
+    ["--no-color jobs --config x ls -y", 'hf jobs: unknown command "ls"; did you mean list?'],
+    ["tokens rm 3 --yes", 'hf tokens: unknown command "rm"; did you mean revoke?'],
+    ["tokens revok 3 --yes", 'hf tokens: unknown command "revok"; did you mean revoke?'],
+    ["jobs --limit 5 lst", "hf jobs: unknown flag --limit"],
+    ["job list", 'unknown command "job"; did you mean jobs?'],
     ["jobs", "hf jobs needs a command: list, move"],
-    ["jobs --no-limit", "hf jobs has no flag --no-limit"],
-    ["jobs list --__proto__", "hf jobs list has no flag --__proto__"],
-    ["jobs list --constructor x", "hf jobs list has no flag --constructor"],
+    ["jobs --no-limit", "hf jobs: unknown flag --no-limit"],
+    ["jobs list --__proto__", "hf jobs list: unknown flag --__proto__"],
+    ["jobs list --constructor x", "hf jobs list: unknown flag --constructor"],
   ];
   for (const [line, message] of refused) {
     it(`${line}`, () => {
@@ -154,23 +154,23 @@ describe("C-18 a bad flag value is refused before anything is done", () => {
   });
 });
 
-it("flags and arguments have the types that their table says", () => {
+it("flags and arguments are typed by their definitions", () => {
   command({
     name: "typed",
     summary: "Typed.",
     flags: {
-      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, says: "x" },
-      format: { kind: "choice", choices: ["text", "json"], says: "x" },
-      limit: { kind: "count", least: 1, most: 100, default: 20, says: "x" },
-      before: { kind: "duration", says: "x" },
-      reason: { kind: "text", required: true, says: "x" },
+      state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "x" },
+      format: { kind: "choice", choices: ["text", "json"], description: "x" },
+      limit: { kind: "count", least: 1, most: 100, default: 20, description: "x" },
+      before: { kind: "duration", description: "x" },
+      reason: { kind: "text", required: true, description: "x" },
       port: keyFlag("server.port"),
       yes: YES,
     },
     arguments: {
-      id: { kind: "text", says: "x" },
-      more: { kind: "text", optional: true, says: "x" },
-      rest: { kind: "count", least: 0, most: 1, repeated: true, optional: true, says: "x" },
+      id: { kind: "text", description: "x" },
+      more: { kind: "text", optional: true, description: "x" },
+      rest: { kind: "count", least: 0, most: 1, repeated: true, optional: true, description: "x" },
     },
     run(_context, { flags, args }) {
       expectTypeOf(flags).toEqualTypeOf<{

@@ -1,18 +1,18 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { bare, SLOW } from "./place.js";
+import { emptyWorkspace, SLOW } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const ADDRESS =
   "postgres://ada:hunter2@127.0.0.1:1/shop?options=-c%20app.key%3Dhunter2&sslpassword=hunter2&schema=jobs";
-const LOOKS = [
+const COMMANDS = [
   ["config", "list"],
   ["stats", "--verbose"],
 ];
 
-it("no command shows a secret of the store's address", SLOW, async () => {
-  const { cwd } = bare((folder) => `sqlite:${join(folder, "jobs.db")}`);
+it("no command prints a secret of the store address", SLOW, async () => {
+  const { cwd } = emptyWorkspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   const shown = async (store: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> => {
     writeFileSync(join(cwd, "holdfast.toml"), `store = ${JSON.stringify(store)}\n`);
     const { stdout, stderr } = await holdfastCommand(args, { cwd, env });
@@ -20,7 +20,7 @@ it("no command shows a secret of the store's address", SLOW, async () => {
     expect({ store, args, out: `${stdout}${stderr}` }).toEqual({ store, args, out });
   };
   for (const args of [
-    ...LOOKS,
+    ...COMMANDS,
     ["config", "list", "--json"],
     ["config", "set", "jobs.grace_s", "9"],
     ["config", "set", "store", ADDRESS],
@@ -29,7 +29,7 @@ it("no command shows a secret of the store's address", SLOW, async () => {
   ]) {
     await shown(ADDRESS, args);
   }
-  // A variable that the command does not heed makes it name the store.
+  // HOLDFAST_URL is ignored here, with a warning that names the store.
   const env = { HOLDFAST_LOG_FORMAT: "json", HOLDFAST_URL: "http://127.0.0.1:1" };
   for (const args of [["worker", "jobs.ts"], ["serve"]]) await shown(ADDRESS, args, env);
   for (const store of [
@@ -40,11 +40,11 @@ it("no command shows a secret of the store's address", SLOW, async () => {
     "mysql://127.0.0.1/shop?options=hunter2",
     "host=127.0.0.1 options='-c hunter2'",
   ]) {
-    for (const args of [...LOOKS, ["config", "set", "store", store]]) await shown(store, args);
+    for (const args of [...COMMANDS, ["config", "set", "store", store]]) await shown(store, args);
   }
 });
 
-it("no command shows a secret of a server's address", SLOW, async () => {
+it("no command prints a secret of a server URL", SLOW, async () => {
   for (const url of ["http://127.0.0.1:1/?token=hunter2", "http://127.0.0.1:1#hunter2"]) {
     for (const more of [[], ["--json", "--verbose"]]) {
       const ended = await holdfastCommand(["stats", "--url", url, ...more]);

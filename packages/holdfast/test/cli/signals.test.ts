@@ -6,12 +6,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { OperationResult } from "#src/admin/contract/api-types.js";
-import { FRAME, MAIN, plainEnv } from "./scene.js";
+import { MAIN, plainEnv, TEST_PROGRAM } from "./scene.js";
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function start(...args: string[]): Child {
-  return spawn(process.execPath, [FRAME, ...args], { env: plainEnv(), stdio: ["ignore", "pipe", "pipe"] });
+  return spawn(process.execPath, [TEST_PROGRAM, ...args], { env: plainEnv(), stdio: ["ignore", "pipe", "pipe"] });
 }
 async function ready(child: Child): Promise<void> {
   const [first] = (await once(child.stdout, "data")) as [Buffer];
@@ -22,8 +22,8 @@ async function codeOf(child: Child): Promise<number | null> {
   return code;
 }
 
-describe.concurrent("a command that is interrupted", () => {
-  it("ends with 130 on Ctrl-C and with 143 on SIGTERM, quietly", async () => {
+describe.concurrent("an interrupted command", () => {
+  it("exits with 130 or 143 without output", async () => {
     for (const [signal, code] of [
       ["SIGINT", 130],
       ["SIGTERM", 143],
@@ -37,7 +37,7 @@ describe.concurrent("a command that is interrupted", () => {
     }
   });
 
-  it("may end well by itself", async () => {
+  it("may exit with 0 after cleaning up", async () => {
     const child = start("wait", "--drain");
     const errors = text(child.stderr);
     await ready(child);
@@ -46,7 +46,7 @@ describe.concurrent("a command that is interrupted", () => {
     expect(await errors).toBe("drained\n");
   });
 
-  it("tells what fails while it ends, and is a failure then", async () => {
+  it("exits with 1 if its cleanup fails", async () => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
       const child = start("wait", "--fail");
       const errors = text(child.stderr);
@@ -57,12 +57,12 @@ describe.concurrent("a command that is interrupted", () => {
     }
   });
 
-  it("that takes no notice ends with the second Ctrl-C, unless that is the first one delivered twice", async () => {
+  it("is ended by a second Ctrl-C", async () => {
     const child = start("wait", "--ignore");
     await ready(child);
     child.kill("SIGINT");
     child.kill("SIGINT");
-    // Asks again and again, as an impatient person would.
+    // Repeated, as an impatient user would.
     const asking = setInterval(() => child.kill("SIGINT"), 100);
     const begun = performance.now();
     expect(await codeOf(child)).toBe(130);
@@ -71,18 +71,18 @@ describe.concurrent("a command that is interrupted", () => {
   });
 });
 
-describe("a reader that goes away", () => {
-  it("ends a command quietly, whose work goes on to its end", async () => {
+describe("a closed stdout", () => {
+  it("does not stop the work of a command", async () => {
     const child = start("lines");
     const errors = text(child.stderr);
     await once(child.stdout, "data");
     child.stdout.destroy();
     expect(await codeOf(child)).toBe(0);
-    expect(await errors).toBe("gone, and done\n");
+    expect(await errors).toBe("done\n");
   });
 });
 
-it("Ctrl-C before a server has said what it began still stops that", async () => {
+it("Ctrl-C stops an operation that is being started", async () => {
   const operation: OperationResult = {
     id: "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6",
     action: "delete",
@@ -90,7 +90,7 @@ it("Ctrl-C before a server has said what it began still stops that", async () =>
     looked: 0,
     changed: 0,
     total: null,
-    actor: "somebody",
+    actor: "cli:ada@host",
     startedAt: new Date().toISOString(),
     endedAt: null,
     error: null,
@@ -99,15 +99,15 @@ it("Ctrl-C before a server has said what it began still stops that", async () =>
   const server = createServer((request, response) => {
     asked.push(request.url ?? "");
     const isStop = request.url?.endsWith("/stop") ?? false;
-    const answer = isStop ? { ...operation, state: "stopped" } : operation;
-    const say = (): void =>
+    const result = isStop ? { ...operation, state: "stopped" } : operation;
+    const respond = (): void =>
       void response
         .writeHead(202, { "content-type": "application/json", "x-holdfast": "admin" })
-        .end(JSON.stringify(answer));
-    if (isStop) return say();
-    // The answer comes when the command has been interrupted.
+        .end(JSON.stringify(result));
+    if (isStop) return respond();
+    // The response arrives after the command was interrupted.
     child.kill("SIGINT");
-    setTimeout(say, 300);
+    setTimeout(respond, 300);
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());

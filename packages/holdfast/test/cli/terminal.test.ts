@@ -2,17 +2,17 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { widthOf } from "#src/cli/ui/text-width.js";
-import { FRAME, plainEnv } from "./scene.js";
+import { plainEnv, TEST_PROGRAM } from "./scene.js";
 
-// `script` of util-linux runs a command on a terminal of its own.
+// `script` of util-linux runs a command on a new terminal.
 const hasTerminal = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true;
 
-/** Runs the frame on a terminal. `answer` is typed once `asked` is shown. */
+/** Runs the test program on a terminal. `reply` is typed once `asked` is shown. */
 async function onTerminal(
   args: string,
-  { env = {}, asked, answer }: { env?: Record<string, string>; asked?: string; answer?: string } = {},
+  { env = {}, asked, reply }: { env?: Record<string, string>; asked?: string; reply?: string } = {},
 ): Promise<{ code: number | null; shown: string }> {
-  const line = `stty cols 60 -echo; exec ${process.execPath} ${FRAME} ${args}`;
+  const line = `stty cols 60 -echo; exec ${process.execPath} ${TEST_PROGRAM} ${args}`;
   const child = spawn("script", ["-qefc", line, "/dev/null"], { env: plainEnv({ TERM: "xterm", ...env }) });
   let shown = "";
   let typed = false;
@@ -20,14 +20,14 @@ async function onTerminal(
     shown += text;
     if (asked === undefined || typed || !shown.includes(asked)) return;
     typed = true;
-    child.stdin.write(answer ?? "");
+    child.stdin.write(reply ?? "");
   });
   const [code] = (await once(child, "close")) as [number | null];
   return { code, shown: shown.replaceAll("\r\n", "\n") };
 }
 
 describe.skipIf(!hasTerminal)("on a terminal", () => {
-  it("there are colours, and tables fit", async () => {
+  it("uses colours and fits tables", async () => {
     const { shown } = await onTerminal("show");
     expect(shown).toContain("\u001b[31m");
     // oxlint-disable-next-line no-control-regex -- colours
@@ -38,24 +38,24 @@ describe.skipIf(!hasTerminal)("on a terminal", () => {
     expect((await onTerminal("show", { env: { NO_COLOR: "1" } })).shown).not.toContain("\u001b");
   });
 
-  it("a question is asked before what destroys, and anything but yes is no", async () => {
+  it("asks before destructive changes", async () => {
     const asked = "Destroy it all? [y/N]";
-    const yes = await onTerminal("destroy", { asked, answer: "y\n" });
+    const yes = await onTerminal("destroy", { asked, reply: "y\n" });
     expect(yes.code).toBe(0);
     expect(yes.shown).toContain("destroyed");
-    for (const answer of ["\n", "n\n", "yesterday\n", "\u0004"]) {
-      const no = await onTerminal("destroy", { asked, answer, env: { NO_COLOR: "1" } });
+    for (const reply of ["\n", "n\n", "yesterday\n", "\u0004"]) {
+      const no = await onTerminal("destroy", { asked, reply, env: { NO_COLOR: "1" } });
       expect(no.code).toBe(1);
-      expect(no.shown).toContain("error: nothing was done");
+      expect(no.shown).toContain("error: not confirmed; nothing was changed");
     }
     const piped = await onTerminal("destroy < /dev/null", { env: { NO_COLOR: "1" } });
     expect(piped.code).toBe(2);
-    expect(piped.shown).toContain("hint: add --yes to do it");
-    const stopped = await onTerminal("destroy", { asked, answer: "\u0003" });
+    expect(piped.shown).toContain("hint: add --yes to confirm");
+    const stopped = await onTerminal("destroy", { asked, reply: "\u0003" });
     expect(stopped.code).toBe(130);
   });
 
-  it("progress ends as a line", async () => {
+  it("leaves progress as a line", async () => {
     const { shown } = await onTerminal("count", { env: { NO_COLOR: "1" } });
     expect(shown).toContain("counting 4,000 of 4,000 (100 %)\ncounted\n");
   });

@@ -19,17 +19,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { SLOW } from "./place.js";
-import { holdfastCommand, MAIN, plainEnv, type Ended } from "./scene.js";
+import { SLOW } from "./workspace.js";
+import { holdfastCommand, MAIN, plainEnv, type CommandResult } from "./scene.js";
 
 const VICTIM = 12_345;
 const ATTACKER = 65_534;
-// Only root can give files away and be somebody else, who must be able to read the command.
+// Only root can change owners and run as another user, who must be able to read the command.
 const canBeOthers =
   process.geteuid?.() === 0 &&
   spawnSync(process.execPath, [MAIN, "--version"], { uid: VICTIM, gid: VICTIM, env: plainEnv() }).status === 0;
 
-/** A module that says so when its code runs. */
+/** A module that creates a file when its code runs. */
 const MODULE = `import { writeFileSync } from "node:fs";
 import { job } from "holdfast";
 writeFileSync(new URL("ran.txt", import.meta.url), "ran");
@@ -37,17 +37,17 @@ export const mail = job({ type: "mail", run() {} });
 `;
 
 interface Shared {
-  /** The folder where everybody meets, with a holdfast.toml that names jobs.mjs. */
+  /** A shared folder with a holdfast.toml that names jobs.mjs. */
   folder: string;
-  /** A folder of the victim's own below it, where the command is called. */
+  /** A subfolder of the victim, where the command runs. */
   cwd: string;
   path: (name: string) => string;
   hasRun: () => boolean;
   /** Runs the command there as this user. */
-  runAs: (uid: number, args: readonly string[], env?: Readonly<Record<string, string>>) => Promise<Ended>;
+  runAs: (uid: number, args: readonly string[], env?: Readonly<Record<string, string>>) => Promise<CommandResult>;
 }
 
-/** Files that belong to one user, above a folder of another's. */
+/** Files of one user, above a folder of another. */
 function shared(owner: number, { mode = 0o644, folderMode = 0o1777, folderOwner = 0 } = {}): Shared {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-trust-")));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -101,8 +101,8 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["config", "list"],
 ];
 
-describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
-  it("is refused where another user owns it", SLOW, async () => {
+describe.skipIf(!canBeOthers)("a holdfast.toml found by search", () => {
+  it("is rejected if another user owns it", SLOW, async () => {
     const { runAs, path, hasRun } = shared(ATTACKER);
     for (const args of COMMANDS) {
       expect({ args, ...(await runAs(VICTIM, args)) }).toEqual({
@@ -117,18 +117,18 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     expect(hasRun()).toBe(false);
   });
 
-  it("is refused to root too, unless root came by sudo from its owner", SLOW, async () => {
+  it("is rejected for root, except sudo by its owner", SLOW, async () => {
     const { runAs, hasRun } = shared(ATTACKER);
     expect((await runAs(0, ["enqueue", "mail"])).stderr).toContain("belongs to another user");
     expect((await runAs(0, ["enqueue", "mail"], { SUDO_UID: String(VICTIM) })).code).toBe(1);
     expect(hasRun()).toBe(false);
     expect((await runAs(0, ["enqueue", "mail"], { SUDO_UID: String(ATTACKER) })).code).toBe(0);
     expect(hasRun()).toBe(true);
-    // Whoever is not root has nobody else's files, whatever the variable says.
+    // SUDO_UID is ignored for users other than root.
     expect((await runAs(VICTIM, ["stats"], { SUDO_UID: String(ATTACKER) })).code).toBe(1);
   });
 
-  it("is refused where a group of other users can write it or its folder", SLOW, async () => {
+  it("is rejected if a foreign group can write", SLOW, async () => {
     const file = shared(VICTIM, { mode: 0o664 });
     chownSync(file.path("holdfast.toml"), VICTIM, ATTACKER);
     expect((await file.runAs(VICTIM, ["enqueue", "mail"])).stderr).toContain(
@@ -142,7 +142,7 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     expect([file, folder].map(({ hasRun }) => hasRun())).toEqual([false, false]);
   });
 
-  it("is used where it belongs to this user or to root, and this user's group may write it", SLOW, async () => {
+  it("is used if owned by this user or root", SLOW, async () => {
     for (const owner of [VICTIM, 0]) {
       const { runAs, hasRun } = shared(owner, { mode: 0o664, folderOwner: owner });
       expect(await runAs(VICTIM, ["enqueue", "mail"])).toMatchObject({ code: 0 });
@@ -150,7 +150,7 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     }
   });
 
-  it("is refused where every user can write it or its folder", SLOW, async () => {
+  it("is rejected if it is world-writable", SLOW, async () => {
     const open = shared(VICTIM, { mode: 0o666 });
     expect((await open.runAs(VICTIM, ["enqueue", "mail"])).stderr).toBe(
       `error: ${open.path("holdfast.toml")} can be written by every user of this machine, so it is not used\n` +
@@ -167,7 +167,7 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     expect([open, folder, foreign].map(({ hasRun }) => hasRun())).toEqual([false, false, false]);
   });
 
-  it("may be no link of another user, and lead to no file of another user", SLOW, async () => {
+  it("is rejected if it is a foreign symlink", SLOW, async () => {
     const link = shared(VICTIM);
     cpSync(link.path("holdfast.toml"), join(link.cwd, "mine.toml"));
     chownSync(join(link.cwd, "mine.toml"), VICTIM, VICTIM);
@@ -183,7 +183,7 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     );
   });
 
-  it("is not changed either, where it is not used", SLOW, async () => {
+  it("is not changed if it is rejected", SLOW, async () => {
     const { runAs, path } = shared(ATTACKER);
     const before = readFileSync(path("holdfast.toml"), "utf8");
     for (const args of [
@@ -198,12 +198,12 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
     expect(readFileSync(path("holdfast.toml"), "utf8")).toBe(before);
   });
 
-  it("is shown by config path, so that its owner can be found out", SLOW, async () => {
+  it("is printed by config path", SLOW, async () => {
     const { runAs, path } = shared(ATTACKER);
     expect(await runAs(VICTIM, ["config", "path"])).toMatchObject({ code: 0, stdout: `${path("holdfast.toml")}\n` });
   });
 
-  it("is used where it is named, with the module that it names", SLOW, async () => {
+  it("is used if named explicitly, with its module", SLOW, async () => {
     for (const how of ["flag", "variable"]) {
       const { runAs, path, hasRun } = shared(ATTACKER, { mode: 0o666 });
       const file = path("holdfast.toml");
@@ -216,8 +216,8 @@ describe.skipIf(!canBeOthers)("a holdfast.toml that was found", () => {
   });
 });
 
-describe.skipIf(!canBeOthers)("a module that such a file names", () => {
-  it("is refused where another user can write it", SLOW, async () => {
+describe.skipIf(!canBeOthers)("a module named by such a file", () => {
+  it("is rejected if another user can write it", SLOW, async () => {
     const { runAs, path, hasRun } = shared(VICTIM);
     chownSync(path("jobs.mjs"), ATTACKER, ATTACKER);
     for (const args of COMMANDS.slice(0, 6)) {
@@ -227,7 +227,7 @@ describe.skipIf(!canBeOthers)("a module that such a file names", () => {
         stdout: "",
         stderr:
           `error: ${path("jobs.mjs")} belongs to another user (uid ${ATTACKER}), so it is not used\n` +
-          `hint: if you trust it, name it: as an argument or by --module, or HOLDFAST_JOBS_MODULE=${path("jobs.mjs")}\n`,
+          `hint: if you trust it, name it as an argument, with --module, or with HOLDFAST_JOBS_MODULE=${path("jobs.mjs")}\n`,
       });
     }
     chownSync(path("jobs.mjs"), VICTIM, VICTIM);
@@ -236,7 +236,7 @@ describe.skipIf(!canBeOthers)("a module that such a file names", () => {
     expect(hasRun()).toBe(false);
   });
 
-  it("is used where it is named itself", SLOW, async () => {
+  it("is used if named explicitly", SLOW, async () => {
     for (const [args, named] of [
       [["process"], "argument"],
       [["enqueue", "mail"], "flag"],
@@ -252,9 +252,9 @@ describe.skipIf(!canBeOthers)("a module that such a file names", () => {
     }
   });
 
-  it("gets no tsconfig.json of another user from a folder above", SLOW, async () => {
+  it("is rejected with a foreign tsconfig.json", SLOW, async () => {
     const { runAs, path, cwd, hasRun } = shared(VICTIM);
-    // Only jiti loads this, and by the attacker's file "@/db" would be the attacker's module.
+    // Only jiti can load this. The attacker's tsconfig.json maps "@/db" to the attacker's module.
     writeFileSync(join(cwd, "jobs.ts"), 'import "@/db";\nexport enum A { B }\n');
     writeFileSync(path("tsconfig.json"), `{ "compilerOptions": { "paths": { "@/db": ["./jobs.mjs"] } } }`);
     chownSync(path("tsconfig.json"), ATTACKER, ATTACKER);
@@ -277,7 +277,7 @@ describe.skipIf(process.platform === "win32")("config set store", () => {
   }
   const modeOf = (cwd: string): string => (statSync(join(cwd, "holdfast.toml")).mode & 0o777).toString(8);
 
-  it("makes a file with a password for its owner alone", SLOW, async () => {
+  it("creates a file with a password as 0600", SLOW, async () => {
     for (const [value, mode] of [
       [password, "600"],
       ["postgres://db/shop?options=-c%20x", "600"],
@@ -290,11 +290,11 @@ describe.skipIf(process.platform === "win32")("config set store", () => {
     }
   });
 
-  it("closes a file that every user could read, and says so", SLOW, async () => {
+  it("restricts a readable file to its owner", SLOW, async () => {
     for (const [before, after] of [
       [0o644, "600"],
       [0o664, "600"],
-      // A group was let in on purpose.
+      // The group has access on purpose.
       [0o640, "640"],
     ] as const) {
       const cwd = empty();
@@ -302,14 +302,14 @@ describe.skipIf(process.platform === "win32")("config set store", () => {
       chmodSync(join(cwd, "holdfast.toml"), before);
       const { code, stderr } = await holdfastCommand(["config", "set", "store", password], { cwd });
       expect({ before, code, mode: modeOf(cwd) }).toEqual({ before, code: 0, mode: after });
-      const note = "every user could read holdfast.toml; now only its owner can (mode 0600)\n";
+      const note = "holdfast.toml was readable by every user; now only by its owner (mode 0600)\n";
       expect({ before, noted: stderr.includes(note) }).toEqual({ before, noted: after === "600" });
       await holdfastCommand(["config", "set", "jobs.grace_s", "9"], { cwd });
       expect(modeOf(cwd)).toBe(after);
     }
   });
 
-  it("reads the value from stdin, where no list of processes shows it", SLOW, async () => {
+  it("reads the value from stdin", SLOW, async () => {
     const cwd = empty();
     const ended = await holdfastCommand(["config", "set", "store", "-"], { cwd, input: `${password}\n` });
     expect(ended).toMatchObject({ code: 0, stdout: "store = postgres://ada:***@127.0.0.1:1/shop in holdfast.toml\n" });

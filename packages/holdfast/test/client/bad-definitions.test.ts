@@ -9,8 +9,8 @@ const make = holdfast as (options: unknown) => Promise<unknown>;
 
 describe("job() refuses by name", () => {
   it.each<[string, unknown, string, RegExp]>([
-    ["an empty type", { type: "", run }, "type", /not empty/],
-    ["no type", { run }, "type", /must be a text/],
+    ["an empty type", { type: "", run }, "type", /non-empty string/],
+    ["no type", { run }, "type", /non-empty string/],
     ["a type over 200 characters", { type: "x".repeat(201), run }, "type", /201 characters long; the limit is 200/],
     ["a type with control characters", { type: "a\u0000b", run }, "type", /control characters/],
     ["a type with a lone surrogate", { type: "a\ud800", run }, "type", /broken Unicode/],
@@ -20,7 +20,7 @@ describe("job() refuses by name", () => {
     ["a timeout of nothing", { type: "x", run, timeout: 0 }, "timeout", /longer than 0/],
     ["a timeout in words", { type: "x", run, timeout: "a minute" }, "timeout", /is not a duration/],
     ["an expiry of nothing", { type: "x", run, expiresAfter: 0 }, "expiresAfter", /longer than 0/],
-    ["an empty queue", { type: "x", run, queue: "" }, "queue", /not empty/],
+    ["an empty queue", { type: "x", run, queue: "" }, "queue", /non-empty string/],
     ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
     ["tags that are not an array", { type: "x", run, tags: "a" }, "tags", /must be an array/],
     [
@@ -70,7 +70,7 @@ describe("job() refuses by name", () => {
       "retry.backoff.cap",
       /known: .*max/,
     ],
-    ["nothing at all", undefined, "job", /is not an object/],
+    ["nothing at all", undefined, "job", /is not an options object/],
   ])("%s", async (_name, definition, field, says) => {
     await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
@@ -101,7 +101,7 @@ describe("holdfast() refuses by name", () => {
       /^store: is undefined; is the environment variable set\?/,
     ],
     ["a store that is null", { store: null }, "store", /null is neither the URL of a store nor a store/],
-    ["a store without a file", { store: "sqlite:" }, "store", /names no file/],
+    ["a store without a file", { store: "sqlite:" }, "store", /has no file name/],
     [
       "an unknown state in retention",
       { retention: { running: "1d" } },

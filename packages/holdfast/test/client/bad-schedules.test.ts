@@ -32,8 +32,8 @@ const TIMINGS: Refusal[] = [
   ["a range that goes down", { cron: "0 18-8 * * *" }, "cron", /the hour field "18-8" goes from 18 down to 8/],
   ["a step of nothing", { cron: "*/0 * * * *" }, "cron", /the minute field "\*\/0" has the step "0"/],
   ["a step without a range", { cron: "5/10 * * * *" }, "cron", /write 5-59\/10/],
-  ["an empty place in a list", { cron: "1,,2 * * * *" }, "cron", /empty place between its commas/],
-  ["a negative number", { cron: "-1 * * * *" }, "cron", /the minute field "-1" is not understood/],
+  ["an empty item in a list", { cron: "1,,2 * * * *" }, "cron", /empty item between commas/],
+  ["a negative number", { cron: "-1 * * * *" }, "cron", /the minute field "-1" is invalid at/],
   ["too few fields", { cron: "* * *" }, "cron", /has 3 fields; a pattern has five .*for example "0 8 \* \* MON-FRI"/],
   ["too many fields", { cron: "* * * * * * *" }, "cron", /has 7 fields/],
   ["no fields", { cron: "" }, "cron", /has 0 fields/],
@@ -42,7 +42,7 @@ const TIMINGS: Refusal[] = [
   ["a pattern that is null", { cron: null }, "cron", /null is not a cron pattern/],
   ["a pattern without end", { cron: long }, "cron", /10000 characters long; the limit is 200; for example "/],
   ["a range without end", { cron: "0-99999999 * * * *" }, "cron", /the minute field "0-99999999" has "99999999"/],
-  ["a list without end", { cron: `${"0,".repeat(99)}0 * * * *` }, "cron", /at most 200/],
+  ["a list without end", { cron: `${"0,".repeat(99)}0 * * * *` }, "cron", /the limit is 200/],
   ["something else altogether", { cron: "'; DROP TABLE jobs; --" }, "cron", /the minute field "';" /],
   ["an unknown zone", { cron: "@daily", timezone: "Europe/Atlantis" }, "timezone", /"Europe\/Atlantis" is not an IANA/],
   ["an unknown zone, with an example", { cron: "@daily", timezone: "" }, "timezone", /for example "Europe\/Berlin"/],
@@ -69,7 +69,7 @@ const TIMINGS: Refusal[] = [
   ["a start without a zone", { every: "1h", startAt: "2026-01-01T08:00" }, "startAt", /has no time zone/],
   ["a start of no day", { every: "1h", startAt: "2027-02-30T00:00:00Z" }, "startAt", /is a day that does not exist/],
   ["an end without a zone", { every: "1h", endAt: "2027-01-01" }, "endAt", /has no time zone/],
-  ["an end that is no date", { every: "1h", endAt: new Date("x") }, "endAt", /point in time/],
+  ["an end that is no date", { every: "1h", endAt: new Date("x") }, "endAt", /not a valid time/],
 ];
 
 const SETTINGS: Refusal[] = [
@@ -93,16 +93,16 @@ const SETTINGS: Refusal[] = [
   ["a jitter longer than the interval", { jitter: "2h" }, "jitter", /keep it below 3600000 ms/],
   ["a negative jitter", { jitter: -1 }, "jitter", /negative/],
   ["a jitter in words", { jitter: "some" }, "jitter", /"some" is not a duration/],
-  ["an empty queue", { queue: "" }, "queue", /not empty/],
-  ["a long queue", { queue: long }, "queue", /at most 100/],
+  ["an empty queue", { queue: "" }, "queue", /non-empty string/],
+  ["a long queue", { queue: long }, "queue", /the limit is 100/],
   ["a priority too high", { priority: 101 }, "priority", /-100 to 100/],
   ["a priority as text", { priority: "5" }, "priority", /"5" is not a whole number/],
   ["no attempts", { maxAttempts: 0 }, "maxAttempts", /1 to 1000/],
   ["a fraction of an attempt", { maxAttempts: 1.5 }, "maxAttempts", /1 to 1000/],
   ["a user with a line break", { user: "a\nb" }, "user", /control characters/],
-  ["an empty user", { user: "" }, "user", /not empty/],
+  ["an empty user", { user: "" }, "user", /non-empty string/],
   ["tags that are not an array", { tags: "urgent" }, "tags", /must be an array/],
-  ["an empty tag", { tags: [""] }, "tags.0", /not empty/],
+  ["an empty tag", { tags: [""] }, "tags.0", /non-empty string/],
   ["a misspelt option", { timeZone: "UTC" }, "timeZone", /is not an option of .*; known: job, input, cron, timezone/],
   ["an option of enqueue", { delay: "5m" }, "delay", /is not an option of/],
 ];
@@ -144,12 +144,12 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     ["with a separator of ours", "a\u001fb", /control characters/],
     ["with a delete character", "\u007f", /control characters/],
     ["of broken Unicode", "\ud800", /broken Unicode/],
-    ["that is empty", "", /not empty/],
+    ["that is empty", "", /non-empty string/],
     ["that is too long", "x".repeat(201), /201 characters long; the limit is 200/],
-    ["that is a number", 5, /must be a text/],
-    ["that is null", null, /must be a text/],
-    ["that is not given", undefined, /must be a text/],
-    ["that is an object", { name: "a" }, /must be a text/],
+    ["that is a number", 5, /non-empty string/],
+    ["that is null", null, /non-empty string/],
+    ["that is not given", undefined, /non-empty string/],
+    ["that is an object", { name: "a" }, /non-empty string/],
   ])("a name %s", async (_what, given, says) => {
     const { hf } = await openOn("in memory");
     const name = given as string;
@@ -227,7 +227,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     ["a field that is missing", { job: double, input: {} }, "n", /input of double: n: /],
     ["no input where one is needed", { job: double }, "n", /input of double: n: /],
     ["a field deep inside", { job: order, input: { items: [{ id: "a" }, { id: 5 }] } }, "items.1.id", /items\.1\.id: /],
-    ["an input where none is taken", { job: cleanup, input: { n: 1 } }, "", /takes none/],
+    ["an input where none is taken", { job: cleanup, input: { n: 1 } }, "", /has no input/],
     ["what JSON cannot carry", { job: double, input: { n: 1n } }, "n", /n: /],
     ["a NUL", { job: order, input: { items: [{ id: "\0" }] } }, "items.0.id", /the character NUL \(\\u0000\)/],
   ])("%s", async (_what, options, path, says) => {
@@ -284,7 +284,7 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
     ["an undefined end", { endAt: undefined }, "endAt", /is undefined/],
     ["a name", { name: "t" }, "name", /is not an option of update/],
     ["a job that is none", { job: { type: "cleanup" } }, "job", /is not a job type/],
-    ["no changes", undefined as unknown as object, "update", /undefined is not an object/],
+    ["no changes", undefined as unknown as object, "update", /undefined is not an options object/],
   ])("%s", async (_what, changes, field, says) => {
     const { hf, versionOf } = await openOn("in memory");
     const before = await hf.schedules.create("s", { ...cron, startAt: after(-HOUR), endAt: after(30 * DAY) });
@@ -336,7 +336,7 @@ describe("a question about schedules that makes no sense is refused", () => {
       "jitter",
       /preview/,
     ],
-    ["a preview of null", (hf) => hf.schedules.preview(null as never), "preview", /null is not an object/],
+    ["a preview of null", (hf) => hf.schedules.preview(null as never), "preview", /null is not an options object/],
     ["a preview of what never comes", (hf) => hf.schedules.preview({ cron: "0 0 30 2 *" }), "cron", /never comes/],
     ["a preview of a bad start", (hf) => hf.schedules.preview({ every: "1h", startAt: "x" }), "startAt", /ISO 8601/],
     [
@@ -346,15 +346,15 @@ describe("a question about schedules that makes no sense is refused", () => {
       /"code", "runtime"/,
     ],
     ["a list by maybe", (hf) => hf.schedules.list({ enabled: "maybe" as never }), "enabled", /neither true nor false/],
-    ["a list of no type", (hf) => hf.schedules.list({ type: "" }), "type", /not empty/],
-    ["a list of a null type", (hf) => hf.schedules.list({ type: null as never }), "type", /must be a text/],
-    ["a list of no user", (hf) => hf.schedules.list({ user: "" }), "user", /not empty/],
+    ["a list of no type", (hf) => hf.schedules.list({ type: "" }), "type", /non-empty string/],
+    ["a list of a null type", (hf) => hf.schedules.list({ type: null as never }), "type", /non-empty string/],
+    ["a list of no user", (hf) => hf.schedules.list({ user: "" }), "user", /non-empty string/],
     ["a page of nothing", (hf) => hf.schedules.list({ limit: 0 }), "limit", /1 to 1000/],
     ["a page without end", (hf) => hf.schedules.list({ limit: 1_001 }), "limit", /1 to 1000/],
     ["a cursor that is a number", (hf) => hf.schedules.list({ cursor: 5 as never }), "cursor", /./],
     ["a cursor that is empty", (hf) => hf.schedules.list({ cursor: "" }), "cursor", /./],
     ["a misspelt filter", (hf) => hf.schedules.list({ enabld: true } as never), "enabld", /is not an option of list/],
-    ["jobs of a schedule of no name", (hf) => hf.list({ schedule: "" }), "schedule", /not empty/],
+    ["jobs of a schedule of no name", (hf) => hf.list({ schedule: "" }), "schedule", /non-empty string/],
   ])("%s", async (_what, ask, field, says) => {
     const { hf } = await openOn("in memory");
     await hf.schedules.create("s", { job: cleanup, every: "1h" });

@@ -65,8 +65,8 @@ describe("sqlite()", () => {
   });
 
   it.each<[string, unknown, RegExp]>([
-    ["a file that is not set", undefined, /undefined is not the name of a file/],
-    ["an address of PostgreSQL", HOST, /is an address of PostgreSQL; open it with postgres\(\)/],
+    ["a file that is not set", undefined, /undefined is not a file path/],
+    ["an address of PostgreSQL", HOST, /is a PostgreSQL URL; open it with postgres\(\)/],
   ])("refuses %s", async (_name, given, says) => {
     const opening = (async () => sqlite(given as string))();
     await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field: "file", says });

@@ -18,14 +18,14 @@ import { parse } from "smol-toml";
 import { describe, expect, it } from "vitest";
 import { folder } from "./scene.js";
 
-describe("a key that is set", () => {
-  it("has its value replaced where it stands, and nothing else", () => {
+describe("setting an existing key", () => {
+  it("replaces only its value", () => {
     const before = "# mine\n[jobs]   # of the shop\n  concurrency   =  4   # four\n\n[log]\nlevel='warn'\n";
     expect(setInText(before, "jobs.concurrency", 8)).toBe(before.replace("4   #", "8   #"));
     expect(setInText(before, "log.level", "info")).toBe(before.replace("'warn'", '"info"'));
   });
 
-  it("may stand in an inline table, under a dotted name or in quotes", () => {
+  it("finds inline, dotted and quoted keys", () => {
     expect(setInText("jobs = { concurrency = 4, grace_s = 1 }", "jobs.concurrency", 8)).toBe(
       "jobs = { concurrency = 8, grace_s = 1 }",
     );
@@ -33,7 +33,7 @@ describe("a key that is set", () => {
     expect(setInText("[\"jobs\"]\n'concurrency'=4", "jobs.concurrency", 8)).toBe("[\"jobs\"]\n'concurrency'=8");
   });
 
-  it("may have a value over several lines, with comments in it", () => {
+  it("replaces a multi-line value with comments", () => {
     const before = '[jobs]\nqueues = [\n  "a", # ]\n  "b]",\n] # end\ngrace_s = 1\n';
     expect(setInText(before, "jobs.queues", ["c"])).toBe('[jobs]\nqueues = ["c"] # end\ngrace_s = 1\n');
     const block = 'store = """\n[jobs]\nconcurrency = 1"""  # x\n[jobs]\nconcurrency = 2';
@@ -42,8 +42,8 @@ describe("a key that is set", () => {
   });
 });
 
-describe("a key that is not there is added", () => {
-  it("to its section, after the last of its keys and as they are indented", () => {
+describe("setting a new key", () => {
+  it("adds it to its section, with the same indentation", () => {
     const before = "[jobs]\n  concurrency = 4 # x\n\n# of the log\n[log]\n";
     expect(setInText(before, "jobs.grace_s", 1)).toBe(
       "[jobs]\n  concurrency = 4 # x\n  grace_s = 1\n\n# of the log\n[log]\n",
@@ -51,7 +51,7 @@ describe("a key that is not there is added", () => {
     expect(setInText(before, "log.level", "info")).toBe(`${before}level = "info"\n`);
   });
 
-  it("to an inline table, or beside other dotted names", () => {
+  it("adds it to an inline table or after dotted keys", () => {
     expect(setInText("jobs = { grace_s = 1 } # x\n", "jobs.concurrency", 8)).toBe(
       "jobs = { grace_s = 1, concurrency = 8 } # x\n",
     );
@@ -61,7 +61,7 @@ describe("a key that is not there is added", () => {
     );
   });
 
-  it("in a new section at the end, also where the last line has no end", () => {
+  it("adds a new section at the end", () => {
     expect(setInText("", "jobs.grace_s", 1)).toBe("[jobs]\ngrace_s = 1\n");
     expect(setInText("[log]\nlevel = 'info'", "jobs.grace_s", 1)).toBe(
       "[log]\nlevel = 'info'\n\n[jobs]\ngrace_s = 1\n",
@@ -69,7 +69,7 @@ describe("a key that is not there is added", () => {
     expect(setInText("[log]\r\n", "jobs.grace_s", 1)).toBe("[log]\r\n\r\n[jobs]\r\ngrace_s = 1\r\n");
   });
 
-  it("without a section: above the first, below the words that the file begins with", () => {
+  it("adds a top-level key above the first section", () => {
     expect(setInText("", "store", "sqlite:a")).toBe('store = "sqlite:a"\n');
     expect(setInText("# jobs\n[jobs]\n", "store", "sqlite:a")).toBe('store = "sqlite:a"\n\n# jobs\n[jobs]\n');
     expect(setInText("# The shop\n\n# jobs\n[jobs]\n", "store", "sqlite:a")).toBe(
@@ -78,20 +78,20 @@ describe("a key that is not there is added", () => {
     expect(setInText("\ufeff[jobs]\n", "store", "sqlite:a")).toBe('\ufeffstore = "sqlite:a"\n\n[jobs]\n');
   });
 
-  it("not at all where its section is none", () => {
+  it("fails if its section is not a section", () => {
     expect(setInText("jobs = 3", "jobs.grace_s", 1)).toBeNull();
     expect(setInText("[[jobs]]", "jobs.grace_s", 1)).toBeNull();
   });
 });
 
-describe("a key that is unset", () => {
-  it("goes with its line or lines", () => {
+describe("unsetting a key", () => {
+  it("removes all its lines", () => {
     expect(unsetInText("[jobs]\ngrace_s = 1 # x\n# y\n", "jobs.grace_s")).toBe("[jobs]\n# y\n");
     expect(unsetInText("[jobs]\nqueues = [\n 'a',\n]\ngrace_s = 1", "jobs.queues")).toBe("[jobs]\ngrace_s = 1");
     expect(unsetInText("\ufeffstore = 'x'", "store")).toBe("\ufeff");
   });
 
-  it("leaves an inline table in order", () => {
+  it("keeps an inline table valid", () => {
     const text = "jobs = { grace_s = 1, concurrency = 2, max_retries = 3 }";
     expect(unsetInText(text, "jobs.grace_s")).toBe("jobs = { concurrency = 2, max_retries = 3 }");
     expect(unsetInText(text, "jobs.concurrency")).toBe("jobs = { grace_s = 1, max_retries = 3 }");
@@ -128,7 +128,7 @@ function valueOf(name: KeyName): fc.Arbitrary<Value> {
   }
 }
 
-/** Texts of each form, with any letters where it allows them. */
+/** Strings of each format, with any letters where it allows them. */
 const FORMED: Readonly<Record<FormName, (text: fc.Arbitrary<string>) => fc.Arbitrary<string>>> = {
   store: (text) => text.map((each) => `sqlite:./${each}`),
   queue: (text) => text.filter((each) => each.length <= 100 && each !== "*"),
@@ -158,7 +158,7 @@ function written(value: Value): fc.Arbitrary<string> {
     `"""${tomlValue(value).slice(1, -1)}"""`,
     `"""\\\n   ${tomlValue(value).slice(1, -1)}"""`,
   ];
-  // Leading spaces are lost after a line's end is escaped.
+  // An escaped line break also removes the following spaces.
   if (/^\s/.test(value)) forms.pop();
   if (!value.includes("'")) forms.push(`'${value}'`, `'''${value}'''`);
   return fc.constantFrom(...forms);
@@ -169,7 +169,7 @@ interface Scene {
   values: Map<KeyName, Value>;
 }
 
-/** A file with some keys in it, in sections, inline tables or under dotted names, with comments all over. */
+/** A file with some keys in sections, inline tables or dotted names, and with many comments. */
 const scene: fc.Arbitrary<Scene> = fc
   .record({
     keys: fc.uniqueArray(fc.constantFrom(...KEY_NAMES), { maxLength: 12 }),
@@ -248,27 +248,27 @@ function untouched(before: readonly string[], after: readonly string[]): number 
   let top = 0;
   while (top < before.length && top < after.length && before[top] === after[top]) top++;
   let bottom = 0;
-  const room = Math.min(before.length, after.length) - top;
-  while (bottom < room && before.at(-1 - bottom) === after.at(-1 - bottom)) bottom++;
+  const common = Math.min(before.length, after.length) - top;
+  while (bottom < common && before.at(-1 - bottom) === after.at(-1 - bottom)) bottom++;
   return top + bottom;
 }
 
-describe("properties, over random files full of comments", () => {
+describe("properties of random files with comments", () => {
   const runs = { numRuns: 400 };
 
-  it("C-20 what is set is got, everything else stays what it was, and every untouched line is byte for byte the same", () => {
+  it("C-20 set changes one value and no other line", () => {
     const cwd = folder();
     const path = join(cwd, "holdfast.toml");
     fc.assert(
       fc.property(scene, change, ({ text, values }, [key, value]) => {
         const pair = layoutOf(text).pairs.find((each) => each.path.join(".") === key);
-        // Not by setKey, which waits for the disk each time.
+        // Not with setKey, which writes to disk each time.
         const edited = setInText(text, key, value) ?? "";
         writeFileSync(path, edited);
         const { values: after } = readConfig({ cwd, env: {} });
         expect(after[key]).toEqual(value);
         for (const [other, was] of values) if (other !== key) expect(after[other]).toEqual(was);
-        // Line ends included: a last line that had none is the same line with one.
+        // Including line breaks: a last line without one may get one.
         const linesOf = (of: string): string[] =>
           of
             .replace(/^\ufeff/, "")
@@ -277,7 +277,7 @@ describe("properties, over random files full of comments", () => {
         expect(edited.startsWith("\ufeff")).toBe(text.startsWith("\ufeff"));
         const changed =
           pair === undefined
-            ? // An inline table takes the key into its own line.
+            ? // A key of an inline table is added to its line.
               Number(layoutOf(text).pairs.some((each) => each.path.join(".") === key.split(".")[0] && key !== "store"))
             : text.slice(pair.valueStart, pair.valueEnd).split("\n").length;
         const lines = linesOf(text);
@@ -289,7 +289,7 @@ describe("properties, over random files full of comments", () => {
     );
   });
 
-  it("what is unset is gone, and everything else stays what it was", () => {
+  it("unset removes one value and no other", () => {
     fc.assert(
       fc.property(scene, ({ text, values }) => {
         let edited = text;
@@ -307,7 +307,7 @@ describe("properties, over random files full of comments", () => {
     );
   });
 
-  it("setting what is there already with the same value changes nothing but the way it is written, and twice is once", () => {
+  it("setting the same value again is idempotent", () => {
     fc.assert(
       fc.property(scene, change, ({ text }, [key, value]) => {
         const once = setInText(text, key, value);
@@ -319,8 +319,8 @@ describe("properties, over random files full of comments", () => {
   });
 });
 
-describe("the file that is written", () => {
-  it("is the one in use, keeps its mode and is replaced as a whole", async () => {
+describe("the written file", () => {
+  it("is replaced atomically and keeps its mode", async () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\n", "below/x": "" });
     const path = join(cwd, "holdfast.toml");
     chmodSync(path, 0o664);
@@ -332,14 +332,14 @@ describe("the file that is written", () => {
     expect(readdirSync(cwd).toSorted()).toEqual(["below", "holdfast.toml"]);
   });
 
-  it("is made where there is none: in the current folder, or where --config says", async () => {
+  it("is created if missing, or at --config", async () => {
     const cwd = folder();
     expect((await setKey({ cwd, env: {} }, "jobs.grace_s", 9)).path).toBe(join(cwd, "holdfast.toml"));
     expect((await setKey({ cwd, env: {}, file: "other.toml" }, "jobs.grace_s", 9)).path).toBe(join(cwd, "other.toml"));
     expect(readFileSync(join(cwd, "other.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
   });
 
-  it("may be a link, which stays one", async () => {
+  it("may be a symbolic link, which stays", async () => {
     const cwd = folder({ "real/shared.toml": "" });
     symlinkSync(join(cwd, "real/shared.toml"), join(cwd, "holdfast.toml"));
     await setKey({ cwd, env: {} }, "jobs.grace_s", 9);
@@ -347,7 +347,7 @@ describe("the file that is written", () => {
     expect(readFileSync(join(cwd, "real/shared.toml"), "utf8")).toBe("[jobs]\ngrace_s = 9\n");
   });
 
-  it("is left alone where it cannot be edited, or would not change", async () => {
+  it("is not written if it cannot be edited or is unchanged", async () => {
     const cwd = folder({ "holdfast.toml": "jobs = 3\n" });
     const path = join(cwd, "holdfast.toml");
     await expect(setKey({ cwd, env: {} }, "jobs.grace_s", 9)).rejects.toThrow(InvalidConfigError);

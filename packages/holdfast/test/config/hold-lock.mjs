@@ -1,4 +1,4 @@
-// Takes a lock, says so and never gives it back.
+// Acquires a lock, reports that, and never releases it.
 import { writeSync } from "node:fs";
 import { withLock } from "../../dist/config/lock.js";
 

@@ -5,20 +5,20 @@ import { lockOf, withLock } from "#src/config/lock.js";
 import { describe, expect, it } from "vitest";
 import { folder } from "./scene.js";
 
-/** As if it had been made so long ago. */
+/** Makes a file look this old. */
 function age(path: string, seconds: number): void {
   const then = Date.now() / 1_000 - seconds;
   utimesSync(path, then, then);
 }
 
-/** A folder with a lock of somebody else. */
+/** A folder with a lock of another process. */
 function locked(): { cwd: string; lock: string } {
-  const cwd = folder({ "holdfast.toml.lock": "somebody else's" });
+  const cwd = folder({ "holdfast.toml.lock": "other" });
   return { cwd, lock: lockOf(join(cwd, "holdfast.toml")) };
 }
 
-describe("the lock beside the file", () => {
-  it("is there during the work, and gone after it, also if that fails", async () => {
+describe("the lock file", () => {
+  it("exists during the work, also if that fails", async () => {
     const cwd = folder();
     const lock = join(cwd, "a.lock");
     expect(await withLock(lock, () => existsSync(lock))).toBe(true);
@@ -30,23 +30,23 @@ describe("the lock beside the file", () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  it("of somebody at work is waited for", async () => {
+  it("waits for another process", async () => {
     const { lock } = locked();
     const mine = withLock(lock, () => "done");
     rmSync(lock);
     expect(await mine).toBe("done");
   });
 
-  it("of somebody who does not end is told by its name, and left there", async () => {
+  it("times out with its path and stays", async () => {
     const { lock } = locked();
     age(lock, 5);
     const mine = withLock(lock, () => "done", { waitMs: 20 });
     await expect(mine).rejects.toThrow(ConfigLockedError);
-    await expect(mine).rejects.toThrow(`if there is none, delete ${lock}`);
-    expect(readFileSync(lock, "utf8")).toBe("somebody else's");
+    await expect(mine).rejects.toThrow(`if no other process is running, delete ${lock}`);
+    expect(readFileSync(lock, "utf8")).toBe("other");
   });
 
-  it("that is old is taken over, by one after the other", async () => {
+  it("takes over an abandoned lock, one process at a time", async () => {
     const { cwd, lock } = locked();
     age(lock, 11);
     let done = 0;
@@ -55,7 +55,7 @@ describe("the lock beside the file", () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  it("that is old is not taken from under whoever takes it over, unless that one died too", async () => {
+  it("waits for a takeover in progress, unless abandoned", async () => {
     const { cwd, lock } = locked();
     age(lock, 11);
     writeFileSync(`${lock}.old`, "");
@@ -65,18 +65,18 @@ describe("the lock beside the file", () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  it("that was lost to somebody else meanwhile stops the work, and stays theirs", async () => {
+  it("stops the work if the lock was lost", async () => {
     const lock = join(folder(), "a.lock");
     const mine = withLock(lock, (refuseIfLost) => {
       refuseIfLost();
-      writeFileSync(lock, "somebody else's");
+      writeFileSync(lock, "other");
       refuseIfLost();
     });
     await expect(mine).rejects.toThrow(ConfigLockedError);
-    expect(readFileSync(lock, "utf8")).toBe("somebody else's");
+    expect(readFileSync(lock, "utf8")).toBe("other");
   });
 
-  it("that cannot be made is a file that cannot be written", async () => {
+  it("reports a lock that cannot be created", async () => {
     const cwd = folder();
     await expect(setKey({ cwd, env: {}, file: "no/such.toml" }, "jobs.grace_s", 9)).rejects.toThrow(
       /no\/such\.toml cannot be written: ENOENT/,

@@ -22,7 +22,7 @@ import { holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { folder, problemsOf, read } from "./scene.js";
 
-/** The keys of C-20 with the ends of their ranges. */
+/** The keys of C-20 with their ranges. */
 const RANGES: readonly [KeyName, number, number][] = [
   ["jobs.concurrency", 1, 64],
   ["jobs.poll_interval_ms", 100, 60_000],
@@ -37,7 +37,7 @@ const inSection = (name: KeyName, value: string | number | boolean): string => {
   return `[${section}]\n${key} = ${value}\n`;
 };
 
-describe("C-20 values outside of their range are refused with the key's name, the value, its source and the range:", () => {
+describe("C-20 refuses values out of range with key, value, source and range:", () => {
   for (const [name, least, most] of RANGES) {
     it(`${name} from ${least} to ${most}, in file and environment`, () => {
       for (const right of [least, most]) {
@@ -56,7 +56,7 @@ describe("C-20 values outside of their range are refused with the key's name, th
   }
 
   for (const name of ["jobs.enabled", "jobs.scheduler_enabled"] as const) {
-    it(`${name} is on or off`, () => {
+    it(`${name} is true or false`, () => {
       for (const value of [true, false]) {
         expect(read(inSection(name, value)).values[name]).toBe(value);
         expect(read(null, { env: { [variableOf(name)]: String(value) } }).values[name]).toBe(value);
@@ -68,7 +68,7 @@ describe("C-20 values outside of their range are refused with the key's name, th
     });
   }
 
-  it("a number with a fraction, a text and a list are no whole numbers", () => {
+  it("fractions, strings and lists are not whole numbers", () => {
     for (const wrong of ["2.5", '"4"', "[4]", "nan", "inf", "2026-01-01"]) {
       const [problem = ""] = problemsOf(inSection("jobs.concurrency", wrong));
       expect(problem).toMatch(/^jobs\.concurrency: .* is not a whole number from 1 to 64 \(holdfast\.toml:2\)$/);
@@ -78,7 +78,7 @@ describe("C-20 values outside of their range are refused with the key's name, th
     }
   });
 
-  it("durations have a unit, so that nobody mistakes milliseconds for seconds", () => {
+  it("durations need a unit", () => {
     expect(problemsOf("[retention]\ncompleted = 7\n")).toEqual([
       'retention.completed: 7 is not a duration such as "30s", "2h" or "7d", or "forever" (holdfast.toml:2)',
     ]);
@@ -89,18 +89,18 @@ describe("C-20 values outside of their range are refused with the key's name, th
     expect(read('[retention]\ncompleted = "1h 30m"\ndead = "forever"\n').values["retention.dead"]).toBe("forever");
   });
 
-  it("jitter is a share or a duration", () => {
+  it("jitter is a fraction or a duration", () => {
     expect(read("[retry]\njitter = 0.5\n").values["retry.jitter"]).toBe(0.5);
     expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "0.5" } }).values["retry.jitter"]).toBe(0.5);
     expect(read(null, { env: { HOLDFAST_RETRY_JITTER: "1s" } }).values["retry.jitter"]).toBe("1s");
     expect(problemsOf("[retry]\njitter = 1.5\n")).toEqual([
-      'retry.jitter: 1.5 is not a share from 0 to 1 or a duration such as "1s" (holdfast.toml:2)',
+      'retry.jitter: 1.5 is not a fraction from 0 to 1 or a duration such as "1s" (holdfast.toml:2)',
     ]);
   });
 
-  it("texts", () => {
+  it("strings", () => {
     expect(problemsOf("[jobs]\nmodule = 5\n")).toEqual([
-      "jobs.module: 5 is not a text; put it in quotes (holdfast.toml:2)",
+      "jobs.module: 5 is not a string; put it in quotes (holdfast.toml:2)",
     ]);
   });
 
@@ -121,11 +121,11 @@ describe("C-20 values outside of their range are refused with the key's name, th
 const LONG = "q".repeat(300);
 const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 
-/** Texts that the library refuses, by what it says of them. */
+/** Strings that the library refuses, with its message. */
 const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
-  ["store", "jobs.db", '"jobs.db" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "mysql://h/x", '"mysql://h/x" is not an address such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
-  ["store", "sqlite:", '"sqlite:" cannot be used: names no file; use "sqlite:jobs.db" or "sqlite::memory:"'],
+  ["store", "jobs.db", '"jobs.db" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "mysql://h/x", '"mysql://h/x" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
   [
     "store",
     "postgres://h/x?schema=My%zz",
@@ -139,7 +139,7 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, answerMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs',
   ],
   [
     "store",
@@ -153,18 +153,18 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
     (host): [KeyName, string, string] => [
       "server.host",
       host,
-      `${host.length > 60 ? LONG_SHOWN : /^[\d.]+$/.test(host) ? host : `"${host}"`} is not the name or the IP address of a host`,
+      `${host.length > 60 ? LONG_SHOWN : /^[\d.]+$/.test(host) ? host : `"${host}"`} is not a host name or IP address`,
     ],
   ),
 ];
-/** The same in lists, where the one that is wrong is named. */
+/** The same in lists: the message names the invalid item. */
 const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, says: string][] = [
   ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; the limit is 100`],
   ["redact.paths", "input.a", "input..x", 'has "input..x", which has an empty part; separate names with single dots'],
   ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
 ];
 
-describe("what would stop a command later is refused with the key's name, the value and its source:", () => {
+describe("refuses values that would fail later, with key, value and source:", () => {
   const inFile = (name: KeyName, value: string): string =>
     name.includes(".") ? inSection(name, value) : `\n${name} = ${value}\n`;
   it.each(REFUSED)("%s, %j", (name, text, says) => {
@@ -183,13 +183,13 @@ describe("what would stop a command later is refused with the key's name, the va
     expect(more).toEqual([]);
     const [inVariable = ""] = problemsOf(null, { env: { [variableOf(name)]: `${right},${wrong}` } });
     expect(inVariable.slice(inVariable.indexOf(says))).toBe(`${says} (${variableOf(name)})`);
-    // Where it is the only one, it is named already.
+    // The only item of a list is not repeated in the message.
     const [inFlag = ""] = problemsOf(null, { flags: { [name]: { name: "--some-flag", text: wrong } } });
     expect(inFlag.endsWith(`${says.slice(says.indexOf(", which ") + ", which".length)} (--some-flag)`)).toBe(true);
     expect(inFlag).not.toContain("which");
   });
 
-  it("not what is right, however odd", () => {
+  it("accepts unusual valid values", () => {
     const right: readonly [KeyName, string][] = [
       ...["localhost", "db_1", "a-b.example.com.", "müller.example", "0.0.0.0", "::", "fe80::1%eth0", "1and1.de"].map(
         (host): [KeyName, string] => ["server.host", host],
@@ -208,19 +208,19 @@ describe("what would stop a command later is refused with the key's name, the va
     expect(read(null, { env }).values["redact.paths"]).toEqual(["input.user.*", "**.a\\.b"]);
   });
 
-  it("the secret of sessions, by its variable and without being shown", () => {
+  it("the session secret, by variable and without showing it", () => {
     const env = { HOLDFAST_SESSION_SECRET: "short", HOLDFAST_SERVER_PORT: "x" };
     expect(problemsOf(null, { env })).toEqual([
       'server.port: "x" is not a whole number from 0 to 65535 (HOLDFAST_SERVER_PORT)',
-      "HOLDFAST_SESSION_SECRET: must be a text of at least 32 characters",
+      "HOLDFAST_SESSION_SECRET: must be a string of at least 32 characters",
     ]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "" } }).warnings).toEqual([]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "s".repeat(32) } }).warnings).toEqual([]);
   });
 });
 
-describe("all problems are told at once", () => {
-  it("from file, environment and flags together", () => {
+describe("reports all problems", () => {
+  it("from file, environment and flags", () => {
     const toml = `
 stor = "sqlite:x.db"
 [jobs]
@@ -242,7 +242,7 @@ port = 1
     ]);
   });
 
-  it("in one message, and as one sentence where there is one", () => {
+  it("in one message", () => {
     const message = (toml: string): string => {
       try {
         read(toml);
@@ -258,8 +258,8 @@ port = 1
   });
 });
 
-describe("names that are not known", () => {
-  it("are refused in the file, with the nearest", () => {
+describe("unknown names", () => {
+  it("are refused in the file, with a suggestion", () => {
     expect(problemsOf("[jobs]\nconcurency = 3\n")).toEqual([
       "jobs.concurency is not a key; did you mean jobs.concurrency? (holdfast.toml:2)",
     ]);
@@ -279,36 +279,36 @@ describe("names that are not known", () => {
     ]);
   });
 
-  it("are warned of in the environment, with the nearest", () => {
+  it("cause a warning in the environment, with a suggestion", () => {
     const env = { HOLDFAST_JOB_CONCURRENCY: "3", HOLDFAST_ZZZ: "1", HOLDFAST_URL: "http://x", PATH: "/bin" };
     expect(read(null, { env }).warnings).toEqual([
-      "the variable HOLDFAST_JOB_CONCURRENCY sets nothing; did you mean HOLDFAST_JOBS_CONCURRENCY?",
-      "the variable HOLDFAST_ZZZ sets nothing",
+      "the variable HOLDFAST_JOB_CONCURRENCY is unknown and has no effect; did you mean HOLDFAST_JOBS_CONCURRENCY?",
+      "the variable HOLDFAST_ZZZ is unknown and has no effect",
     ]);
   });
 });
 
 describe("sources", () => {
-  it("C-20 flags count for more than variables, those for more than the file, and that for more than defaults", () => {
+  it("C-20 flags override variables, file and defaults, in this order", () => {
     const toml = "[jobs]\nconcurrency = 2\ngrace_s = 2\nmax_retries = 2\n";
     const env = { HOLDFAST_JOBS_CONCURRENCY: "3", HOLDFAST_JOBS_GRACE_S: "3" };
     const flags = { "jobs.concurrency": { name: "--concurrency", text: "5" } };
     const config = read(toml, { env, flags });
-    const told = (name: KeyName): [unknown, string] => [
+    const valueOf = (name: KeyName): [unknown, string] => [
       config.values[name],
       showSource(config.sources[name], config.cwd),
     ];
-    expect(told("jobs.concurrency")).toEqual([5, "--concurrency"]);
-    expect(told("jobs.grace_s")).toEqual([3, "HOLDFAST_JOBS_GRACE_S"]);
-    expect(told("jobs.max_retries")).toEqual([2, "holdfast.toml:4"]);
-    expect(told("jobs.scheduler_tick_s")).toEqual([5, "default"]);
+    expect(valueOf("jobs.concurrency")).toEqual([5, "--concurrency"]);
+    expect(valueOf("jobs.grace_s")).toEqual([3, "HOLDFAST_JOBS_GRACE_S"]);
+    expect(valueOf("jobs.max_retries")).toEqual([2, "holdfast.toml:4"]);
+    expect(valueOf("jobs.scheduler_tick_s")).toEqual([5, "default"]);
   });
 
-  it("a wrong value is told also where another counts for more", () => {
+  it("reports an invalid value that is overridden", () => {
     expect(problemsOf("[jobs]\nconcurrency = 0\n", { env: { HOLDFAST_JOBS_CONCURRENCY: "3" } })).toHaveLength(1);
   });
 
-  it("the line is that of the key, however the file is written", () => {
+  it("returns the line of the key", () => {
     const lines = (toml: string): string => {
       const config = read(toml);
       return showSource(config.sources["jobs.concurrency"], config.cwd);
@@ -322,33 +322,31 @@ describe("sources", () => {
 });
 
 describe("the file", () => {
-  it("is the nearest: in the current folder or one above", () => {
+  it("is the nearest, from the current folder upwards", () => {
     const cwd = folder({ "holdfast.toml": "[jobs]\nconcurrency = 7\n", "a/b/c.txt": "", "a/x/holdfast.toml": "" });
     expect(readConfig({ cwd: join(cwd, "a/b"), env: {} }).file).toBe(join(cwd, "holdfast.toml"));
     expect(readConfig({ cwd: join(cwd, "a/x"), env: {} }).file).toBe(join(cwd, "a/x/holdfast.toml"));
   });
 
-  it("is named by --config before HOLDFAST_CONFIG, and must then be there", () => {
+  it("is named by --config or HOLDFAST_CONFIG and must exist", () => {
     const cwd = folder({ "one.toml": "[jobs]\nconcurrency = 1\n", "two.toml": "[jobs]\nconcurrency = 2\n" });
     const env = { HOLDFAST_CONFIG: "two.toml" };
     expect(readConfig({ cwd, env }).values["jobs.concurrency"]).toBe(2);
     expect(readConfig({ cwd, env, file: "one.toml" }).values["jobs.concurrency"]).toBe(1);
-    expect(problemsOf(null, { cwd, file: "three.toml" })).toEqual([
-      "there is no file three.toml, which --config names",
-    ]);
+    expect(problemsOf(null, { cwd, file: "three.toml" })).toEqual(["file three.toml (from --config) does not exist"]);
     expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "no/such.toml" } })).toEqual([
-      "there is no file no/such.toml, which HOLDFAST_CONFIG names",
+      "file no/such.toml (from HOLDFAST_CONFIG) does not exist",
     ]);
     expect(problemsOf(null, { cwd, env: { HOLDFAST_CONFIG: "" } })).toHaveLength(1);
   });
 
-  it("that is not TOML is refused with the place, and without the line, in which a password may stand", () => {
+  it("is refused if not TOML, without quoting its content", () => {
     expect(problemsOf('[jobs]\nstore = "postgres://ada:secret@db/x\n')).toEqual([
-      "holdfast.toml:2:36 is not TOML: control characters are not allowed in strings",
+      "holdfast.toml:2:36 is not valid TOML: control characters are not allowed in strings",
     ]);
   });
 
-  it("that is a folder or not UTF-8 is refused", () => {
+  it("is refused if a folder or not UTF-8", () => {
     const cwd = folder({ "some/thing.txt": "" });
     expect(problemsOf(null, { cwd, file: "some" })[0]).toMatch(/^some cannot be read: EISDIR/);
   });
@@ -356,13 +354,13 @@ describe("the file", () => {
 
 describe("secrets", () => {
   const store = "postgres://ada:lovelace@db.example.com:5432/shop";
-  it("the password of a store is shown as ***, and is whole in the value", () => {
+  it("hides the password of a store as ***", () => {
     const config = read(`store = "${store}"\n`);
     expect(config.values.store).toBe(store);
     expect(shownValue(config, "store")).toBe("postgres://ada:***@db.example.com:5432/shop");
   });
 
-  it("the password is hidden in problems, however odd the address", () => {
+  it("hides the password in problems, however unusual the URL", () => {
     const odd = `postgres://ada:love@lace/x@db\u0007`;
     const problems = problemsOf(null, { env: { HOLDFAST_STORE: odd } });
     expect(problems.join()).not.toMatch(/love|lace/);
@@ -371,7 +369,7 @@ describe("secrets", () => {
 });
 
 describe("the table of keys", () => {
-  it("has defaults that its own kinds allow", () => {
+  it("has valid defaults", () => {
     for (const name of KEY_NAMES) {
       const { default: value, kind } = keyOf(name);
       if (value === null) continue;
@@ -382,13 +380,13 @@ describe("the table of keys", () => {
     }
   });
 
-  it("has variables whose names no two keys share", () => {
+  it("has a different variable for each key", () => {
     expect(new Set(KEY_NAMES.map(variableOf)).size).toBe(KEY_NAMES.length);
     expect(variableOf("jobs.poll_interval_ms")).toBe("HOLDFAST_JOBS_POLL_INTERVAL_MS");
     expect(isKey("toString")).toBe(false);
   });
 
-  it("has the defaults of the library", () => {
+  it("has the same defaults as the library", () => {
     const config = read(null);
     expect(readWorkOptions(toWorkOptions(config) ?? {})).toEqual(readWorkOptions({}));
     const { store, retry, retention, scheduler } = toHoldfastOptions(config);
@@ -407,8 +405,8 @@ const KEYS_OF_RETRY = {
   jitter: KEYS["retry.jitter"].default,
 };
 
-describe("what the library makes of it", () => {
-  it("every key reaches the options of client and worker", async () => {
+describe("conversion to options", () => {
+  it("passes every key to client and worker options", async () => {
     const toml = `
 store = "sqlite:data/jobs.db"
 [jobs]
@@ -444,7 +442,7 @@ audit = "1w"
     await hf.close();
   });
 
-  it("of the two ends of a curve, the one that is set counts; two that contradict each other are refused", () => {
+  it("adjusts a default retry bound, refuses contradicting ones", () => {
     const curve = (toml: string): unknown => toHoldfastOptions(read(toml)).retry.backoff;
     expect(curve('[retry]\nbase = "1h"\n')).toMatchObject({ base: "1h", max: "1h" });
     expect(curve('[retry]\nmax = "10s"\n')).toMatchObject({ base: "10s", max: "10s" });
@@ -460,7 +458,7 @@ audit = "1w"
     expect(toHoldfastOptions(read("[jobs]\nscheduler_enabled = false\n")).scheduler).toBe(false);
   });
 
-  it("a path is relative to the file that it stands in, and to the current folder from elsewhere", () => {
+  it("resolves a path against its file or the current folder", () => {
     const top = folder({ "holdfast.toml": 'store = "sqlite:a.db"\n[jobs]\nmodule = "jobs.ts"\n', "below/x": "" });
     const cwd = join(top, "below");
     const inFile = readConfig({ cwd, env: {} });
@@ -471,7 +469,7 @@ audit = "1w"
     expect(modulePath(elsewhere)).toBe(join(cwd, "x.ts"));
   });
 
-  it("addresses that are no relative files stay as they are", () => {
+  it("does not change URLs that are not relative files", () => {
     for (const store of [
       "sqlite::memory:",
       "sqlite:/var/a.db",

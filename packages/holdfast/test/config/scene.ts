@@ -4,13 +4,13 @@ import { dirname, join } from "node:path";
 import { InvalidConfigError, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
 import { afterAll } from "vitest";
 
-// Not by test: those that run beside each other would not know whose is whose.
+// Per file, not per test, because concurrent tests share it.
 const made: string[] = [];
 afterAll(() => {
   for (const path of made) rmSync(path, { recursive: true, force: true });
 });
 
-/** A folder that is deleted when the tests are over, with these files in it. */
+/** A temporary folder with these files. It is deleted after the tests. */
 export function folder(files: Readonly<Record<string, string>> = {}): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-config-")));
   made.push(path);
@@ -21,13 +21,13 @@ export function folder(files: Readonly<Record<string, string>> = {}): string {
   return path;
 }
 
-/** The configuration of a folder whose holdfast.toml has this text. */
+/** Reads the configuration of a folder with this holdfast.toml. */
 export function read(toml: string | null, more: Partial<ConfigPlace> = {}): Config {
   const cwd = folder(toml === null ? {} : { "holdfast.toml": toml });
   return readConfig({ cwd, env: {}, ...more });
 }
 
-/** What is wrong with it, each a sentence. */
+/** The problems of the configuration. */
 export function problemsOf(toml: string | null, more: Partial<ConfigPlace> = {}): readonly string[] {
   try {
     read(toml, more);

@@ -1,4 +1,4 @@
-// Sets one key again and again, and says which values were lost to those who change the file at the same time.
+// Sets one key repeatedly, and reports values lost to concurrent changes of the file.
 import { readConfig, setKey } from "../../dist/config/index.js";
 
 const [cwd = "", key = "", times = ""] = process.argv.slice(2);

@@ -4,12 +4,12 @@ import { auditCursor, auditWindow } from "#src/access/audit-order.js";
 const ID = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 const LOWEST = "00000000-0000-0000-0000-000000000000";
 
-describe("what is left of the audit log", () => {
-  it("is all of it, without a filter and a cursor", () => {
+describe("the remaining audit entries", () => {
+  it("are all, without filter and cursor", () => {
     expect(auditWindow({}, null)).toEqual({ from: 0, below: { at: Number.MAX_SAFE_INTEGER, id: LOWEST } });
   });
 
-  it("is bounded by times: from the one on, and before any entry of the other", () => {
+  it("are bounded by after (inclusive) and before (exclusive)", () => {
     expect(auditWindow({ after: 5, before: 9 }, null)).toEqual({ from: 5, below: { at: 9, id: LOWEST } });
   });
 
@@ -17,12 +17,12 @@ describe("what is left of the audit log", () => {
     ["a cursor that stands before it", 9, 8, { at: 8, id: ID }],
     ["a cursor of the same time, which the bound leaves out", 9, 9, { at: 9, id: LOWEST }],
     ["a cursor that stands after it", 9, 10, { at: 9, id: LOWEST }],
-  ])("is bounded by the lower of a time and %s", (_name, before, at, below) => {
+  ])("are bounded by the earlier of before and %s", (_name, before, at, below) => {
     expect(auditWindow({ before }, auditCursor({ at, id: ID })).below).toEqual(below);
   });
 
   it.each(["", "_", "5", `5_`, `_${ID}`, `-5_${ID}`, `5_${ID}5`, `5_${ID.toUpperCase()}`, `9007199254740992_${ID}`])(
-    "is not to be had for the cursor %j",
+    "refuses the cursor %j",
     (cursor) => {
       expect(() => auditWindow({}, cursor)).toThrow(expect.objectContaining({ field: "cursor" }));
     },

@@ -56,7 +56,7 @@ describe("durations", () => {
     new Date(0),
     true,
   ];
-  it.each(notDurations)("%s is refused with the field and what would be right", (given) => {
+  it.each(notDurations)("refuses %s with the field and an example", (given) => {
     const error = refusal(() => durationMs(given as string, "delay"));
     expect(error.code).toBe("INVALID_OPTION");
     expect(error.field).toBe("delay");
@@ -69,14 +69,14 @@ describe("durations", () => {
     `${"1s".repeat(50_000)}!`,
     " ".repeat(100_000),
     `${"1s ".repeat(33)}!`,
-  ])("a text made to keep a regular expression busy is refused at once, and not repeated in full", (text) => {
+  ])("refuses a string for regex denial of service quickly", (text) => {
     const started = performance.now();
     const error = refusal(() => durationMs(text, "delay"));
     expect(performance.now() - started).toBeLessThan(1_000);
     expect(error.message.length).toBeLessThan(300);
   });
 
-  it("any whole numbers with units add up", () => {
+  it("adds numbers with units", () => {
     const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
     const part = fc.tuple(fc.nat(100), fc.constantFrom(...(Object.keys(units) as (keyof typeof units)[])));
     fc.assert(
@@ -88,7 +88,7 @@ describe("durations", () => {
     );
   });
 
-  it("any text is either a whole number of milliseconds from 0 to ten years or refused by name", () => {
+  it("every string is a valid duration or refused", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.double(), fc.stringMatching(/^[0-9. smhdw]*$/)), (given) => {
         let ms: number;
@@ -112,7 +112,7 @@ describe("instants", () => {
     ["2026-01-01T12:00:00Z"],
     ["2026-01-01T12:00:00.000Z"],
     ["2026-01-01T13:00+01:00"],
-  ])("%s is a point in time", (given) => {
+  ])("reads %s", (given) => {
     expect(instantMs(given, "runAt")).toBe(noon);
   });
 
@@ -133,7 +133,7 @@ describe("instants", () => {
     {},
     5n,
     true,
-  ])("%s is refused, and the forms that are right are named", (given) => {
+  ])("refuses %s and lists the valid forms", (given) => {
     const error = refusal(() => instantMs(given as string, "runAt"));
     expect(error.message).toBe(
       "runAt: is not a valid time; use a Date, milliseconds since 1970 or an ISO 8601 string with a time zone (2026-05-01T08:00:00Z)",
@@ -141,7 +141,7 @@ describe("instants", () => {
   });
 
   it.each(["2027-01-01", "2027-01-01T00:00:00", "2027-01-01T00:00:00.000", "2027-01-01 00:00", "2026-13-01"])(
-    "%s is refused: it has no zone",
+    "refuses %s: no time zone",
     (given) => {
       expect(refusal(() => instantMs(given, "runAt")).message).toBe(
         `runAt: "${given}" has no time zone; write it like 2026-05-01T08:00:00Z or …T08:00:00+02:00`,
@@ -155,19 +155,19 @@ describe("instants", () => {
     "2027-04-31T00:00Z",
     "2027-01-00T00:00Z",
     "2026-13-01T00:00:00Z",
-  ])("%s is refused: there is no such day", (given) => {
+  ])("refuses %s: the day does not exist", (given) => {
     expect(refusal(() => instantMs(given, "runAt")).message).toBe(
       `runAt: "${given}" is a day that does not exist; use a valid date`,
     );
   });
 
-  it("29 February is a day of leap years alone", () => {
+  it("accepts 29 February only in leap years", () => {
     expect(instantMs("2028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
     expect(instantMs("+002028-02-29T00:00:00Z", "runAt")).toBe(Date.UTC(2028, 1, 29));
     expect(() => instantMs("2100-02-29T00:00:00Z", "runAt")).toThrow(InvalidOptionError);
   });
 
-  it("every instant a Date can have is read back from its ISO text", () => {
+  it("reads the ISO string of every valid Date", () => {
     fc.assert(
       fc.property(fc.date({ noInvalidDate: true }), (date) => {
         expect(instantMs(date.toISOString(), "x")).toBe(date.getTime());

@@ -5,7 +5,7 @@ import { redactor } from "#src/redact.js";
 
 const KEPT = { message: 4_000, stack: 8_000, causes: 3, dataBytes: 4_096 };
 
-describe("an error as it is kept", () => {
+describe("a stored error", () => {
   it("has its message, code, stack, cause and own fields", () => {
     const cause = Object.assign(new TypeError("no route"), { code: "ENETUNREACH", errno: -101 });
     const error = Object.assign(new Error("the request failed", { cause }), { code: 503, status: { text: "busy" } });
@@ -18,7 +18,7 @@ describe("an error as it is kept", () => {
     });
   });
 
-  it("is read by its shape, whatever realm it is from", () => {
+  it("may come from another realm", () => {
     const foreign: unknown = runInNewContext(
       `Object.assign(new RangeError("far away", { cause: new Error("why") }), { code: "E_FAR", at: new Date(0) })`,
     );
@@ -44,7 +44,7 @@ describe("an error as it is kept", () => {
     expect(cause?.cause?.cause?.cause).toBeUndefined();
   });
 
-  it("keeps only what JSON can carry", () => {
+  it("has only fields that JSON can represent", () => {
     const error = Object.assign(new Error("odd"), {
       big: 10n,
       none: undefined,
@@ -67,14 +67,14 @@ describe("an error as it is kept", () => {
     });
   });
 
-  it("keeps what an AggregateError gathers", () => {
+  it("has the errors of an AggregateError", () => {
     const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
     expect(describeError(new AggregateError([refused, "other"], "all failed"), KEPT).data).toEqual({
       errors: [{ message: "refused", code: "ECONNREFUSED" }, "other"],
     });
   });
 
-  it("hides fields whose names look like secrets", () => {
+  it("hides fields with names of secrets", () => {
     const error = Object.assign(new Error("401"), {
       config: { headers: { Authorization: "Bearer x", "x-api-key": "y" }, auth: { password: "z" }, url: "/a" },
       accessToken: "t",
@@ -89,7 +89,7 @@ describe("an error as it is kept", () => {
     });
   });
 
-  it("stays within its bounds", () => {
+  it("stays within its limits", () => {
     const wide = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`k${n}`, "x".repeat(5_000)]));
     const deep = { a: { b: { c: { d: { e: 1 } } } } };
     const cause = Object.assign(new Error("y".repeat(50_000)), wide);
@@ -118,11 +118,11 @@ describe("an error as it is kept", () => {
       () => Object.assign(new Error("no"), { odd: new Proxy([1], { get: raise }) }),
     ],
     ["an error whose cause is hostile", () => new Error("no", { cause: revoked() })],
-  ])("is made of %s without a throw", (_, make) => {
+  ])("is created from %s without throwing", (_, make) => {
     expect(() => JSON.stringify(describeError(make(), KEPT))).not.toThrow();
   });
 
-  it("is redacted by the paths for error.data, its causes too", () => {
+  it("is redacted by error.data paths, including causes", () => {
     const cause = Object.assign(new Error("inner"), { card: "4242" });
     const error = Object.assign(new Error("outer", { cause }), { card: "4242", brand: "visa" });
     const record = redactError(redactor(["error.data.card"]), describeError(error, KEPT));

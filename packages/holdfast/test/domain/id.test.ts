@@ -4,26 +4,26 @@ import { newId, readId } from "#src/job/id.js";
 import { InvalidOptionError } from "holdfast";
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-// The generator never goes back, so each test takes times after those of the tests before it.
+// Ids never decrease, so each test uses later times than the previous one.
 let epoch = Date.UTC(2030, 0, 1);
 const later = (): number => (epoch += 1_000_000);
 
 describe("new ids", () => {
-  it("100,000 in one millisecond are valid UUIDv7, all different, and sort as they were made", () => {
+  it("are unique, ordered UUIDv7s, even 100,000 per millisecond", () => {
     const now = later();
     const ids = Array.from({ length: 100_000 }, () => newId(now));
     expect(ids.find((id) => !UUID_V7.test(id))).toBeUndefined();
     expect(new Set(ids).size).toBe(ids.length);
-    // Not toEqual on the whole: showing the difference of two lists this long takes minutes.
+    // Not toEqual: printing the difference of two arrays this long takes minutes.
     expect(ids.findIndex((id, index) => index > 0 && id <= ids[index - 1]!)).toBe(-1);
   });
 
-  it("carry the time they were made", () => {
+  it("contain their creation time", () => {
     const now = later();
     expect(Number.parseInt(newId(now).replaceAll("-", "").slice(0, 12), 16)).toBe(now);
   });
 
-  it("stay in order whatever the clock does", () => {
+  it("stay ordered when the clock jumps", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -5_000, max: 5_000 }), { minLength: 2, maxLength: 50 }), (jumps) => {
         let now = later();
@@ -36,8 +36,8 @@ describe("new ids", () => {
   });
 });
 
-describe("ids from outside", () => {
-  it("any UUID is taken, in lower case", () => {
+describe("given ids", () => {
+  it("accepts any UUID, in lower case", () => {
     fc.assert(fc.property(fc.uuid(), (id) => readId(id.toUpperCase()) === id));
   });
 
@@ -53,7 +53,7 @@ describe("ids from outside", () => {
     {},
     5n,
     "x".repeat(100_000),
-  ])("%s is refused, and a right one is shown", (given) => {
+  ])("refuses %s and shows an example", (given) => {
     const read = (): string => readId(given, "id");
     expect(read).toThrow(InvalidOptionError);
     expect(read).toThrow(/^id: .{1,80} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"$/);

@@ -6,7 +6,7 @@ import { restorer } from "#src/restore.js";
 
 const MARK = "[redacted]";
 
-describe("putting back what was redacted", () => {
+describe("restoring redacted values", () => {
   const restore = restorer(["a.secret", "list.*.secret", "keys.*", "**.deep", "whole"]);
 
   it.each<[what: string, sent: unknown, stored: unknown, expected: unknown]>([
@@ -19,7 +19,7 @@ describe("putting back what was redacted", () => {
     ],
     ["an object", { whole: MARK }, { whole: { b: [1] } }, { whole: { b: [1] } }],
     [
-      "nothing where another value was sent",
+      "keeps a different value that was sent",
       { a: { secret: "new" } },
       { a: { secret: "x" } },
       { a: { secret: "new" } },
@@ -28,7 +28,7 @@ describe("putting back what was redacted", () => {
     ["nothing inside of what is hidden", { whole: { b: MARK } }, { whole: { b: 1 } }, { whole: { b: MARK } }],
     ["at any depth", { x: [{ deep: MARK }] }, { x: [{ deep: 1 }] }, { x: [{ deep: 1 }] }],
     [
-      "in a list whose elements were edited",
+      "in an array with edited items",
       { list: [{ secret: MARK, n: 9 }] },
       { list: [{ secret: "x", n: 1 }] },
       { list: [{ secret: "x", n: 9 }] },
@@ -44,7 +44,7 @@ describe("putting back what was redacted", () => {
     ["in a list that was cut", { keys: [MARK] }, { keys: ["a", "b"] }, "keys.0"],
     ["in a list that grew in front", { keys: ["new", MARK, MARK] }, { keys: ["a", "b"] }, "keys.1"],
     [
-      "in a list that was turned",
+      "in a reversed array",
       {
         list: [
           { secret: MARK, n: 2 },
@@ -64,20 +64,20 @@ describe("putting back what was redacted", () => {
     expect(() => restore(sent, stored)).toThrow(expect.objectContaining({ code: "INVALID_OPTION", field })),
   );
 
-  it("is refused where what was sent is too deep or too long for a payload, and never handed on with its marks", () => {
+  it("refuses payloads that are too deep or too large", () => {
     const deep = JSON.parse(`${"[".repeat(5_000)}1${"]".repeat(5_000)}`) as unknown;
     expect(() => restore({ list: [{ secret: MARK, deep }] }, {})).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", field: expect.stringMatching(/^list\.0\.deep/) as string }),
     );
     const long = { list: [{ secret: MARK, text: "x".repeat(300_000) }] };
     expect(() => restore(long, {})).toThrow(expect.objectContaining({ code: "PAYLOAD_TOO_LARGE" }));
-    // Without marks its depth is checked when it is stored.
+    // Without placeholders, the depth is checked when it is stored.
     const nested = JSON.parse(`${"[".repeat(500)}1${"]".repeat(500)}`) as unknown;
     const unmarked = { list: [{ secret: "new", deep: nested }] };
     expect(restore(unmarked, {})).toBe(unmarked);
   });
 
-  it("happens up to the last byte that a payload may have, which may be fewer than the marks have", () => {
+  it("accepts payloads up to the size limit after restoring", () => {
     const most = LIMITS.payloadBytes;
     const padded = (secret: string, bytes: number): { secret: string; pad: string } => {
       const empty = { secret, pad: "" };
@@ -91,7 +91,7 @@ describe("putting back what was redacted", () => {
     expect(restore(redactor(["keys.*"])(short), short)).toEqual(short);
   });
 
-  it("gives what was redacted, whatever it is and whatever the paths are", () => {
+  it("restores any value for any paths", () => {
     const keys = fc.constantFrom("a", "b", "c", "0", "1");
     const part = fc.oneof(keys, fc.constantFrom("*", "**"));
     const paths = fc.array(

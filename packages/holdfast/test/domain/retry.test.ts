@@ -10,11 +10,11 @@ const delays = (options: BackoffOptions | undefined, attempts: number, random = 
 };
 
 describe("the curves of the five seeds", () => {
-  it("30 s × 2ⁿ, at most 15 min, is the default", () => {
+  it("the default is 30 s × 2ⁿ, at most 15 min", () => {
     expect(delays(undefined, 7)).toEqual([30_000, 60_000, 120_000, 240_000, 480_000, 900_000, 900_000]);
   });
 
-  it("5 s × 2^(n−1) plus 0–1 s, at most 5 min, is reproducible with a given source of chance", () => {
+  it("5 s × 2^(n−1) plus up to 1 s, at most 5 min", () => {
     const options = { base: "5s", max: "5m", jitter: "1s" };
     expect(delays(options, 8, () => 0)).toEqual([5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
     expect(delays(options, 3, () => 0.25)).toEqual([5_250, 10_250, 20_250]);
@@ -29,12 +29,12 @@ describe("the curves of the five seeds", () => {
     expect(delays({ jitter: 0 }, 3)).toEqual([30_000, 60_000, 120_000]);
   });
 
-  it("a base above the default max is not cut by it, nor is a max below the default base refused", () => {
+  it("a given base or max overrides a conflicting default", () => {
     expect(delays({ base: "1h", jitter: 0 }, 2)).toEqual([3_600_000, 3_600_000]);
     expect(delays({ max: "10s", jitter: 0 }, 2)).toEqual([10_000, 10_000]);
   });
 
-  it("a function decides by attempt and error", () => {
+  it("a function returns the delay by attempt and error", () => {
     const backoff = readBackoff((attempt, error) => (error === "slow down" ? "1m" : attempt * 10));
     expect(backoff(3, "other", half)).toBe(30);
     expect(backoff(3, "slow down", half)).toBe(60_000);
@@ -55,7 +55,7 @@ describe("properties", () => {
   const attempt = fc.integer({ min: 1, max: 1_000 });
   const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-  it("a delay is a whole number from 0 to the maximum, at every attempt", () => {
+  it("a delay is a whole number from 0 to max", () => {
     fc.assert(
       fc.property(curve, attempt, chance, (options, n, random) => {
         const delay = readBackoff(options)(n, null, () => random);
@@ -64,7 +64,7 @@ describe("properties", () => {
     );
   });
 
-  it("without jitter delays never fall", () => {
+  it("delays without jitter never decrease", () => {
     fc.assert(
       fc.property(curve, attempt, (options, n) => {
         const backoff = readBackoff({ ...options, jitter: 0 });
@@ -73,7 +73,7 @@ describe("properties", () => {
     );
   });
 
-  it("a share of jitter stays within its share of the exact delay", () => {
+  it("fractional jitter stays within its fraction", () => {
     fc.assert(
       fc.property(curve, attempt, chance, fc.double({ min: 0, max: 1, noNaN: true }), (options, n, random, jitter) => {
         const exact = readBackoff({ ...options, jitter: 0 })(n, null, half);
@@ -84,7 +84,7 @@ describe("properties", () => {
   });
 });
 
-describe("options that make no sense are refused by name", () => {
+describe("refuses invalid options with their name", () => {
   it.each<[object, string]>([
     [{ base: "soon" }, "retry.backoff.base"],
     [{ base: -1 }, "retry.backoff.base"],

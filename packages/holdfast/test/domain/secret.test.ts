@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { UnknownStoreError } from "holdfast";
 import { hideSecret } from "#src/access/secret.js";
 
-describe("the address of a store", () => {
+describe("a store URL", () => {
   it.each([
     ["postgres://ada:pw@db:5432/shop", "postgres://ada:***@db:5432/shop"],
     ["postgres://ada:p@w/x@db", "postgres://ada:***@db"],
@@ -40,7 +40,7 @@ describe("the address of a store", () => {
     ["password=pw\\ pw host=db", "password=*** host=db"],
     ["Server=db;Pwd=pw;User=ada", "Server=***"],
     ["host=db password=pw@pw", "***"],
-  ])("%s is shown as %s, and in the error for a store that is unknown", (given, shown) => {
+  ])("%s is shown as %s, also in UnknownStoreError", (given, shown) => {
     expect(hideSecret(given)).toBe(shown);
     expect(shown).not.toContain("pw");
     expect(new UnknownStoreError(given).message).toContain(JSON.stringify(shown));
@@ -56,9 +56,9 @@ describe("the address of a store", () => {
     "postgres:///shop?host=/var/run/postgresql&schema=jobs",
     "jobs.db",
     "",
-  ])("%s has no secret and is shown as it is", (given) => expect(hideSecret(given)).toBe(given));
+  ])("%s has no secret and is shown unchanged", (given) => expect(hideSecret(given)).toBe(given));
 
-  it("never shows a password before a host, whatever is in it", () => {
+  it("never shows a password before a host", () => {
     const password = fc.string({ unit: "grapheme-ascii", maxLength: 12 }).map((text) => `Zq${text}Zq`);
     const scheme = fc.constantFrom("postgres://", "postgres:/", "postgres//", "//", '"postgres://', "mysql://", "");
     fc.assert(
@@ -69,7 +69,7 @@ describe("the address of a store", () => {
     );
   });
 
-  it("never shows a parameter that it does not know", () => {
+  it("never shows the value of an unknown parameter", () => {
     const name = fc.stringMatching(/^x[a-p%.=?-]{0,12}$/);
     const value = fc.string({ unit: "grapheme-ascii", maxLength: 12 }).map((text) => `Zq${text}`);
     fc.assert(

@@ -5,19 +5,19 @@ import { countClaim, isFinished, isLeased, isState, isWaiting, TRANSITIONS } fro
 const of = (kind: string): State[] => STATE_NAMES.filter((state) => STATES[state].kind === kind);
 
 describe("the state table", () => {
-  it("C-01 has the seven states, each waiting, leased or finished, each with its meaning", () => {
+  it("C-01 has seven states with kind and meaning", () => {
     expect(of("waiting")).toEqual(["pending", "failed"]);
     expect(of("leased")).toEqual(["claimed", "running"]);
     expect(of("finished")).toEqual(["completed", "dead", "cancelled"]);
     for (const state of STATE_NAMES) expect(STATES[state].meaning).not.toBe("");
   });
 
-  it("knows its states, and nothing every object has", () => {
+  it("isState accepts only its states", () => {
     expect(STATE_NAMES.every(isState)).toBe(true);
     for (const other of ["queued", "", "constructor", "__proto__", null, 1]) expect(isState(other)).toBe(false);
   });
 
-  it("each state is of exactly one kind", () => {
+  it("each state has exactly one kind", () => {
     for (const state of STATE_NAMES) {
       expect([isWaiting(state), isLeased(state), isFinished(state)].filter(Boolean)).toHaveLength(1);
     }
@@ -25,7 +25,7 @@ describe("the state table", () => {
 });
 
 describe("the transitions", () => {
-  it("start and end at states that exist", () => {
+  it("connect existing states", () => {
     expect(Object.keys(TRANSITIONS).toSorted()).toEqual([...STATE_NAMES].toSorted());
     for (const targets of Object.values(TRANSITIONS)) {
       expect(targets.every(isState)).toBe(true);
@@ -33,13 +33,13 @@ describe("the transitions", () => {
     }
   });
 
-  it("nothing leaves completed; dead and cancelled go only back to pending", () => {
+  it("completed is final; dead and cancelled lead only to pending", () => {
     expect(TRANSITIONS.completed).toEqual([]);
     expect(TRANSITIONS.dead).toEqual(["pending"]);
     expect(TRANSITIONS.cancelled).toEqual(["pending"]);
   });
 
-  it("only what waits or whose lease was lost can be claimed, and only a claimed job starts", () => {
+  it("only waiting and leased jobs are claimable", () => {
     const into = (target: State): State[] => STATE_NAMES.filter((state) => TRANSITIONS[state].includes(target));
     expect(into("claimed")).toEqual(["pending", "claimed", "running", "failed"]);
     expect(into("running")).toEqual(["claimed"]);
@@ -47,7 +47,7 @@ describe("the transitions", () => {
     expect(into("failed")).toEqual(["claimed", "running"]);
   });
 
-  it("every state is reached from pending, and every state that is not finished can end in each way", () => {
+  it("pending reaches every state, live states every end", () => {
     const reach = (from: State): Set<State> => {
       const seen = new Set<State>([from]);
       for (const state of seen) for (const next of TRANSITIONS[state]) seen.add(next);
@@ -60,29 +60,29 @@ describe("the transitions", () => {
   });
 });
 
-describe("what a claim makes of the counters", () => {
+describe("counters after a claim", () => {
   const claim = (state: State, attempt: number, losses = 0, maxAttempts = 3) =>
     countClaim({ state, attempt, maxAttempts, losses });
 
   it("the first claim is attempt 1", () => {
     expect(claim("pending", 0)).toEqual({ attempt: 1, losses: 0, lost: false, exhausted: false });
   });
-  it("a retry counts on", () => {
+  it("a retry increases the attempt", () => {
     expect(claim("failed", 2)).toEqual({ attempt: 3, losses: 0, lost: false, exhausted: false });
   });
-  it("a lease lost while running has used its attempt", () => {
+  it("a lease expired while running uses its attempt", () => {
     expect(claim("running", 1)).toEqual({ attempt: 2, losses: 1, lost: true, exhausted: false });
   });
-  it("a lease lost before the handler began gives its attempt back, once", () => {
+  it("the first lease expired before start is not counted", () => {
     expect(claim("claimed", 1)).toEqual({ attempt: 1, losses: 1, lost: true, exhausted: false });
     expect(claim("claimed", 1, 1)).toEqual({ attempt: 2, losses: 2, lost: true, exhausted: false });
   });
-  it("with all attempts used the count stays at the maximum, and the job must be laid down", () => {
+  it("without attempts left, the job is exhausted", () => {
     expect(claim("running", 3)).toEqual({ attempt: 3, losses: 1, lost: true, exhausted: true });
     expect(claim("claimed", 3, 1)).toEqual({ attempt: 3, losses: 2, lost: true, exhausted: true });
     expect(claim("claimed", 3)).toEqual({ attempt: 3, losses: 1, lost: true, exhausted: false });
   });
-  it("a single attempt that crashes at once, and again, ends", () => {
+  it("a job with one attempt ends after two crashes", () => {
     const first = claim("pending", 0, 0, 1);
     const second = claim("claimed", first.attempt, first.losses, 1);
     const third = claim("claimed", second.attempt, second.losses, 1);

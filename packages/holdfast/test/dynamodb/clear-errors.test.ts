@@ -46,14 +46,14 @@ it("a table that is not there: the error names it and says to run migrate, after
     const { error } = await refusal(call);
     expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
     expect(error.message).toBe(
-      `there is no table nowhere in ${REGION} at ${proxy.endpoint}; check its name and region. A new client creates it (or store.migrate())`,
+      `table nowhere in ${REGION} at ${proxy.endpoint} does not exist; check its name and region. holdfast() and store.migrate() create it`,
     );
     expect(sum(proxy.asked) - before).toBe(1);
   }
 });
 
 it.each([
-  ["rights that are missing", "AccessDeniedException", /may not use table .+not authorized.+iamPolicy\(\)/],
+  ["rights that are missing", "AccessDeniedException", /^permission denied for table .+not authorized.+iamPolicy\(\)/],
   [
     "credentials that AWS does not know there",
     "UnrecognizedClientException",
@@ -77,7 +77,7 @@ it("a table that is not there and may not be made: the error says both, and not 
   );
   expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
   expect(error.message).toMatch(
-    /^there is no table nowhere in .+ may not create it; check its name and region, or create it/,
+    /^table nowhere in .+ does not exist, .+ no permission to create it; check its name and region, or create it/,
   );
 });
 
@@ -92,7 +92,7 @@ it("credentials that have expired are to be renewed", async () => {
 
 it.each([
   ["an address without its scheme", () => dynamodb("jobs"), "store", /dynamodb:\/\/jobs\?region=/],
-  ["that of another store", () => dynamodb("postgres://localhost/jobs"), "store", /is no address of a table/],
+  ["that of another store", () => dynamodb("postgres://localhost/jobs"), "store", /is not a valid URL of a table/],
   ["an option twice", () => dynamodb("dynamodb://jobs?shards=4&shards=8"), "store", /shards is in the URL twice/],
   ["a number that is none", () => dynamodb("dynamodb://jobs?shards=abc"), "shards", /"abc"/],
   [
@@ -106,7 +106,7 @@ it.each([
     "a region beside a client",
     () => dynamodb({ client: { send: () => Promise.resolve() }, region: REGION }),
     "region",
-    /has its own/,
+    /cannot be combined with client/,
   ],
 ] as const)("%s is refused at once", (_what, open, field, message) => {
   expect(open).toThrow(
@@ -173,9 +173,7 @@ it("an item near 400 KB is stored, one above is refused with the reason, and the
   ]);
   expect(answers[2]).toMatchObject({
     reason: "not-stored",
-    error: expect.stringMatching(
-      /^the job is 4\d{5} bytes; an item of DynamoDB holds 409600\. Store the input elsewhere/,
-    ),
+    error: expect.stringMatching(/^the job has 4\d{5} bytes; a DynamoDB item holds 409600\. Store the input elsewhere/),
   });
   expect((await recordOf(store, jobs[1]?.id ?? "")).input).toHaveLength(most - 200);
   expect(await store.get(jobs[2]?.id ?? "")).toBeNull();
@@ -228,7 +226,7 @@ it("more types than fit: jobs of new ones are refused with the limit and what to
   ]);
   expect(answers[1]).toMatchObject({
     reason: "not-stored",
-    error: expect.stringMatching(/types, queues and priorities .+ 409600 bytes.+ use fewer, .+ by user or tags/),
+    error: expect.stringMatching(/types, queues and priorities.+ 409600 bytes.+ use fewer, .+ by user or tags/),
   });
   expect(await claim(store)).toHaveLength(2 + 2);
 

@@ -2,14 +2,8 @@ import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { DeleteTableCommand, DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { afterAll, beforeAll, beforeEach, inject } from "vitest";
+import { requestAddress } from "../shared-server.js";
 import { REGION, startLocal, type Local } from "./local.js";
-
-declare module "vitest" {
-  interface ProvidedContext {
-    /** Where to ask for the DynamoDB that all files of a run share; see shared.ts. */
-    dynamoDoor?: string;
-  }
-}
 
 /** A DynamoDB for the tests of one file. */
 export interface Server {
@@ -69,9 +63,9 @@ export function dynamoServer({ onDisk = false, alone = onDisk, forSome = false }
   if (reason !== null && !forSome) beforeEach(({ skip }) => skip(reason));
   beforeAll(async () => {
     if (endpoint !== "" || reason !== null) return;
-    const shared = alone ? undefined : inject("dynamoDoor");
+    const shared = alone ? undefined : inject("sharedDynamoDb");
     if (shared === undefined) local = await startLocal({ onDisk });
-    endpoint = local?.endpoint ?? (await endpointBehind(shared));
+    endpoint = local?.endpoint ?? (await requestAddress(shared ?? ""));
   }, 60_000);
   afterAll(async () => {
     client?.destroy();
@@ -90,13 +84,6 @@ export function dynamoServer({ onDisk = false, alone = onDisk, forSome = false }
         .catch(() => {})),
     crash: () => local?.crash() ?? Promise.reject(new Error(NOT_OURS ?? "not started")),
   };
-}
-
-async function endpointBehind(door = ""): Promise<string> {
-  const response = await fetch(door);
-  const text = await response.text();
-  if (!response.ok) throw new Error(text);
-  return text;
 }
 
 function newClient(endpoint: string): DynamoDBClient {

@@ -44,7 +44,7 @@ describe("an answer that is cut off in its middle is one that is lost: what was 
 describe("requests that are taken and never answered", () => {
   it("are given up and sent again", async () => {
     const { proxy, again } = await openScene(server);
-    const store = again({ answerMs: 200 });
+    const store = again({ requestTimeoutMs: 200 });
     const silence = proxy.swallow();
     const inserted = insertOne(store, newJob());
     await until("it to be asked again", () => silence.count >= 2);
@@ -57,7 +57,7 @@ describe("requests that are taken and never answered", () => {
     const ran: string[] = [];
     const type = job({ type: "t", run: ({ job: { id } }) => void ran.push(id) });
     const [hf, other] = await Promise.all([
-      openClient({ store: again({ answerMs: 500 }), jobs: [type] }),
+      openClient({ store: again({ requestTimeoutMs: 500 }), jobs: [type] }),
       openClient({ store: direct(), jobs: [type] }),
     ]);
     hf.work({ poll: "100ms", lease: "5s" });

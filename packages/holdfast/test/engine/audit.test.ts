@@ -110,7 +110,7 @@ describe("the audit log", () => {
     [
       "a detail that is no JSON is left out",
       { detail: { n: 1n } },
-      { detail: { omitted: "a BigInt cannot be carried by JSON; send it as a string" } },
+      { detail: { omitted: "a BigInt cannot be represented as JSON; send it as a string" } },
     ],
   ])("what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
     const { hf } = await scene();
@@ -120,8 +120,8 @@ describe("the audit log", () => {
 
   it.each<[string, unknown, string, RegExp]>([
     ["an unknown option", { who: "ada" }, "who", /known: actor, action/],
-    ["an empty actor", { actor: "" }, "actor", /not empty/],
-    ["an action that is none", { action: 5 }, "action", /must be a text/],
+    ["an empty actor", { actor: "" }, "actor", /non-empty string/],
+    ["an action that is none", { action: 5 }, "action", /non-empty string/],
     ["a time in words", { after: "yesterday" }, "after", /ISO 8601/],
     ["a time that is none", { before: Number.NaN }, "before", /ISO 8601/],
     ["a limit of 0", { limit: 0 }, "limit", /1 to 1000/],

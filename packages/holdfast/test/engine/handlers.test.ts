@@ -121,8 +121,8 @@ describe("handlers", () => {
       errors.push([dead.error?.code, dead.error?.message.split(";")[0]]);
     }
     expect(errors).toEqual([
-      ["INVALID_OUTPUT", "output of bigint: n: a BigInt cannot be carried by JSON"],
-      ["INVALID_OUTPUT", "output of map: found: a Map cannot be carried by JSON"],
+      ["INVALID_OUTPUT", "output of bigint: n: a BigInt cannot be represented as JSON"],
+      ["INVALID_OUTPUT", "output of map: found: a Map cannot be represented as JSON"],
       ["PAYLOAD_TOO_LARGE", expect.stringContaining("output of huge is 300002 bytes of JSON")],
     ]);
   });

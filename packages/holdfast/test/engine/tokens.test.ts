@@ -161,16 +161,16 @@ describe("tokens", () => {
   });
 
   it.each<[string, unknown, string, RegExp]>([
-    ["no options", undefined, "a token", /not an object/],
+    ["no options", undefined, "a token", /is not an options object/],
     ["an unknown option", { name: "n", role: "viewer", scope: "all" }, "scope", /known: name, role, user, expiresIn/],
-    ["no name", { role: "viewer" }, "name", /not empty/],
+    ["no name", { role: "viewer" }, "name", /non-empty string/],
     ["a name with a line end", { name: "a\nb", role: "viewer" }, "name", /control characters/],
-    ["a name that is too long", { name: "x".repeat(201), role: "viewer" }, "name", /at most 200/],
+    ["a name that is too long", { name: "x".repeat(201), role: "viewer" }, "name", /the limit is 200/],
     ["no role", { name: "n" }, "role", /none of user, viewer, operator, admin/],
     ["an unknown role", { name: "n", role: "root" }, "role", /"root" is none of/],
     ["a role of every object", { name: "n", role: "constructor" }, "role", /none of/],
-    ["the role user without a user", { name: "n", role: "user" }, "user", /not empty/],
-    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /only allowed with the role user/],
+    ["the role user without a user", { name: "n", role: "user" }, "user", /non-empty string/],
+    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /goes with the role user only/],
     ["an expiry at once", { name: "n", role: "viewer", expiresIn: 0 }, "expiresIn", /longer than 0/],
     ["an expiry that is no duration", { name: "n", role: "viewer", expiresIn: "soon" }, "expiresIn", /not a duration/],
   ])("create refuses %s by name, and makes none", async (_name, options, field, says) => {

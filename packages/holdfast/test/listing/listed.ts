@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { STATE_NAMES, type State } from "#src/job/state.js";
 import type { JobFilter, NewJob, Store } from "#src/store.js";
-import type { Bounds } from "#src/stores/list-plan.js";
+import type { Found, ListLimits } from "#src/stores/list-plan.js";
 import type { FakeClock } from "#src/testing/clock.js";
 import { addAll, claim, finish, MINUTE, newJob } from "#src/testing/exercise-store/builders.js";
 
 export const START: number = Date.UTC(2026, 0, 1);
 
-/** So tight that a few hundred jobs come to every way of finding them, and as the store has them. */
-export const BOUNDS: readonly Bounds[] = [
-  { looks: 7, few: 0, sorts: 0 },
-  { looks: 25, few: 5, sorts: 60 },
-  { looks: 60, few: 0, sorts: 1_000 },
-  { looks: 10_000, few: 1_000, sorts: 10_000 },
+/** Tight limits, so that a few hundred jobs reach every branch of the plan, and limits like those of the stores. */
+export const LIST_LIMITS: readonly ListLimits[] = [
+  { maxRead: 7, alwaysRead: 0, maxSorted: 0 },
+  { maxRead: 25, alwaysRead: 5, maxSorted: 60 },
+  { maxRead: 60, alwaysRead: 0, maxSorted: 1_000 },
+  { maxRead: 10_000, alwaysRead: 1_000, maxSorted: 10_000 },
 ];
 
 /** A job as the filter sees it. */
@@ -31,7 +31,7 @@ const TYPES = ["t0", "t1", "t2", "rare"] as const;
 const QUEUES = ["default", "slow", "rare"] as const;
 const rarely = <Name>(index: number, usual: Name, rare: Name): Name => (index % 37 === 5 ? rare : usual);
 
-/** Jobs in batches, in every state; after every other batch `gap` leaves numbers out, and the clock goes on or is set back. */
+/** Jobs in batches, in every state. After every second batch `gap` skips job numbers; the clock advances, or is set back once. */
 export async function fill(store: Store, clock: FakeClock, gap: () => Promise<void>): Promise<void> {
   for (let batch = 0; batch < 6; batch++) {
     const jobs = Array.from({ length: 40 }, (_, nth): NewJob => {
@@ -53,9 +53,9 @@ export async function fill(store: Store, clock: FakeClock, gap: () => Promise<vo
       if (to !== undefined) await finish(store, job, to);
       else if (nth % 2 === 0) await store.start([{ ...job, startedAt: clock.now() }]);
     }
-    // Two batches to a block, which then has jobs of two times.
+    // Two batches per block, created at two different times.
     if (batch % 2 === 1) await gap();
-    // Back once: jobs with higher numbers are then older.
+    // Set back once: jobs with higher numbers are then older.
     if (batch === 3) clock.setWall(START + 30 * MINUTE);
     else await clock.advance(20 * MINUTE);
   }
@@ -72,16 +72,16 @@ const instant = fc.option(
 
 export const anyFilter: fc.Arbitrary<JobFilter> = fc.record({
   states: some(STATE_NAMES),
-  types: some([...TYPES, "nobody's"]),
+  types: some([...TYPES, "unused"]),
   queues: some([...QUEUES, "nowhere"]),
-  user: one("ada", "bob", "nobody"),
+  user: one("ada", "bob", "unknown"),
   tag: one("common", "odd", "none"),
   schedule: one("digest", "yearly", "never"),
   createdAfter: instant,
   createdBefore: instant,
 });
 
-/** The straightforward way. */
+/** The expected result, by a plain filter over all jobs. */
 export function matching(jobs: readonly Listed[], filter: JobFilter): number[] {
   const { states, types, queues, user, tag, schedule, createdAfter, createdBefore } = filter;
   return jobs
@@ -100,7 +100,7 @@ export function matching(jobs: readonly Listed[], filter: JobFilter): number[] {
     .toSorted((a, b) => b - a);
 }
 
-/** All pages of a finder, by the cursor alone. */
+/** All pages of a finder, from cursor to cursor. */
 export async function throughout(
   find: (limit: number, cursor: number | null) => unknown,
   limit: number,
@@ -108,12 +108,12 @@ export async function throughout(
   const all: number[] = [];
   let cursor: number | null = null;
   for (let pages = 0; pages < 1_000; pages++) {
-    const { seqs, floor } = (await find(limit, cursor)) as { seqs: number[]; floor: number | null };
+    const { seqs, stoppedAt } = (await find(limit, cursor)) as Found;
     all.push(...seqs.slice(0, limit));
-    const next: number | null = seqs.length > limit ? (seqs[limit - 1] ?? null) : floor;
+    const next: number | null = seqs.length > limit ? (seqs[limit - 1] ?? null) : stoppedAt;
     if (next === null) return all;
-    if (cursor !== null && next >= cursor) throw new Error(`the cursor does not go on: ${cursor}, then ${next}`);
+    if (cursor !== null && next >= cursor) throw new Error(`the cursor does not advance: ${cursor}, then ${next}`);
     cursor = next;
   }
-  throw new Error("paging comes to no end");
+  throw new Error("paging does not end");
 }

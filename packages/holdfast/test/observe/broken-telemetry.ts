@@ -4,7 +4,7 @@ export const raise = (): never => {
   throw new Error("in telemetry");
 };
 
-/** Telemetry that throws, by where it does. */
+/** Telemetry that throws, by the place where it throws. */
 export const BROKEN: Record<string, Telemetry> = {
   "at the begin": { enqueue: raise, run: raise, attach: raise },
   "at the end": {

@@ -7,23 +7,23 @@ import { recordingLogger, scene } from "../engine/scene.js";
 
 const within = new AsyncLocalStorage<readonly string[]>();
 
-/** Telemetry that keeps what it hears under its name, and whose handlers know that they are within it. */
-function named(name: string, heard: string[], carrier: Record<string, string> | null = null): Telemetry {
+/** Telemetry that records its calls under its name, and whose handlers know that they run inside it. */
+function named(name: string, calls: string[], carrier: Record<string, string> | null = null): Telemetry {
   return {
     enqueue() {
-      heard.push(`${name} enqueue`);
-      return { carrier, end: () => void heard.push(`${name} enqueued`) };
+      calls.push(`${name} enqueue`);
+      return { carrier, end: () => void calls.push(`${name} enqueued`) };
     },
     run({ carrier: carried }) {
-      heard.push(`${name} run ${JSON.stringify(carried)}`);
+      calls.push(`${name} run ${JSON.stringify(carried)}`);
       return {
         inside: (handler) => within.run([...(within.getStore() ?? []), name], handler),
-        end: ({ outcome }) => void heard.push(`${name} ${outcome}`),
+        end: ({ outcome }) => void calls.push(`${name} ${outcome}`),
       };
     },
     attach() {
-      heard.push(`${name} attach`);
-      return () => void heard.push(`${name} detach`);
+      calls.push(`${name} attach`);
+      return () => void calls.push(`${name} detach`);
     },
   };
 }
@@ -38,7 +38,7 @@ const CARRYING: Telemetry = {
   run: () => ({ inside: (handler) => handler(), end: () => {} }),
 };
 
-/** Runs one job on a client with this telemetry; answers how often its handler ran, and within what. */
+/** Runs one job on a client with this telemetry. Returns how often its handler ran, and inside which telemetries. */
 async function runOne(telemetry: Telemetry): Promise<{ ran: unknown[]; state: string | undefined }> {
   const ran: unknown[] = [];
   const look = job({ type: "look", run: async () => void ran.push(await Promise.resolve(within.getStore())) });
@@ -50,39 +50,39 @@ async function runOne(telemetry: Telemetry): Promise<{ ran: unknown[]; state: st
   return { ran, state };
 }
 
-describe("two telemetries as one", () => {
-  it("both hear of everything, and the handler is within the outer and then the inner", async () => {
-    const heard: string[] = [];
+describe("two joined telemetries", () => {
+  it("both get every call, nested around the handler", async () => {
+    const calls: string[] = [];
     const { logger, lines } = recordingLogger();
-    const both = joinTelemetry(named("outer", heard, { a: "1" }), named("inner", heard, { b: "2" }), logger);
+    const both = joinTelemetry(named("outer", calls, { a: "1" }), named("inner", calls, { b: "2" }), logger);
     expect(await runOne(both)).toEqual({ ran: [["outer", "inner"]], state: "completed" });
     const each = ["attach", "enqueue", "enqueued", 'run {"a":"1"}', "completed", "detach"];
-    expect(heard).toEqual(each.flatMap((what) => [`outer ${what}`, `inner ${what}`]));
+    expect(calls).toEqual(each.flatMap((what) => [`outer ${what}`, `inner ${what}`]));
     expect(lines).toEqual([]);
   });
 
-  it("jobs carry what the inner gives if the outer gives nothing", async () => {
-    const heard: string[] = [];
-    await runOne(joinTelemetry(named("outer", heard), named("inner", heard, { b: "2" }), recordingLogger().logger));
-    expect(heard).toContain('outer run {"b":"2"}');
+  it("uses the inner carrier if the outer has none", async () => {
+    const calls: string[] = [];
+    await runOne(joinTelemetry(named("outer", calls), named("inner", calls, { b: "2" }), recordingLogger().logger));
+    expect(calls).toContain('outer run {"b":"2"}');
   });
 
   for (const [where, broken] of Object.entries({ ...BROKEN, "at its carrier": CARRYING })) {
     for (const place of ["outer", "inner"] as const) {
-      it(`one that throws ${where} as the ${place} is logged, and takes nothing from the other or the job`, async () => {
-        const heard: string[] = [];
+      it(`a throw ${where} as the ${place} is logged, without other effects`, async () => {
+        const calls: string[] = [];
         const { logger, lines } = recordingLogger();
-        const sound = named("sound", heard, { a: "1" });
+        const sound = named("sound", calls, { a: "1" });
         const both = place === "outer" ? joinTelemetry(broken, sound, logger) : joinTelemetry(sound, broken, logger);
         expect(await runOne(both)).toEqual({ ran: [["sound"]], state: "completed" });
         const each = ["attach", "enqueue", "enqueued", 'run {"a":"1"}', "completed", "detach"];
-        expect(heard).toEqual(each.map((what) => `sound ${what}`));
+        expect(calls).toEqual(each.map((what) => `sound ${what}`));
         expect(new Set(lines.map(({ message }) => message))).toEqual(new Set(["telemetry threw"]));
       });
     }
   }
 
-  it("what a handler throws at once is its own, and it runs once", async () => {
+  it("rethrows a synchronous handler error, runs it once", async () => {
     let runs = 0;
     const bad = job({
       type: "bad",

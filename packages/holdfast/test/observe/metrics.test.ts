@@ -6,7 +6,7 @@ import { Counters, escapeLabel, exposition, Histograms } from "#src/observe/expo
 import { onFile, scene } from "../engine/scene.js";
 import { readMetrics, type ReadFamily } from "./prometheus.js";
 
-/** Values by their labels, without those that are 0. */
+/** Values by their labels, without zeros. */
 function values(family: ReadFamily | undefined, suffix = ""): Record<string, number> {
   const samples = family?.samples.filter(({ name, value }) => name === `${family.name}${suffix}` && value !== 0) ?? [];
   return Object.fromEntries(samples.map(({ labels, value }) => [Object.values(labels).join(" "), value]));
@@ -17,7 +17,7 @@ const bad = job({ type: "bad", retry: { maxAttempts: 2 }, run: () => Promise.rej
 const gone = job({ type: "gone", queue: "other", run: () => Promise.reject(new NotRetryable("no")) });
 
 describe("metrics", () => {
-  it("B-18 tell what was done and what is there, in a text that Prometheus reads", async () => {
+  it("B-18 have counters and gauges in Prometheus' format", async () => {
     const { hf, clock } = await scene({ jobs: [ok, bad, gone] });
     const metrics = new Metrics(hf);
     await hf.enqueueMany(ok, [{ n: 1 }, { n: 2 }, { n: 3 }]);
@@ -66,7 +66,7 @@ describe("metrics", () => {
     expect([...read.values()].every(({ help, kind }) => help !== "" && kind !== "")).toBe(true);
   });
 
-  it("tell of lost leases, of recovered ones, and of workers in every process", async () => {
+  it("count lost and recovered leases and all workers", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [ok] });
     const metrics = new Metrics(hf);
     const other = await another();
@@ -83,7 +83,7 @@ describe("metrics", () => {
     await third.enqueue(slow, {});
     third.work({ concurrency: 1 });
     await clock.advance("15s");
-    // What is told of workers is judged by the wall clock, since they are other machines'.
+    // Worker liveness uses the wall clock, because workers may be on other machines.
     expect(values(readMetrics(await metrics.text()).get("holdfast_recovered_total"))).toEqual({ "default ok": 1 });
     const letGo = store.fail(new Error("away"), "extend", "heartbeat");
     await clock.advance("40s");
@@ -91,7 +91,7 @@ describe("metrics", () => {
     expect(values(readMetrics(await lost.text()).get("holdfast_lost_leases_total"))).toEqual({ "default slow": 1 });
   });
 
-  it("tell how many workers live and what they run", async () => {
+  it("count live workers and their running jobs", async () => {
     const slow = job({
       type: "slow",
       run: ({ signal }) => new Promise((_, no) => signal.addEventListener("abort", no)),
@@ -107,7 +107,7 @@ describe("metrics", () => {
     expect(values(read.get("holdfast_running"))).toEqual({ "": 1 });
   });
 
-  it("ask the store once for all scrapes of a second, and say so when it does not answer", async () => {
+  it("query the store once per second, report an outage", async () => {
     const { hf, store } = await scene({ jobs: [ok] });
     const metrics = new Metrics(hf);
     await hf.enqueue(ok, { n: 1 });
@@ -121,7 +121,7 @@ describe("metrics", () => {
     expect(read.has("holdfast_completed_total")).toBe(true);
   });
 
-  it("have a bounded number of lines, whatever queues and types there are", async () => {
+  it("have a bounded number of lines", async () => {
     const { hf } = await scene();
     const metrics = new Metrics(hf);
     for (let n = 0; n < 250; n++) {
@@ -135,7 +135,7 @@ describe("metrics", () => {
     }
   });
 
-  it("stop when told to", async () => {
+  it("stop() ends counting", async () => {
     const { hf } = await scene({ jobs: [ok] });
     const metrics = new Metrics(hf);
     metrics.stop();
@@ -145,8 +145,8 @@ describe("metrics", () => {
   });
 });
 
-describe("for any text the format", () => {
-  it("gives a label's value back as it was", () => {
+describe("for any string, the format", () => {
+  it("preserves a label's value", () => {
     const tricky = fc.array(fc.constantFrom("\\", '"', "\n", "n", "{", "}", ",", "=", " ", "é", "\u2028", "x"));
     const text = fc.oneof(
       fc.string({ unit: "binary" }),
@@ -164,7 +164,7 @@ describe("for any text the format", () => {
     );
   });
 
-  it("has cumulative buckets that agree with sum and count", () => {
+  it("has cumulative buckets consistent with sum and count", () => {
     const numbers = fc.array(fc.double({ min: 0, max: 2_000, noNaN: true }));
     fc.assert(
       fc.property(numbers, (observed) => {

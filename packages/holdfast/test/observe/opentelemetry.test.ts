@@ -38,7 +38,7 @@ afterEach(() => {
   propagation.disable();
 });
 
-/** The real SDK, with exporters that keep everything. */
+/** The real SDK with exporters that store everything in memory. */
 function sdk(options: OpenTelemetryOptions = {}) {
   const spans = new InMemorySpanExporter();
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] });
@@ -86,7 +86,7 @@ const welcome = (tracer: () => ReturnType<typeof trace.getTracer>) =>
   });
 
 describe.each(Object.entries(addresses))("on %s", (_, address) => {
-  it("an enqueue and its run in another client are one trace, with what the handler does below it", async () => {
+  it("an enqueue and its run are one trace", async () => {
     const here = sdk();
     const there = sdk();
     const type = welcome(() => there.tracer);
@@ -131,7 +131,7 @@ describe.each(Object.entries(addresses))("on %s", (_, address) => {
     expect([publish.status.code, process.status.code]).toEqual([SpanStatusCode.UNSET, SpanStatusCode.UNSET]);
   });
 
-  it("by a link the run has a trace of its own that names the enqueue", async () => {
+  it("with link, the run has a separate, linked trace", async () => {
     const otel = sdk({ link: "link" });
     const type = welcome(() => otel.tracer);
     const hf = await client(await address(), { jobs: [type], telemetry: otel.telemetry });
@@ -144,7 +144,7 @@ describe.each(Object.entries(addresses))("on %s", (_, address) => {
     expect(otel.span("send mail").spanContext().traceId).toBe(process.spanContext().traceId);
   });
 
-  it("enqueueMany is one span, and every run of its jobs a child of that", async () => {
+  it("enqueueMany is one span with its runs as children", async () => {
     const otel = sdk();
     const type = welcome(() => otel.tracer);
     const hf = await client(await address(), { jobs: [type], telemetry: otel.telemetry });
@@ -156,7 +156,7 @@ describe.each(Object.entries(addresses))("on %s", (_, address) => {
     expect(parents).toEqual([publish.spanContext().spanId, publish.spanContext().spanId]);
   });
 
-  it("counts and measures by type and outcome, and asks the store for depths once a collection", async () => {
+  it("records metrics by type and outcome", async () => {
     const otel = sdk();
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new TypeError("no")) });
     const type = welcome(() => otel.tracer);
@@ -207,7 +207,7 @@ describe.each(Object.entries(addresses))("on %s", (_, address) => {
 });
 
 describe("the span of a run", () => {
-  it("has the error, its stack and the outcome of each attempt, in the trace of the enqueue", async () => {
+  it("has error, stack and outcome of each attempt", async () => {
     const otel = sdk();
     const bad = job({
       type: "bad",
@@ -234,7 +234,7 @@ describe("the span of a run", () => {
     }
   });
 
-  it("tells a lost lease, a cancellation and a release apart", async () => {
+  it("distinguishes lost leases, cancellations and releases", async () => {
     const otel = sdk();
     const waits = job({ type: "waits", run: ({ signal }) => aborted(signal) });
     const { hf, clock, store } = await engineScene({ jobs: [waits], telemetry: otel.telemetry });
@@ -262,7 +262,7 @@ describe("the span of a run", () => {
     expect(losses?.map(({ value }) => value)).toEqual([1]);
   });
 
-  it("is as long as the handler ran, however long the store took to settle", async () => {
+  it("does not include the time to settle", async () => {
     const otel = sdk();
     const quick = job({ type: "quick", run: () => {} });
     const { hf, store } = await engineScene({ jobs: [quick], telemetry: otel.telemetry });
@@ -278,7 +278,7 @@ describe("the span of a run", () => {
     expect(seconds + nanoseconds / 1e9).toBeLessThan(0.2);
   });
 
-  it("has the input only if asked for, redacted and cut", async () => {
+  it("has the redacted, truncated input only with captureInput", async () => {
     const mail = welcome(() => trace.getTracer("none"));
     for (const captureInput of [false, true]) {
       const otel = sdk({ captureInput });
@@ -293,7 +293,7 @@ describe("the span of a run", () => {
     }
   });
 
-  it("does not belong to what happened to be current where the worker was started or woken", async () => {
+  it("ignores the context in which the worker was started", async () => {
     const otel = sdk();
     const type = welcome(() => otel.tracer);
     const { hf } = await engineScene({ jobs: [type], telemetry: otel.telemetry });
@@ -310,7 +310,7 @@ describe("the span of a run", () => {
 });
 
 describe("trace context", () => {
-  it("goes with the job by W3C's traceparent where no propagator is registered", async () => {
+  it("is stored as traceparent if no propagator is registered", async () => {
     propagation.disable();
     const otel = sdk();
     const type = welcome(() => otel.tracer);
@@ -321,7 +321,7 @@ describe("trace context", () => {
     expect(process.parentSpanContext?.spanId).toBe(publish.spanContext().spanId);
   });
 
-  it("is none without an SDK, and jobs run all the same", async () => {
+  it("is absent without an SDK, and jobs still run", async () => {
     const type = welcome(() => trace.getTracer("none"));
     const { hf, store } = await engineScene({ jobs: [type], telemetry: openTelemetry() });
     await hf.enqueue(type, { to: "ada" });
@@ -331,7 +331,7 @@ describe("trace context", () => {
 });
 
 describe("the span of an enqueue", () => {
-  it("has the error of one that was refused", async () => {
+  it("has the error of a refused enqueue", async () => {
     const otel = sdk();
     const type = welcome(() => otel.tracer);
     const { hf } = await engineScene({ jobs: [type], telemetry: otel.telemetry });
@@ -343,14 +343,14 @@ describe("the span of an enqueue", () => {
 });
 
 describe("the depths of the queues", () => {
-  it("are asked for once a collection, from a store that answers or not, until the client is closed", async () => {
+  it("are queried once per collection until close", async () => {
     const otel = sdk();
     const { hf, store, clock } = await engineScene({ telemetry: otel.telemetry });
     await otel.metrics();
     expect(store.count("stats")).toBe(1);
-    const answersAgain = store.fail(new Error("away"), "stats");
+    const recover = store.fail(new Error("away"), "stats");
     await otel.metrics();
-    answersAgain();
+    recover();
     expect(store.count("stats")).toBe(2);
     expect((await otel.metrics()).get("holdfast.jobs.oldest_due")?.dataPoints).toHaveLength(1);
     const closed = hf.close();
@@ -360,7 +360,7 @@ describe("the depths of the queues", () => {
     expect(store.count("stats")).toBe(3);
   });
 
-  it("are told of as many queues as are worth it, the rest as one", async () => {
+  it("combine queues above the limit", async () => {
     const otel = sdk();
     const type = job({ type: "t", run: () => {} });
     const { hf } = await engineScene({ jobs: [type], telemetry: otel.telemetry });

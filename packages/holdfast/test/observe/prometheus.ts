@@ -1,4 +1,4 @@
-/** A strict reader of Prometheus' text format 0.0.4: what the format does not allow is an error. */
+/** A strict parser of Prometheus' text format 0.0.4. Throws for anything that the format does not allow. */
 
 export interface ReadFamily {
   name: string;
@@ -20,9 +20,9 @@ export function readMetrics(text: string): Map<string, ReadFamily> {
     const help = /^# HELP (\S+) ([^\n]*)$/.exec(line);
     const type = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line);
     if (help !== null) {
-      const [, name = "", told = ""] = help;
+      const [, name = "", description = ""] = help;
       if (families.has(name)) throw new Error(`${name} comes twice`);
-      family = { name, help: told, kind: "", samples: [] };
+      family = { name, help: description, kind: "", samples: [] };
       families.set(name, family);
     } else if (type !== null) {
       if (family === undefined || family.name !== type[1] || family.kind !== "") throw new Error(`stray: ${line}`);

@@ -4,14 +4,14 @@ import { describe, expect, it } from "vitest";
 import { REDACTED } from "#src/observe/redact.js";
 
 describe("a redactor", () => {
-  it("hides what a path names, and nothing else", () => {
+  it("hides only values at its paths", () => {
     const value = { input: { user: "ada", password: "secret", nested: { password: "kept" } } };
     expect(redactor(["input.password"])(value)).toEqual({
       input: { user: "ada", password: REDACTED, nested: { password: "kept" } },
     });
   });
 
-  it("takes * for any key or index, on one level", () => {
+  it("matches any key or index with *", () => {
     const cards = [{ number: "1", brand: "a" }, { number: "2" }, "3"];
     expect(redactor(["input.cards.*.number"])({ input: { cards } })).toEqual({
       input: { cards: [{ number: REDACTED, brand: "a" }, { number: REDACTED }, "3"] },
@@ -23,7 +23,7 @@ describe("a redactor", () => {
     });
   });
 
-  it("takes ** for any depth, none included", () => {
+  it("matches any depth with **, including none", () => {
     const value = { token: 1, a: { token: { deep: 2 }, b: [{ token: null }] } };
     expect(redactor(["**.token"])(value)).toEqual({
       token: REDACTED,
@@ -35,20 +35,20 @@ describe("a redactor", () => {
     expect(redactor(["input.**"])({ input: { a: 1 }, output: 2 })).toEqual({ input: REDACTED, output: 2 });
   });
 
-  it("hides a whole part, an index, and the value itself", () => {
+  it("hides objects, array items and the whole value", () => {
     expect(redactor(["input"])({ input: { a: 1 } })).toEqual({ input: REDACTED });
     expect(redactor(["a.1"])({ a: [1, 2, 3] })).toEqual({ a: [1, REDACTED, 3] });
     expect(redactor(["**"])({ a: 1 })).toBe(REDACTED);
   });
 
-  it("takes a dot or a star with a backslash as part of a key", () => {
+  it("treats an escaped dot or star as part of a key", () => {
     const value = { "a.b": 1, a: { b: 2 }, "*": 3, "a\\": { b: 4 } };
     expect(redactor([String.raw`a\.b`])(value)).toEqual({ ...value, "a.b": REDACTED });
     expect(redactor([String.raw`\*`])(value)).toEqual({ ...value, "*": REDACTED });
     expect(redactor([String.raw`a\\.b`])(value)).toEqual({ ...value, "a\\": { b: REDACTED } });
   });
 
-  it("gives the very value if nothing is to be hidden, and never changes it", () => {
+  it("returns the same value if nothing is hidden", () => {
     const value = Object.freeze({ input: Object.freeze({ list: Object.freeze([Object.freeze({ a: 1 })]) }) });
     expect(redactor([])(value)).toBe(value);
     expect(redactor(["**.password", "input.list.*.b"])(value)).toBe(value);
@@ -56,20 +56,20 @@ describe("a redactor", () => {
     expect([shown.input.list[0]?.a, value.input.list[0]?.a]).toEqual([REDACTED, 1]);
   });
 
-  it("keeps a key __proto__ what it is", () => {
+  it("keeps a __proto__ key", () => {
     const value: unknown = JSON.parse(`{"__proto__": {"token": 1, "b": 2}, "c": {"token": 3}}`);
     const shown = redactor(["**.token"])(value);
     expect(JSON.stringify(shown)).toBe(`{"__proto__":{"token":"${REDACTED}","b":2},"c":{"token":"${REDACTED}"}}`);
     expect(Object.getPrototypeOf(shown)).toBe(Object.prototype);
   });
 
-  it("shows nothing of what is nested too deep to be looked at", () => {
+  it("hides values that are nested too deep", () => {
     let value: unknown = { token: "secret" };
     for (let depth = 0; depth < 5_000; depth++) value = [value];
     expect(JSON.stringify(redactor(["**.token"])(value))).not.toContain("secret");
   });
 
-  it("looks at a large payload in a moment, by many paths", () => {
+  it("is fast for large payloads and many paths", () => {
     const value = { input: Array.from({ length: 20_000 }, (_, n) => ({ n, token: "x" })) };
     const redact = redactor(Array.from({ length: 100 }, (_, n) => `**.a${n}.**.b`));
     const began = performance.now();
@@ -83,13 +83,13 @@ describe("a redactor", () => {
       expect(() => redactor(["ok", bad as string])).toThrow(/^redact\.1: /);
     });
   }
-  it("refuses what is no list, and more paths than it takes", () => {
+  it("refuses a non-array and too many paths", () => {
     expect(() => redactor("a" as never)).toThrow(InvalidOptionError);
     expect(() => redactor(Array.from({ length: 101 }, () => "a"))).toThrow(InvalidOptionError);
   });
 });
 
-// Few names, so that paths and values meet; some that need care.
+// Few names, so that paths match values; some need escaping.
 const NAMES = ["a", "b", "token", "0", "1", "a.b", "*", "__proto__", "\\"];
 const key = fc.constantFrom(...NAMES);
 const json = fc.letrec((tie) => ({
@@ -105,7 +105,7 @@ const path = fc
   .array(fc.oneof(key.map(escaped), fc.constantFrom("*", "**")), { minLength: 1, maxLength: 4 })
   .map((parts) => parts.join("."));
 
-/** Another way to tell whether a path names a place: by taking it part by part from its front. */
+/** A reference implementation of path matching, part by part from the front. */
 function names(parts: readonly string[], keys: readonly string[]): boolean {
   const [part, ...rest] = parts;
   if (part === undefined) return keys.length === 0;
@@ -124,8 +124,8 @@ function expected(value: unknown, paths: readonly string[][], keys: readonly str
   );
 }
 
-describe("for any paths and any value a redactor", () => {
-  it("lets nothing survive at a path, leaves all else equal, and does not touch what it is given", () => {
+describe("for any paths and any value, a redactor", () => {
+  it("hides exactly the matching values, without mutation", () => {
     fc.assert(
       fc.property(json, fc.array(path, { maxLength: 4 }), (value, paths) => {
         const before = JSON.stringify(value);

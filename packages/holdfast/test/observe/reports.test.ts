@@ -11,14 +11,14 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, recordingLogger, scene } from "../engine/scene.js";
 
-/** A reporter that keeps what it is told. */
+/** A reporter that records its failures. */
 function reporter(): ErrorReporter & { failures: JobFailure[] } {
   const failures: JobFailure[] = [];
   return { failures, report: (failure) => void failures.push(failure) };
 }
 
-describe("D-09 an error reporter is told of", () => {
-  it("every failed attempt, with the error as it was thrown and the job it was thrown for", async () => {
+describe("D-09 an error reporter gets", () => {
+  it("every failed attempt, with the thrown error and job", async () => {
     const cause = new TypeError("the cause");
     const thrown = new Error("the mail server is away", { cause });
     const mail = job({
@@ -29,60 +29,60 @@ describe("D-09 an error reporter is told of", () => {
       retry: { maxAttempts: 2, backoff: { base: "1s" } },
       run: () => Promise.reject(thrown),
     });
-    const told = reporter();
-    const { hf, clock } = await scene({ jobs: [mail], reporter: told });
+    const recorder = reporter();
+    const { hf, clock } = await scene({ jobs: [mail], reporter: recorder });
     const worker = hf.work();
     const { id } = await hf.enqueue(mail, { to: "ada" }, { user: "u1" });
     await clock.advance("5s");
     const about = { id, type: "mail", queue: "outbox", maxAttempts: 2, user: "u1", tags: ["news"] };
     const common = { kind: "attempt", error: thrown, input: { to: "ada" }, worker: worker.id };
-    expect(told.failures).toEqual([
+    expect(recorder.failures).toEqual([
       { ...common, job: { ...about, attempt: 1 }, final: false },
       { ...common, job: { ...about, attempt: 2 }, final: true },
     ]);
-    expect(told.failures[0]?.error).toBe(thrown);
+    expect(recorder.failures[0]?.error).toBe(thrown);
   });
 
-  it("a job told not to retry, a timeout, and an input that does not fit", async () => {
+  it("NotRetryable errors, timeouts and invalid inputs", async () => {
     const final = job({ type: "final", run: () => Promise.reject(new NotRetryable("gone")) });
     const slow = job({ type: "slow", timeout: "1s", run: ({ signal }) => aborted(signal) });
     const before = job({ type: "strict", run: () => {} });
     const strict = job({ type: "strict", input: z.object({ n: z.number() }), run: () => {} });
-    const told = reporter();
-    const { hf, clock, another } = await scene({ jobs: [final, slow, strict], reporter: told });
+    const recorder = reporter();
+    const { hf, clock, another } = await scene({ jobs: [final, slow, strict], reporter: recorder });
     await (await another()).enqueue(before, {});
     await hf.enqueue(final, {});
     await hf.enqueue(slow, {});
     hf.work();
     await clock.advance("2s");
-    expect(told.failures.map((failure) => [failure.job.type, failure.kind, failure.final])).toEqual([
+    expect(recorder.failures.map((failure) => [failure.job.type, failure.kind, failure.final])).toEqual([
       ["strict", "attempt", true],
       ["final", "attempt", true],
       ["slow", "attempt", false],
     ]);
-    expect(told.failures[0]?.error).toBeInstanceOf(InvalidInputError);
-    expect(told.failures[2]?.error).toMatchObject({ code: "JOB_TIMEOUT" });
+    expect(recorder.failures[0]?.error).toBeInstanceOf(InvalidInputError);
+    expect(recorder.failures[2]?.error).toMatchObject({ code: "JOB_TIMEOUT" });
   });
 
-  it("a handler that was written off, once", async () => {
+  it("an abandoned handler, once", async () => {
     const gate = deferred();
     const deaf = job({ type: "deaf", timeout: "1s", run: () => gate.promise });
-    const told = reporter();
-    const { hf, clock } = await scene({ jobs: [deaf], reporter: told });
+    const recorder = reporter();
+    const { hf, clock } = await scene({ jobs: [deaf], reporter: recorder });
     const { id } = await hf.enqueue(deaf, {});
     hf.work();
     await clock.advance("2m");
     gate.resolve();
     await clock.settle();
-    expect(told.failures[0]).toMatchObject({ kind: "stuck", final: false, job: { id, attempt: 1 } });
-    expect(told.failures[0]?.error).toMatchObject({ code: "HANDLER_STUCK", cause: { code: "JOB_TIMEOUT" } });
-    expect(told.failures.filter(({ job: { attempt } }) => attempt === 1)).toHaveLength(1);
+    expect(recorder.failures[0]).toMatchObject({ kind: "stuck", final: false, job: { id, attempt: 1 } });
+    expect(recorder.failures[0]?.error).toMatchObject({ code: "HANDLER_STUCK", cause: { code: "JOB_TIMEOUT" } });
+    expect(recorder.failures.filter(({ job: { attempt } }) => attempt === 1)).toHaveLength(1);
   });
 
-  it("a dead letter without a handler, and one whose workers vanished, found by a claim or by maintenance", async () => {
-    const told = reporter();
+  it("dead letters without a handler or a live worker", async () => {
+    const recorder = reporter();
     const lost = job({ type: "lost", input: z.object({ n: z.number() }), retry: { maxAttempts: 1 }, run: () => {} });
-    const { hf, clock, another } = await scene({ jobs: [lost], reporter: told });
+    const { hf, clock, another } = await scene({ jobs: [lost], reporter: recorder });
     const other = await another();
     const ids = [await other.enqueue(lost, { n: 1 }), await other.enqueue(lost, { n: 2 })].map(({ id }) => id);
     for (const lease of await other.claim({ limit: 2, lease: "1s" })) await lease.start();
@@ -96,32 +96,36 @@ describe("D-09 an error reporter is told of", () => {
     await clock.advance("2s");
     expect(await hf.reapExpiredLeases()).toBe(1);
     await clock.settle();
-    expect(told.failures.map(({ kind, final, job: { type }, input }) => [kind, final, type, input])).toEqual([
+    expect(recorder.failures.map(({ kind, final, job: { type }, input }) => [kind, final, type, input])).toEqual([
       ["given-up", true, "lost", { n: 1 }],
       ["given-up", true, "lost", { n: 2 }],
       ["no-handler", true, "unknown", {}],
       ["given-up", true, "lost", { n: 3 }],
     ]);
-    expect(told.failures.map((failure) => failure.job.id).filter((id) => ids.includes(id))).toEqual(ids);
-    expect(told.failures.at(-1)).toMatchObject({ worker: null, job: { id: third }, error: { code: "STALE_CLAIM" } });
-    expect(told.failures[2]?.error).toMatchObject({ message: "No handler registered for job_type: unknown" });
+    expect(recorder.failures.map((failure) => failure.job.id).filter((id) => ids.includes(id))).toEqual(ids);
+    expect(recorder.failures.at(-1)).toMatchObject({
+      worker: null,
+      job: { id: third },
+      error: { code: "STALE_CLAIM" },
+    });
+    expect(recorder.failures[2]?.error).toMatchObject({ message: "No handler registered for job_type: unknown" });
   });
 
-  it("what a runner of its own calls failed", async () => {
-    const told = reporter();
-    const { hf } = await scene({ reporter: told });
+  it("failures reported through a lease", async () => {
+    const recorder = reporter();
+    const { hf } = await scene({ reporter: recorder });
     await hf.enqueue(job({ type: "own", run: () => {} }), {});
     const [lease] = await hf.claim();
     const thrown = new Error("manual");
     await lease?.fail(thrown);
-    expect(told.failures).toMatchObject([{ kind: "attempt", error: thrown, final: false, job: { type: "own" } }]);
+    expect(recorder.failures).toMatchObject([{ kind: "attempt", error: thrown, final: false, job: { type: "own" } }]);
   });
 
-  it("nothing that is no failure: an end, a cancellation, an expiry, a lost lease, a release", async () => {
-    const told = reporter();
+  it("no completions, cancellations, expiries, lost leases or releases", async () => {
+    const recorder = reporter();
     const fine = job({ type: "fine", run: () => {} });
     const waits = job({ type: "waits", run: ({ signal }) => aborted(signal) });
-    const { hf, clock } = await scene({ jobs: [fine, waits], reporter: told });
+    const { hf, clock } = await scene({ jobs: [fine, waits], reporter: recorder });
     await hf.enqueue(fine, {});
     for (const queue of ["found by a claim", "found by maintenance"]) {
       await hf.enqueue(fine, {}, { queue, expiresAt: clock.now() + 300 });
@@ -140,7 +144,7 @@ describe("D-09 an error reporter is told of", () => {
     await clock.advance("10s");
     await stopped;
     expect((await hf.stats()).states).toMatchObject({ completed: 1, dead: 2, cancelled: 1, pending: 1 });
-    expect(told.failures).toEqual([]);
+    expect(recorder.failures).toEqual([]);
   });
 });
 
@@ -148,20 +152,20 @@ function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
 }
 
-describe("what a report says of the input", () => {
-  it("leaves out what `redact` names, and the stored job keeps it", async () => {
-    const told = reporter();
+describe("the input of a report", () => {
+  it("is redacted, the stored job is not", async () => {
+    const recorder = reporter();
     const bad = job({
       type: "bad",
       input: z.object({ user: z.string(), password: z.string(), cards: z.array(z.object({ number: z.string() })) }),
       run: () => Promise.reject(new Error("no")),
     });
     const redact = ["input.password", "input.cards.*.number"];
-    const { hf, job: read } = await scene({ jobs: [bad], reporter: told, redact });
+    const { hf, job: read } = await scene({ jobs: [bad], reporter: recorder, redact });
     const input = { user: "ada", password: "secret", cards: [{ number: "4242" }] };
     const { id } = await hf.enqueue(bad, input);
     await hf.runNext();
-    expect(told.failures[0]?.input).toEqual({
+    expect(recorder.failures[0]?.input).toEqual({
       user: "ada",
       password: "[redacted]",
       cards: [{ number: "[redacted]" }],
@@ -170,14 +174,14 @@ describe("what a report says of the input", () => {
   });
 });
 
-describe("an error reporter that is itself at fault", () => {
+describe("a failing error reporter", () => {
   const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
 
   for (const [how, report] of [
     ["throws", () => raise("in report")],
     ["rejects", () => Promise.reject(new Error("in report"))],
   ] as const) {
-    it(`${how}: it is logged, and the job is as dead as without it`, async () => {
+    it(`${how}: is logged and does not affect the job`, async () => {
       const { hf, lines, job: read, clock } = await scene({ jobs: [bad], reporter: { report } });
       const { id } = await hf.enqueue(bad, {});
       await hf.runNext();
@@ -187,7 +191,7 @@ describe("an error reporter that is itself at fault", () => {
     });
   }
 
-  it("never answers: jobs do not wait for it, and closing only a moment", async () => {
+  it("never resolves: jobs do not wait, close only briefly", async () => {
     const { logger } = recordingLogger();
     const reports = { report: () => new Promise(() => {}), flush: () => new Promise(() => {}) };
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [bad], reporter: reports, logger });
@@ -197,7 +201,7 @@ describe("an error reporter that is itself at fault", () => {
     await hf.close();
   });
 
-  it("closing waits for what is on its way, and then has it sent", async () => {
+  it("close waits for reports in progress and flushes", async () => {
     const order: string[] = [];
     const sent = deferred();
     const reports = {
@@ -213,7 +217,7 @@ describe("an error reporter that is itself at fault", () => {
     expect(order).toEqual(["sent", "flushed"]);
   });
 
-  it("is refused if it is none", async () => {
+  it("refuses an invalid reporter", async () => {
     for (const given of [{}, null, "sentry", { report: "x" }]) {
       await expect(holdfast({ store: "sqlite::memory:", reporter: given as never })).rejects.toThrow(
         InvalidOptionError,

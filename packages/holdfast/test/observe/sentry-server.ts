@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach } from "vitest";
 
-/** What arrives of an event. */
+/** The received parts of an event. */
 export interface ArrivedEvent {
   level: string;
   tags: Record<string, unknown>;
@@ -15,12 +15,12 @@ export interface ArrivedEvent {
   };
 }
 
-/** A server that speaks Sentry's envelope protocol, for the tests of a file; what arrived is forgotten before each. */
+/** A server with Sentry's envelope protocol, for the tests of a file. Its events are cleared before each test. */
 export function sentryServer(): { arrived: ArrivedEvent[]; dsn: () => string } {
   const arrived: ArrivedEvent[] = [];
   const server = createServer((request, response) => {
     void read(request).then((body) => {
-      // Lines of JSON, of which each second one is an item.
+      // Lines of JSON; every second one is an item.
       const lines = body.split("\n").filter((line) => line !== "");
       for (let at = 1; at + 1 < lines.length; at += 2) {
         const { type } = JSON.parse(lines[at] ?? "{}") as { type?: string };

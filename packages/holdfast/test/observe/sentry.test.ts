@@ -11,7 +11,7 @@ import { sentryServer } from "./sentry-server.js";
 
 const { arrived, dsn } = sentryServer();
 beforeAll(() => void Sentry.init({ dsn: dsn() }));
-// Before the server goes.
+// Before the server stops.
 afterAll(() => Sentry.close(2_000));
 
 const postgres = postgresServer();
@@ -41,7 +41,7 @@ const charge = job({
 const input = { order: 7, card: { number: "4242 4242" }, password: "secret" };
 const redact = ["input.card.number", "**.password"];
 
-/** Runs a job to its end on a client of its own, and waits until what it reports has arrived. */
+/** Runs a job to its end on a new client, and waits until its reports have arrived. */
 async function work(options: HoldfastOptions): Promise<string> {
   const hf = await holdfast({ jobs: [charge], logger: false, redact, ...options });
   onTestFinished(() => hf.close());
@@ -56,7 +56,7 @@ async function work(options: HoldfastOptions): Promise<string> {
 }
 
 describe.each(Object.entries(addresses))("on %s", (_, address) => {
-  it("D-09 a failure arrives at Sentry with job, payload and stack, and the dead letter is kept", async () => {
+  it("D-09 a failure arrives with job, payload and stack", async () => {
     const store = await address();
     const id = await work({ store, reporter: sentry(Sentry) });
     expect(arrived.map(({ level, tags }) => [level, tags["job.attempt"]])).toEqual([
@@ -105,19 +105,19 @@ describe.each(Object.entries(addresses))("on %s", (_, address) => {
 });
 
 describe("the adapter for Sentry", () => {
-  it("reports dead jobs only, if told so", async () => {
+  it("reports only dead jobs with when: dead", async () => {
     await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead" }) });
     expect(arrived.map(({ level, contexts }) => [level, contexts.job["final"]])).toEqual([["error", true]]);
   });
 
-  it("groups as you say, or as Sentry does", async () => {
+  it("groups by a given fingerprint or Sentry's own", async () => {
     const fingerprint = ({ job: { type }, kind }: JobFailure): string[] => [type, kind];
     await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead", fingerprint }) });
     await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead", fingerprint: null }) });
     expect(arrived.map((event) => event.fingerprint)).toEqual([["charge", "attempt"], undefined]);
   });
 
-  it("leaves nothing on events of the program's own", async () => {
+  it("does not affect the application's own events", async () => {
     await work({ store: "sqlite::memory:", reporter: sentry(Sentry, { when: "dead" }) });
     Sentry.captureException(new Error("elsewhere"));
     await Sentry.flush(2_000);
@@ -127,7 +127,7 @@ describe("the adapter for Sentry", () => {
     ]);
   });
 
-  it("tells of a dead letter without handler and of values that are no errors", async () => {
+  it("reports jobs without a handler and non-error values", async () => {
     const reporter = sentry(Sentry);
     const odd = job({ type: "odd", retry: { maxAttempts: 1 }, run: () => Promise.reject({ not: "an error" }) });
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [odd], reporter, logger: false });
@@ -142,7 +142,7 @@ describe("the adapter for Sentry", () => {
     expect(byType.get("unknown")?.exception.values[0]?.value).toBe("No handler registered for job_type: unknown");
   });
 
-  it("cuts a payload that is too large for an event", async () => {
+  it("truncates a large payload", async () => {
     const large = job({
       type: "large",
       input: z.object({ text: z.string() }),
@@ -156,7 +156,7 @@ describe("the adapter for Sentry", () => {
     expect(arrived[0]?.contexts.job["payload"]).toHaveLength(8_000);
   });
 
-  it("that throws costs no job anything", async () => {
+  it("does not affect jobs when it throws", async () => {
     const broken: SentryClient = {
       withScope: () => {
         throw new Error("no Sentry");

@@ -10,7 +10,7 @@ interface Recorded extends Telemetry {
   runs: { run: TracedRun; end: RunEnd | null; inside: unknown }[];
 }
 
-/** Telemetry that keeps what it is told, and gives the calls a carrier each. */
+/** Telemetry that records its calls and returns a carrier for each. */
 function recorded(carrier: (n: number) => Record<string, string> | null = (n) => ({ n: String(n) })): Recorded {
   const calls: Recorded["calls"] = [];
   const runs: Recorded["runs"] = [];
@@ -39,8 +39,8 @@ function recorded(carrier: (n: number) => Record<string, string> | null = (n) =>
 
 const double = job({ type: "double", input: z.object({ n: z.number() }), run: ({ input }) => ({ n: input.n * 2 }) });
 
-describe("telemetry is told of a call that enqueues", () => {
-  it("once a call, with the job it came to, and its carrier goes with the job to the run", async () => {
+describe("telemetry of an enqueue call", () => {
+  it("is called once and passes its carrier to the run", async () => {
     const telemetry = recorded();
     const { hf } = await scene({ jobs: [double], telemetry });
     const { id } = await hf.enqueue(double, { n: 1 }, { queue: "q" });
@@ -54,7 +54,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect(telemetry.runs[0]?.run).toMatchObject({ carrier: { n: "1" }, job: { id, type: "double", attempt: 1 } });
   });
 
-  it("once for enqueueMany, from a list, a stream or in a transaction, with how many it brought", async () => {
+  it("is called once per enqueueMany, with the number of jobs", async () => {
     const telemetry = recorded();
     const { hf } = await scene({ jobs: [double], telemetry });
     async function* stream(): AsyncGenerator<{ n: number }> {
@@ -73,7 +73,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect([carried.filter((n) => n === "1").length, carried.filter((n) => n === "2").length]).toEqual([2, 1_200]);
   });
 
-  it("inside a transaction too, where a mistake is thrown at once", async () => {
+  it("covers transactions, where errors are thrown synchronously", async () => {
     const { default: Database } = await import("better-sqlite3");
     const telemetry = recorded();
     const { hf, file } = await onFile({ jobs: [double], telemetry });
@@ -94,7 +94,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect(telemetry.runs.map(({ run }) => run.carrier?.["n"])).toEqual(["1", "2", "2"]);
   });
 
-  it("with the error that it threw, or that its job was there already", async () => {
+  it("gets the error, or that the job is a duplicate", async () => {
     const telemetry = recorded();
     const { hf } = await scene({ jobs: [double], telemetry });
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: "k" });
@@ -111,7 +111,7 @@ describe("telemetry is told of a call that enqueues", () => {
     ["throws when it is read", () => raise()],
     ["has a value that throws", () => Object.defineProperty({}, "traceparent", { get: raise, enumerable: true })],
     ["is a proxy whose traps throw", () => new Proxy({}, { ownKeys: raise, get: raise })],
-  ])("and goes on without a carrier that %s", async (_, read) => {
+  ])("ignores a carrier that %s", async (_, read) => {
     const telemetry = {
       enqueue: () => ({
         get carrier(): never {
@@ -130,7 +130,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect(lines.filter(({ message }) => message === "telemetry threw")).toHaveLength(2);
   });
 
-  it("and leaves a carrier out that is too long, or none", async () => {
+  it("ignores a carrier that is too long or missing", async () => {
     const long = { tracestate: "x".repeat(LIMITS.traceBytes) };
     const fits = { s: "x".repeat(LIMITS.traceBytes - `{"s":""}`.length) };
     const carriers = [long, fits, {}, null, { odd: 7 as never, ok: "é" }];
@@ -141,7 +141,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect(telemetry.runs.map(({ run }) => run.carrier)).toEqual([null, fits, null, null, { ok: "é" }]);
   });
 
-  it("a rerun begins a trace of its own, a retry keeps that of the enqueue, a schedule's run has none", async () => {
+  it("a rerun has a new trace, a retry the old one", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const telemetry = recorded();
     const { hf } = await scene({ jobs: [bad], telemetry });
@@ -158,7 +158,7 @@ describe("telemetry is told of a call that enqueues", () => {
     expect(telemetry.runs.map(({ run }) => run.carrier)).toEqual([{ n: "1" }, { n: "1" }, { n: "2" }, null]);
   });
 
-  it("and a trace that something else has written is none if it is no carrier", async () => {
+  it("ignores an invalid stored trace", async () => {
     const telemetry = recorded();
     const { hf, store } = await scene({ jobs: [double], telemetry });
     for (const trace of ["not JSON", "[]", "7", `{"a":1}`]) {
@@ -172,7 +172,7 @@ describe("telemetry is told of a call that enqueues", () => {
   });
 });
 
-it("a runner of its own finds the trace context at the lease", async () => {
+it("a lease has the trace context", async () => {
   const { hf } = await scene({ jobs: [double], telemetry: recorded() });
   await hf.enqueue(double, { n: 1 });
   await hf.schedule("s", { job: double, input: { n: 2 }, every: "1h" });
@@ -180,8 +180,8 @@ it("a runner of its own finds the trace context at the lease", async () => {
   expect((await hf.claim({ limit: 2 })).map(({ carrier }) => carrier)).toEqual([{ n: "1" }, null]);
 });
 
-describe("telemetry is told of a run", () => {
-  it("what became of it, once the store has confirmed it", async () => {
+describe("telemetry of a run", () => {
+  it("gets the outcome after the store has confirmed it", async () => {
     const thrown = new Error("once");
     const type = job({
       type: "t",
@@ -204,7 +204,7 @@ describe("telemetry is told of a run", () => {
     ]);
   });
 
-  it("completed, cancelled, released and lost", async () => {
+  it("gets completed, cancelled, released and lost", async () => {
     const telemetry = recorded();
     const waits = job({ type: "waits", input: z.object({ n: z.number() }), run: ({ signal }) => aborted(signal) });
     const { hf, clock, store } = await scene({ jobs: [double, waits], telemetry });
@@ -226,7 +226,7 @@ describe("telemetry is told of a run", () => {
     hf.work();
     await clock.advance("40s");
     letGo();
-    // The lost job is begun once more, and still runs.
+    // The lost job is started once more and still runs.
     expect(outcomes().slice(0, 4)).toEqual([
       ["double", "completed", 0],
       ["waits", "cancelled", 1_000],
@@ -235,7 +235,7 @@ describe("telemetry is told of a run", () => {
     ]);
   });
 
-  it("of an input that does not fit, whose handler never runs, and of one that ran twice under one lease", async () => {
+  it("covers invalid inputs and repeated runs of a lease", async () => {
     const telemetry = recorded();
     const before = job({ type: "double", run: () => {} });
     const { hf, another } = await scene({ jobs: [double], telemetry });
@@ -246,7 +246,7 @@ describe("telemetry is told of a run", () => {
     ]);
   });
 
-  it("with the input as it is stored, redacted, when it asks", async () => {
+  it("reads the stored, redacted input on demand", async () => {
     const telemetry = recorded();
     const { hf } = await scene({ jobs: [double], telemetry, redact: ["input.n"] });
     await hf.enqueue(double, { n: 7 });
@@ -255,9 +255,9 @@ describe("telemetry is told of a run", () => {
   });
 });
 
-describe("telemetry that is itself at fault", () => {
+describe("failing telemetry", () => {
   for (const [where, telemetry] of Object.entries(BROKEN)) {
-    it(`${where}: it is logged, and jobs run once as without it`, async () => {
+    it(`${where}: is logged, and jobs run once`, async () => {
       const { hf, lines, job: read } = await scene({ jobs: [double], telemetry });
       const { id } = await hf.enqueue(double, { n: 2 });
       await hf.enqueueMany(double, [{ n: 1 }]);
@@ -267,7 +267,7 @@ describe("telemetry that is itself at fault", () => {
     });
   }
 
-  it("does not run a handler twice that threw", async () => {
+  it("does not run a throwing handler twice", async () => {
     let runs = 0;
     const bad = job({
       type: "bad",
@@ -284,8 +284,8 @@ describe("telemetry that is itself at fault", () => {
   });
 });
 
-describe("telemetry that asks for the store's numbers", () => {
-  it("has them until the client closes", async () => {
+describe("telemetry that reads the store's stats", () => {
+  it("is attached until the client closes", async () => {
     const asked = deferred<{ stats(): Promise<unknown> }>();
     let detached = 0;
     const telemetry: Telemetry = {

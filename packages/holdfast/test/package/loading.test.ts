@@ -8,11 +8,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 const ROOT = join(import.meta.dirname, "../../../..");
 const DIST = join(import.meta.dirname, "../../dist");
 
-/** The files that a process loads for one import, by their paths below the repository. */
+/** The files that a process loads for an import, relative to the repository. */
 function loadedBy(specifier: string): string[] {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-loading-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  // Coverage lists every script, whatever loaded it.
+  // Coverage lists every loaded script.
   execFileSync(process.execPath, ["--input-type=module", "-e", `await import(${JSON.stringify(specifier)})`], {
     cwd: import.meta.dirname,
     env: { ...process.env, NODE_V8_COVERAGE: folder },
@@ -24,7 +24,7 @@ function loadedBy(specifier: string): string[] {
 }
 
 describe('import "holdfast"', () => {
-  it("loads three files and croner", () => {
+  it("loads only three files and croner", () => {
     const loaded = loadedBy("holdfast").map((file) => file.replace(/-[\w-]{8}\.js$/, ".js"));
     const bundle = "packages/holdfast/dist/bundle";
     expect(loaded).toEqual([
@@ -35,7 +35,7 @@ describe('import "holdfast"', () => {
     ]);
   });
 
-  it("loads no store, admin API, command or schema library", () => {
+  it("loads no store, admin API, CLI or schema library", () => {
     const loaded = loadedBy(pathToFileURL(join(DIST, "index.js")).href);
     expect(loaded.length).toBeLessThanOrEqual(85);
     const own = loaded.filter((file) => file.startsWith("packages/"));

@@ -8,7 +8,7 @@ const server = postgresServer();
 
 /** A store whose next claim expects few jobs, since the last one found none. */
 async function calmStore(): Promise<Opened> {
-  const opened = await openStore(server);
+  const opened = await openStore(server, { isNew: true });
   expect(await claimIds(opened.store)).toEqual([]);
   return opened;
 }

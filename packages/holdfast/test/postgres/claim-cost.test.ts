@@ -86,7 +86,7 @@ describe("claims that come back full begin where the last one ended", () => {
   });
 
   it("but find what was committed late, however long the queue behind it", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, 60_000);
     for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
@@ -97,7 +97,7 @@ describe("claims that come back full begin where the last one ended", () => {
   });
 
   it("and once they have found some of it, take the rest before anything later", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, 60_000);
     for (let round = 0; round < ROUNDS; round++) await claim(store, { limit: FULL });
@@ -110,7 +110,7 @@ describe("claims that come back full begin where the last one ended", () => {
   });
 
   it("and what lies below is claimed when nothing else is left", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, ROUNDS * FULL - 1);
     for (let round = 0; round < ROUNDS; round++) expect(await claim(store, { limit: FULL })).toHaveLength(FULL);
@@ -124,7 +124,7 @@ describe("claims over several queues", () => {
   const QUEUES = 8;
 
   it("lock hardly more jobs than they take, and leave the others to other workers", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     const jobs = Array.from({ length: QUEUES * 20 }, (_, n) => newJob({ queue: `q${n % QUEUES}` }));
     await store.insert(jobs);
     const worker = await server.client();
@@ -141,7 +141,7 @@ describe("claims over several queues", () => {
   });
 
   it("pass over what an open transaction has locked, however much more than they want that is", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert(newJobs(8, { queue: "mail" }));
     const others = newJobs(50, { queue: "other" });
     await store.insert(others);
@@ -152,7 +152,7 @@ describe("claims over several queues", () => {
   });
 
   it("take no job of lower priority before one that lies behind what is locked", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert(newJobs(8, { queue: "mail", priority: 5 }));
     const others = newJobs(10, { queue: "other", priority: 5 });
     await store.insert([...newJobs(10, { queue: "other" }), ...others]);
@@ -161,7 +161,7 @@ describe("claims over several queues", () => {
   });
 
   it("look again soon for what others have locked", async () => {
-    const { store, schema } = await openStore(server);
+    const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     const operator = await server.client();
     onTestFinished(() => operator.end());
@@ -175,7 +175,7 @@ describe("claims over several queues", () => {
   });
 
   it("take the oldest first, whichever queue they are in", async () => {
-    const { store } = await openStore(server);
+    const { store } = await openStore(server, { isNew: true });
     const jobs = Array.from({ length: 60 }, (_, n) => newJob({ queue: `q${(n * 7) % QUEUES}`, runAt: 1_000 + n }));
     await store.insert(jobs.toReversed());
     const order: string[] = [];

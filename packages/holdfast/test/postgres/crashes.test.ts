@@ -62,7 +62,7 @@ it(`a server that crashes ${CRASHES} times under load: every acknowledged job is
   const ran = new Set([...ranHere, ...ranThere()]);
   expect(acknowledged.filter((id) => !ran.has(id))).toEqual([]);
   const { rows } = await server.query(
-    `SELECT id FROM ${address.split("=")[1]}.jobs WHERE id = ANY ($1) AND status = 'completed'`,
+    `SELECT id FROM ${address.split("=")[1]}.jobs WHERE id = ANY ($1) AND state = 'completed'`,
     [acknowledged],
   );
   expect(rows).toHaveLength(acknowledged.length);

@@ -5,7 +5,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { add, newJobs, workerRecord } from "#src/testing/exercise-store/builders.js";
 import { postgresServer } from "./server.js";
 
-const server = postgresServer();
+// It reads and changes the state of the whole server: transaction ids, settings, connections.
+const server = postgresServer({ own: true });
 
 interface Ward {
   store: PostgresStore;

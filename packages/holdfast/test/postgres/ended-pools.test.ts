@@ -24,7 +24,7 @@ describe("where the caller ends the pool before the client is closed", () => {
     hf.work({ poll: "50ms" });
     await until("it to listen", async () => {
       const { rows } = await pool.query(
-        "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%' OR query = 'SELECT 1'",
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')",
       );
       return rows.length > 0;
     });

@@ -220,7 +220,7 @@ it("stores on the caller's pool leave no connection behind, and one guard agains
   }
   expect(pool.listenerCount("error")).toBe(guards + 1);
   await until("every connection to be back", () => pool.totalCount === pool.idleCount);
-  expect(await pool.query(`SELECT count(*)::int AS n FROM ${schema}.jobs WHERE status = 'completed'`)).toMatchObject({
+  expect(await pool.query(`SELECT count(*)::int AS n FROM ${schema}.jobs WHERE state = 'completed'`)).toMatchObject({
     rows: [{ n: 3 }],
   });
 });

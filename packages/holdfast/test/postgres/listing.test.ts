@@ -7,7 +7,7 @@ import { callersRunner, type Runner } from "#src/stores/postgres/connection/db.j
 import { pageFinder } from "#src/stores/postgres/jobs/listing.js";
 import { sqlFor } from "#src/stores/postgres/connection/sql.js";
 import { BLOCK } from "#src/stores/list-plan.js";
-import { anyFilter, BOUNDS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
+import { anyFilter, LIST_LIMITS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -65,7 +65,7 @@ describe("on PostgreSQL", () => {
     expect((rows[0] as { n: number }).n).toBe(2);
   });
 
-  it.each(BOUNDS)(
+  it.each(LIST_LIMITS)(
     "whatever is asked for, all pages together have each job that fits, once and in order, by %j",
     async (bounds) => {
       const find = pageFinder(sqlFor(schema, "text"), bounds);

@@ -17,7 +17,7 @@ async function addEmptyLanes(schema: string, count: number, paused = false): Pro
 
 /** A store that walks only lanes that hold jobs, since there are many. */
 async function manyLanes(): Promise<Scene & { other: () => Store }> {
-  const scene = await openScene(server);
+  const scene = await openScene(server, { isNew: true });
   await addEmptyLanes(scene.schema, 500);
   expect(await claimIds(scene.store)).toEqual([]);
   return {

@@ -1,23 +1,19 @@
 import { describe, it } from "vitest";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
-import { exerciseStore, type TestRunner } from "#src/testing/exercise-store/index.js";
-import { onSchema } from "./conformance-scene.js";
+import { exerciseStore } from "#src/testing/exercise-store/index.js";
+import { onMigratedSchema } from "./conformance-scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-const NAME = "PostgreSQL among many empty queues";
-/** What has to do with finding jobs; the rest is the same, however many lanes there are. */
-const SUBJECTS = new Set([NAME, "insert in a transaction", "claim", "cancel, retry and remove", "concurrency"]);
-const group: TestRunner["describe"] = describe;
-
 exerciseStore(
-  { describe: (name, cases) => (SUBJECTS.has(name) ? group(name, cases) : undefined), it },
+  { describe, it },
   {
-    name: NAME,
+    name: "PostgreSQL among many empty queues",
+    // The subjects that depend on how jobs are found.
+    subjects: ["insert in a transaction", "claim", "cancel, retry and remove", "concurrency"],
     async create(clock) {
-      const under = await onSchema(server, clock);
-      await under.store.migrate();
+      const under = await onMigratedSchema(server, clock);
       const { schema } = under;
       await server.query(
         `INSERT INTO ${schema}.lanes SELECT 'empty ' || n, 0, false, 9e15 FROM generate_series(1, 200) AS n`,

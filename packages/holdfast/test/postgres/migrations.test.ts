@@ -6,7 +6,8 @@ import { Db } from "#src/stores/postgres/connection/db.js";
 import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/schema/migrate.js";
 import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
 import type { Migration, SchemaSettings } from "#src/stores/postgres/schema/schema.js";
-import { insertAll, newJob } from "#src/testing/exercise-store/builders.js";
+import { claimOne, finish, insertAll, key, newJob } from "#src/testing/exercise-store/builders.js";
+import { newRole } from "./roles.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -193,6 +194,54 @@ describe("a transaction that somebody left open", () => {
     const patience: Patience = { waits, tries: 2, pause: () => reader.end() };
     await migrate(db, settings, { ...withNext, patience });
     expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
+  });
+});
+
+describe("migration 7", () => {
+  it("renames the scope ever, and keeps the old view, its readers and its dependents", async () => {
+    const { schema, address, settings, db } = scene();
+    const role = await newRole(server, "reader");
+    await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
+    await server.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT SELECT ON ${schema}.jobs TO ${role};
+      CREATE VIEW ${schema}.dead AS SELECT id FROM ${schema}.jobs WHERE status = 'dead'`);
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    const scopes = ["waiting", "live", "forever"] as const;
+    const jobs = scopes.map((scope) => newJob({ unique: key(scope, { scope }) }));
+    await insertAll(store, jobs);
+    await finish(store, await claimOne(store), "dead");
+    // As the previous version stored them.
+    await server.query(`UPDATE ${schema}.keys SET scope = 'ever' WHERE scope = 'forever';
+      UPDATE ${schema}.live SET key_scope = 'ever' WHERE key_scope = 'forever'; UPDATE ${schema}.archive SET key_scope = 'ever'`);
+    await migrate(db, settings);
+
+    const stored = await server.query(`SELECT scope FROM ${schema}.keys UNION SELECT key_scope FROM ${schema}.live
+      UNION SELECT key_scope FROM ${schema}.archive ORDER BY 1`);
+    expect(stored.rows).toEqual([{ scope: "forever" }, { scope: "live" }]);
+    await store.remove([jobs[2]?.id ?? ""]);
+    expect((await server.query(`SELECT id FROM ${schema}.dead`)).rows).toEqual([{ id: jobs[0]?.id }]);
+    for (const view of ["jobs", "job_records"]) {
+      const { rows } = await server.query("SELECT has_table_privilege($1, $2, 'SELECT') AS may", [
+        role,
+        `${schema}.${view}`,
+      ]);
+      expect(rows).toEqual([{ may: true }]);
+    }
+    expect((await store.doctor()).filter(({ check, level }) => check === "schema shape" && level !== "ok")).toEqual([]);
+
+    await server.query(`DROP VIEW ${schema}.dead`);
+    await undoMigrations(db, settings, { to: 6, loseData: true });
+    expect((await server.query(`SELECT status FROM ${schema}.jobs`)).rows).toHaveLength(2);
+  });
+
+  it("holds a key forever that an earlier version stored so", async () => {
+    const { schema, address, settings, db } = scene();
+    await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
+    await server.query(`INSERT INTO ${schema}.keys (key, job, scope) VALUES ('once', gen_random_uuid(), 'ever')`);
+    await migrate(db, settings);
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    expect(await insertAll(store, [newJob({ unique: key("once") })])).toMatchObject([{ status: "duplicate" }]);
   });
 });
 

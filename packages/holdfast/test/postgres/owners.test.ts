@@ -11,7 +11,7 @@ const server = postgresServer();
 async function twoMakers(): Promise<{ app: Login; mallory: Login; store: PostgresStore; schema: string }> {
   const schema = ownSchema(server);
   const [app, mallory] = [await newRole(server, "app"), await newRole(server, "mallory")];
-  await server.query(`GRANT CREATE ON DATABASE postgres TO ${app}, ${mallory}`);
+  await server.query(`GRANT CREATE ON DATABASE ${new URL(server.url()).pathname.slice(1)} TO ${app}, ${mallory}`);
   const scene = { schema } as Parameters<typeof login>[1];
   const logins = { app: await login(server, scene, app), mallory: await login(server, scene, mallory) };
   const store = postgres(logins.app.address);

@@ -70,7 +70,7 @@ describe("SQL is qualified", () => {
   });
 
   it("with the plan that it had before", async () => {
-    const { schema } = await openScene(server);
+    const { schema } = await openScene(server, { isNew: true });
     const client = await server.client();
     const plan = async (text: string): Promise<string> =>
       JSON.stringify((await client.query(`EXPLAIN (GENERIC_PLAN, VERBOSE) ${text}`)).rows);

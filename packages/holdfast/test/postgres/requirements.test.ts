@@ -99,7 +99,7 @@ it("C-03 attempts grow with each claim; last error and last run are on the row",
   const { store, schema } = await openStore(server);
   await store.insert([newJob()]);
   const row = async (): Promise<object> =>
-    (await server.query(`SELECT attempt, retry_count, error, claimed_at IS NOT NULL AS ran FROM ${schema}.jobs`))
+    (await server.query(`SELECT attempt, retry_count, error, claimed_at IS NOT NULL AS ran FROM ${schema}.job_records`))
       .rows[0];
   expect(await row()).toEqual({ attempt: 0, retry_count: 0, error: null, ran: false });
   await settleOne(store, failureOf(await claimOne(store), "first"));

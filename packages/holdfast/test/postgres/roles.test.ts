@@ -93,7 +93,9 @@ describe("a login with the role work", () => {
     expect(await hf.purge({ state: "dead", olderThan: 0 })).toBe(1);
     expect((await hf.stats()).states.completed).toBeGreaterThan(1);
     expect(await hf.workers()).toHaveLength(1);
-    expect(await worker.sql("SELECT 1 FROM $s.jobs WHERE user_id = 'ada'")).toHaveLength(1);
+    for (const view of ["jobs", "job_records"]) {
+      expect(await worker.sql(`SELECT 1 FROM $s.${view} WHERE user_id = 'ada'`)).toHaveLength(1);
+    }
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
@@ -251,6 +253,7 @@ describe("a login with the role enqueue", () => {
       "SELECT input FROM $s.live",
       "SELECT input FROM $s.inputs",
       "SELECT * FROM $s.jobs",
+      "SELECT * FROM $s.job_records",
       "DELETE FROM $s.live",
       "UPDATE $s.live SET fence = fence + 1, worker = 'me'",
       "UPDATE $s.live SET state = 'running'",

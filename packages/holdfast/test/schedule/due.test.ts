@@ -22,11 +22,11 @@ const cron = (pattern: string, zone: string, bounds: Bounds = {}): Timing => ({
 const instant = fc.integer({ min: Date.UTC(1975, 0, 1), max: Date.UTC(2100, 0, 1) });
 const interval = fc.oneof(fc.integer({ min: 1_000, max: 10_000 }), fc.integer({ min: 1_000, max: 40 * DAY_MS }));
 
-/** All slots from this one up to that instant, one after the other. */
+/** All slots from this one up to that time. */
 function slotsFrom(timing: Timing, first: number, until: number): number[] {
   const slots = [first];
   for (let slot = nextSlot(timing, first); slot !== null && slot <= until; slot = nextSlot(timing, slot)) {
-    // Fails now rather than never.
+    // Fails instead of looping forever.
     if (slot <= slots.at(-1)!) throw new Error(`after ${slots.at(-1)} came ${slot}`);
     slots.push(slot);
   }
@@ -34,7 +34,7 @@ function slotsFrom(timing: Timing, first: number, until: number): number[] {
 }
 
 describe("slots at an interval", () => {
-  it("lie whole intervals away from 1970, the first of them after the instant asked about", () => {
+  it("are multiples of the interval since 1970", () => {
     fc.assert(
       fc.property(interval, instant, (everyMs, after) => {
         const slot = nextSlot(every(everyMs), after)!;
@@ -45,7 +45,7 @@ describe("slots at an interval", () => {
     );
   });
 
-  it("lie whole intervals away from startAt, which is the first of them", () => {
+  it("are multiples of the interval after startAt, the first", () => {
     fc.assert(
       fc.property(interval, instant, instant, (everyMs, startAt, after) => {
         const slot = nextSlot(every(everyMs, { startAt }), after)!;
@@ -57,7 +57,7 @@ describe("slots at an interval", () => {
     );
   });
 
-  it("are the same whenever they are asked for", () => {
+  it("do not depend on the time of the query", () => {
     fc.assert(
       fc.property(interval, instant, fc.nat(), (everyMs, after, later) => {
         const slot = nextSlot(every(everyMs), after)!;
@@ -67,7 +67,7 @@ describe("slots at an interval", () => {
     );
   });
 
-  it("go straight on where clocks change, as no clock is asked", () => {
+  it("ignore clock changes", () => {
     const springForward = Date.UTC(2026, 2, 29, 1);
     expect(slotsFrom(every(HOUR_MS), springForward - 2 * HOUR_MS, springForward + 2 * HOUR_MS)).toEqual(
       [-2, -1, 0, 1, 2].map((hours) => springForward + hours * HOUR_MS),
@@ -82,30 +82,30 @@ describe("from startAt to endAt", () => {
     ["at an interval", (bounds) => every(8 * HOUR_MS, bounds)],
   ];
 
-  it.each(kinds)("%s: a slot at startAt itself counts, one before does not", (_kind, timing) => {
+  it.each(kinds)("%s: startAt is inclusive", (_kind, timing) => {
     expect(nextSlot(timing({ startAt: eight }), 0)).toBe(eight);
     expect(nextSlot(timing({ startAt: eight }), eight - 1)).toBe(eight);
     expect(nextSlot(timing({ startAt: eight }), eight)).toBeGreaterThan(eight);
   });
 
-  it.each(kinds)("%s: a slot at endAt itself does not count, one a millisecond before does", (_kind, timing) => {
+  it.each(kinds)("%s: endAt is exclusive", (_kind, timing) => {
     expect(nextSlot(timing({ endAt: eight }), eight - 1)).toBeNull();
     expect(nextSlot(timing({ endAt: eight + 1 }), eight - 1)).toBe(eight);
     expect(nextSlot(timing({ endAt: eight + 1 }), eight)).toBeNull();
     expect(nextSlot(timing({ startAt: eight, endAt: eight }), 0)).toBeNull();
   });
 
-  it("a start between two slots of the calendar waits for the next", () => {
+  it("a start between two cron slots waits for the next", () => {
     expect(nextSlot(cron("0 8 * * *", "UTC", { startAt: eight + 1 }), 0)).toBe(eight + DAY_MS);
   });
 
-  it("a start in the repeated hour gives a named time no second run", () => {
+  it("a start in the repeated hour repeats no fixed time", () => {
     const firstHalfPastOne = Date.UTC(2026, 10, 1, 5, 30);
     const timing = cron("30 1 * * *", "America/New_York", { startAt: firstHalfPastOne + 1 });
     expect(nextSlot(timing, 0)).toBe(Date.UTC(2026, 10, 2, 6, 30));
   });
 
-  it("bounds only leave slots out: by the calendar the others stay where they are", () => {
+  it("bounds remove cron slots, but do not shift them", () => {
     const patterns = fc.constantFrom("*/15 * * * *", "30 1,2 * * *", "0 */3 * * *");
     const around = fc.integer({ min: Date.UTC(2026, 9, 31), max: Date.UTC(2026, 10, 3) });
     fc.assert(
@@ -120,7 +120,7 @@ describe("from startAt to endAt", () => {
   });
 });
 
-/** Schedules of all kinds with slots in 2026, dense, sparse, in bursts, and over by the end of March or not. */
+/** Schedules of all kinds with slots in 2026: dense, sparse, in bursts, some ending in March. */
 const timings = fc
   .tuple(
     fc.oneof(
@@ -145,7 +145,7 @@ const timings = fc
   )
   .map(([timing, startAt, endAt]) => ({ ...timing, startAt, endAt }));
 
-/** A schedule, an open slot of it, and an instant up to six weeks after that slot, often that of a slot itself. */
+/** A schedule, one of its open slots, and a time up to six weeks later, often exactly a slot. */
 const dueSchedule = fc
   .tuple(
     timings,
@@ -161,8 +161,8 @@ const dueSchedule = fc
   })
   .filter((due) => due !== null);
 
-describe("the last slot up to an instant", () => {
-  it("is the one found by walking from slot to slot", () => {
+describe("the last slot up to a time", () => {
+  it("agrees with a walk from slot to slot", () => {
     fc.assert(
       fc.property(dueSchedule, fc.nat(), ({ timing, first, now }, choice) => {
         const slots = slotsFrom(timing, first, now);
@@ -174,8 +174,8 @@ describe("the last slot up to an instant", () => {
   });
 });
 
-describe("what is due", () => {
-  it("a slot of this very second is due, and so is the one a second before", () => {
+describe("due slots", () => {
+  it("a slot at this second is due", () => {
     expect(lastSlot(every(1_000), 1_000, 2_000)).toBe(2_000);
     expect(planDue(every(1_000), { first: 1_000, now: 2_000, catchUp: { all: 5 }, lateMs: 0 })).toEqual({
       slots: [1_000, 2_000],
@@ -189,7 +189,7 @@ describe("what is due", () => {
     fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 100 })).map((all) => ({ all })),
   );
 
-  it("the newest slots become jobs as catchUp says, the stretch before is missed, the next one lies ahead", () => {
+  it("catchUp fires the newest slots, earlier ones are missed", () => {
     fc.assert(
       fc.property(dueSchedule, catchUp, fc.integer({ min: -1, max: 1 }), ({ timing, first, now }, chosen, aside) => {
         const open = slotsFrom(timing, first, now);
@@ -212,7 +212,7 @@ describe("what is due", () => {
   const [one, two, three, four] = [1, 2, 3, 4].map((hour) => hour * HOUR_MS) as [number, number, number, number];
   const slept = { first: one, now: three + 5_000, lateMs: 60_000 };
 
-  it("after a sleep of three slots: latest runs one, all of two runs two, all of ten runs three", () => {
+  it("after three missed slots, each policy fires its number", () => {
     expect(planDue(hourly, { ...slept, catchUp: "latest" })).toEqual({
       slots: [three],
       missed: { first: one, last: two },
@@ -230,7 +230,7 @@ describe("what is due", () => {
     });
   });
 
-  it("skip runs a slot that is on time, and none that is late", () => {
+  it("skip fires only a slot that is on time", () => {
     expect(planDue(hourly, { ...slept, catchUp: "skip" }).slots).toEqual([three]);
     expect(planDue(hourly, { ...slept, now: three + 60_000, catchUp: "skip" }).slots).toEqual([three]);
     expect(planDue(hourly, { ...slept, now: three + 60_001, catchUp: "skip" })).toEqual({
@@ -240,7 +240,7 @@ describe("what is due", () => {
     });
   });
 
-  it("of a schedule that has ended the last slots are still due, and none comes next", () => {
+  it("an ended schedule still fires its last slots", () => {
     expect(planDue({ ...hourly, endAt: three }, { ...slept, now: four, catchUp: "latest" })).toEqual({
       slots: [two],
       missed: { first: one, last: one },
@@ -249,7 +249,7 @@ describe("what is due", () => {
   });
 
   it.each(["* * * * * *", "*/5 * * * *", "0 0 29 2 *", "* * * 1 1 *"])(
-    "%s asleep for ten years is planned by asking the pattern a few hundred times",
+    "%s is planned quickly after ten years of downtime",
     (pattern) => {
       const real = readCron(pattern);
       let asked = 0;

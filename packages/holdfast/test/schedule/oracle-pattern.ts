@@ -1,14 +1,14 @@
 /**
- * Reads cron patterns for the oracle. It asks of every value of a field whether some item of the field names it, and of
- * every day whether the day fields name it: nothing is searched, so nothing can be jumped over. It expects a pattern
- * that has been accepted, and shares no code with what is tested.
+ * Reads cron patterns for the oracle. It checks for every value of a field whether an item of the field matches it, and for
+ * every day whether the day fields match it. It never searches, so it cannot skip anything. It expects a valid pattern and
+ * shares no code with the tested parser.
  */
 export interface Pattern {
-  /** No second, minute or hour is written with `*` or `?`. */
+  /** Seconds, minutes and hours contain no `*` or `?`. */
   namesTimes: boolean;
-  /** The seconds of a day that fit, in order. */
+  /** The matching seconds of a day, in order. */
   times: number[];
-  /** Whether a day, counted from 1 January 1970, fits. */
+  /** Whether a day, counted from 1 January 1970, matches. */
   fitsDay: (day: number) => boolean;
 }
 
@@ -76,7 +76,7 @@ function dateOf(daysSince1970: number): CalendarDate {
   return made;
 }
 
-/** Where both day fields say something either of them is enough, unless a `+` asks for both. */
+/** If both day fields are set, one match is enough, unless `+` requires both. */
 function fitsDayFields(date: CalendarDate, dayOfMonth: string, dayOfWeek: string): boolean {
   const both = dayOfWeek.startsWith("+");
   const weekdays = both ? dayOfWeek.slice(1) : dayOfWeek;
@@ -94,7 +94,7 @@ function fitsDayOfMonth(item: string, date: CalendarDate): boolean {
   return fitsItem(item, day, 1, 31);
 }
 
-/** The workday of the same month that is fewest days away. */
+/** The nearest workday of the same month. */
 function nearestWorkday(wanted: number, { day, weekday, last }: CalendarDate): number | undefined {
   if (wanted > last) return undefined;
   const weekdayOf = (other: number): number => (((weekday + other - day) % 7) + 7) % 7;
@@ -117,12 +117,12 @@ function valuesOf(field: string, least: number, most: number, names: string[] = 
   return values.filter((value) => items.some((item) => fitsItem(item, value, least, most, names)));
 }
 
-/** Whether `5`, `1-5`, `1-5/2`, `*` or a stepped `*` names this value. */
+/** Whether `5`, `1-5`, `1-5/2`, `*` or a stepped `*` matches this value. */
 function fitsItem(item: string, value: number, least: number, most: number, names: string[] = []): boolean {
   const number = (text: string): number => (names.includes(text) ? names.indexOf(text) + least : Number(text));
   const [span = "", step = "1"] = item.split("/");
   const [from = Number.NaN, to = from] = isOpen(span) ? [least, most] : span.split("-").map(number);
-  // Only a range of weekdays can go down to 0: it ends with the week, on Sunday.
+  // Only a range of weekdays can end at 0, which is then Sunday.
   const end = to === 0 && from > 0 ? 7 : to;
   return from <= value && value <= end && (value - from) % Number(step) === 0;
 }

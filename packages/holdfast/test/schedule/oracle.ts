@@ -1,23 +1,23 @@
 import { DAY_S, readPattern, type Pattern } from "./oracle-pattern.js";
 
 /**
- * The slots of cron patterns in time zones, found by brute force: it looks at every step of real time, reads what the
- * zone's wall clock shows, and sees whether the pattern fits.
+ * Finds the slots of cron patterns in time zones by brute force: for every step of real time, it reads the zone's wall clock
+ * and checks whether the pattern matches.
  */
 
-/** What the clocks of a zone show from one instant to another, at every step. Wall times are counted in steps, too. */
+/** The wall-clock times of a zone in a period, for every step. Wall times are counted in steps, too. */
 export interface WallClock {
   zone: string;
   from: number;
   to: number;
   stepMs: number;
-  /** A midnight before anything shown, written as if it were UTC: wall times are counted from here. */
+  /** A midnight before all of them, as if it were UTC. Wall times are counted from here. */
   midnight: number;
-  /** The wall time shown at each step of real time. */
+  /** The wall time at each step of real time. */
   shown: Int32Array;
-  /** For each wall time: the first instant at which it is shown, or passed over. */
+  /** For each wall time, the first real time when it is shown or skipped. */
   reached: Float64Array;
-  /** What has been found on this clock before, by pattern. */
+  /** Cached results by pattern. */
   slots: Map<string, readonly number[]>;
 }
 
@@ -26,11 +26,11 @@ export const MINUTE_MS = 60_000;
 export const DAY_MS: number = DAY_S * 1_000;
 const readers = new Map<string, Intl.DateTimeFormat>();
 
-/** The wall-clock time in a zone, written as if it were UTC. */
+/** The wall-clock time in a zone, as if it were UTC. */
 export function wallAt(zone: string, at: number): number {
   let reader = readers.get(zone);
   if (reader === undefined) {
-    // Swedes write dates the way ISO does: "2026-03-29 03:00:00".
+    // The Swedish format is like ISO: "2026-03-29 03:00:00".
     reader = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
     readers.set(zone, reader);
   }
@@ -41,12 +41,12 @@ export function readClock(zone: string, from: number, to: number, stepMs: number
   const shown = new Int32Array((to - from) / stepMs);
   const stepsInHour = HOUR_MS / stepMs;
   let wall = wallAt(zone, from);
-  // A day to spare, for clocks that are soon set back behind midnight.
+  // One more day, for clocks that are set back across midnight.
   const midnight = (Math.floor(wall / DAY_MS) - 1) * DAY_MS;
   for (let first = 0; first < shown.length; first += stepsInHour) {
     const at = from + first * stepMs;
     const wallAfterHour = wallAt(zone, at + HOUR_MS);
-    // No clock is changed there and back within an hour: one that has gone on by an hour was left alone.
+    // No clock changes twice within an hour: if it advanced by an hour, it did not change.
     const undisturbed = wallAfterHour - wall === HOUR_MS;
     for (let step = 0; step < stepsInHour && first + step < shown.length; step++) {
       const wallAtStep = undisturbed ? wall + step * stepMs : wallAt(zone, at + step * stepMs);
@@ -65,7 +65,7 @@ function whenReached(shown: Int32Array, from: number, stepMs: number): Float64Ar
     const time = shown[step]!;
     if (Number.isNaN(reached[time])) reached[time] = from + step * stepMs;
   }
-  // A time that was skipped is passed over when the time after it is reached.
+  // A skipped time counts as reached when a later time is reached.
   for (let time = latest - 1; time >= shown[0]!; time--) {
     if (Number.isNaN(reached[time])) reached[time] = reached[time + 1]!;
   }
@@ -74,9 +74,9 @@ function whenReached(shown: Int32Array, from: number, stepMs: number): Float64Ar
 
 export interface Change {
   at: number;
-  /** The wall-clock time that was due, written as if it were UTC. */
+  /** The expected wall-clock time, as if it were UTC. */
   due: number;
-  /** The one that came. */
+  /** The actual one. */
   came: number;
 }
 
@@ -92,8 +92,8 @@ export function changesOf({ from, stepMs, shown, midnight }: WallClock): Change[
 }
 
 /**
- * Every slot from the clock's first instant to its last. A repetition has one whenever the clock shows a time that
- * fits, so twice in a repeated hour and never in a skipped one. A named time has one when it is first reached.
+ * Every slot in the clock's period. A repeating pattern has one whenever the clock shows a matching time, so twice in a
+ * repeated hour and never in a skipped one. A fixed time has one when it is first reached.
  */
 export function slotsOf(text: string, clock: WallClock): readonly number[] {
   const known = clock.slots.get(text);
@@ -110,7 +110,7 @@ function findSlots(text: string, clock: WallClock): number[] {
   const slots: number[] = [];
   if (pattern.namesTimes) {
     for (let time = shown[0]!; time < reached.length; time++) {
-      // Times that were skipped together are reached together, and make one slot.
+      // Times skipped together are reached together and make one slot.
       if (fits[time] === 1 && slots.at(-1) !== reached[time]) slots.push(reached[time]!);
     }
   } else {
@@ -121,7 +121,7 @@ function findSlots(text: string, clock: WallClock): number[] {
   return slots;
 }
 
-/** For each wall time of the clock 1 if it fits the pattern. */
+/** For each wall time of the clock, 1 if it matches the pattern. */
 function fittingTimes({ times, fitsDay }: Pattern, { stepMs, midnight, reached }: WallClock): Uint8Array {
   const steps = times.map((second) => (second * 1_000) / stepMs);
   if (!steps.every(Number.isInteger)) throw new Error("a pattern with seconds needs a clock that is read every second");
@@ -134,7 +134,7 @@ function fittingTimes({ times, fitsDay }: Pattern, { stepMs, midnight, reached }
   return fits;
 }
 
-/** The next matches after a wall-clock time on a clock that is never changed, none later than `until`. */
+/** The next matches after a wall-clock time, up to `until`, on a clock without changes. */
 export function matchesAfter(text: string, wallMs: number, until: number, count: number): number[] {
   const { times, fitsDay } = readPattern(text);
   const matches: number[] = [];

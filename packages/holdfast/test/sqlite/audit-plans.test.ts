@@ -5,27 +5,27 @@ import { preparedOn } from "./prepared.js";
 const MANY = 100_000;
 const NOW = 1_000_000;
 
-/** The statements the store really prepares, over a log in which almost every entry is of one kind. */
+/** Statements that the store prepares, on an audit log in which almost all entries are of one kind. */
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans of the audit log %s", (when) => {
-  const { statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
+  const { statements: prepared, store, planOf } = preparedOn(fill, when, NOW);
 
-  it("a purge finds the oldest off the index of times, and no statement walks the whole log", () => {
+  it("a purge uses the time index, and no statement scans the log", () => {
     const touching = [...prepared].filter((sql) => /holdfast_audit/.test(sql));
     expect(touching.filter((sql) => sql.startsWith("DELETE"))).toHaveLength(1);
     for (const sql of touching) expect(planOf(sql)).not.toMatch(/SCAN holdfast_audit|TEMP B-TREE/);
-    expect(room().operations.purgeAudit(NOW, { before: 20, limit: 10 })).toBe(10);
-    expect(room().operations.purgeAudit(NOW, { before: 20, limit: 10 })).toBe(9);
+    expect(store().operations.purgeAudit(NOW, { before: 20, limit: 10 })).toBe(10);
+    expect(store().operations.purgeAudit(NOW, { before: 20, limit: 10 })).toBe(9);
   });
 
   it.each([
     ["all", {}, "holdfast_audit_at"],
-    ["an actor's", { actor: "common" }, "holdfast_audit_actor"],
-    ["an action's", { action: "common" }, "holdfast_audit_action"],
-    ["both", { actor: "rare", action: "common" }, "holdfast_audit_both"],
-  ] as const)("a list of %s entries walks its own index, in its order, without a sort", (_name, filter, index) => {
+    ["one actor's", { actor: "common" }, "holdfast_audit_actor"],
+    ["one action's", { action: "common" }, "holdfast_audit_action"],
+    ["one actor's and action's", { actor: "rare", action: "common" }, "holdfast_audit_both"],
+  ] as const)("a list of %s entries uses its own index, without a sort", (_name, filter, index) => {
     for (const times of [{}, { after: 5, before: 500 }]) {
       prepared.clear();
-      room().operations.listAudit(NOW, { ...filter, ...times }, { limit: 5, cursor: null });
+      store().operations.listAudit(NOW, { ...filter, ...times }, { limit: 5, cursor: null });
       expect(prepared.size).toBe(1);
       for (const sql of prepared)
         expect(planOf(sql)).toMatch(new RegExp(`^SEARCH holdfast_audit USING INDEX ${index} \\([^;]*$`));

@@ -3,7 +3,7 @@ import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 
-/** What a child process says. `kind` tells what it is about; the rest depends on that. */
+/** A message of a child process. Which fields are set depends on `kind`. */
 export interface Report {
   kind: string;
   id: string;
@@ -15,7 +15,6 @@ export interface Report {
   code: string;
   doing: string;
   message: string;
-  answer: string;
   output: unknown;
   longestMs: number;
 }
@@ -24,8 +23,8 @@ export interface Child {
   pid: number;
   /** Everything it has reported so far. */
   reports: readonly Report[];
-  tell(order: object): void;
-  /** The next report of this kind that was not asked for before. */
+  send(command: object): void;
+  /** The next report of this kind that was not returned before. */
   next(kind: string, deadlineMs?: number): Promise<Report>;
   kill(): void;
   /** Its exit code, or the signal that ended it. */
@@ -34,11 +33,11 @@ export interface Child {
 
 const DEADLINE_MS = 15_000;
 
-/** Starts a fixture as a process of its own. It is gone when the test is over, however that ends. */
+/** Starts a fixture as a separate process. It is killed when the test ends. */
 export function startChild(fixture: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Child {
   const script = fileURLToPath(new URL(`../fixtures/${fixture}`, import.meta.url));
   const child = fork(script, args, {
-    // Options of the test runner's own process are not for its children.
+    // Not the options of the test runner's process.
     execArgv: [],
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -46,12 +45,12 @@ export function startChild(fixture: string, args: readonly string[], env: NodeJS
   const reports: Report[] = [];
   const taken = new Map<string, number>();
   const changed = new Set<() => void>();
-  let complaint = "";
+  let stderr = "";
   let end: number | string | null = null;
   const change = (): void => {
-    for (const look of changed) look();
+    for (const check of changed) check();
   };
-  child.stderr?.on("data", (text) => (complaint += String(text)));
+  child.stderr?.on("data", (text) => (stderr += String(text)));
   child.on("message", (report) => {
     reports.push(report as Report);
     change();
@@ -62,29 +61,28 @@ export function startChild(fixture: string, args: readonly string[], env: NodeJS
   });
   onTestFinished(() => void child.kill("SIGKILL"));
 
-  /** Looks again at whatever the child says or does. */
+  /** Checks after every report, and at the end of the child. */
   function waitFor<T>(what: string, deadlineMs: number, find: () => T | undefined): Promise<T> {
     return new Promise((resolve, reject) => {
       const finish = (settle: () => void): void => {
-        changed.delete(look);
+        changed.delete(check);
         clearTimeout(timer);
         settle();
       };
-      const look = (): void => {
+      const check = (): void => {
         const found = find();
-        const fail = (why: string): void =>
-          finish(() => reject(new Error(`${why} before it came to: ${what}. ${complaint}`)));
+        const fail = (why: string): void => finish(() => reject(new Error(`${why} before ${what}. ${stderr}`)));
         if (found !== undefined) finish(() => resolve(found));
         else if (end !== null) fail(`${fixture} ended (${end})`);
       };
       const timer = setTimeout(() => {
         const last = JSON.stringify(reports.slice(-3));
         finish(() =>
-          reject(new Error(`${fixture}: waited ${deadlineMs} ms in vain for ${what}; last reports: ${last}`)),
+          reject(new Error(`${fixture}: timed out after ${deadlineMs} ms waiting for ${what}; last reports: ${last}`)),
         );
       }, deadlineMs);
-      changed.add(look);
-      look();
+      changed.add(check);
+      check();
     });
   }
 
@@ -92,7 +90,7 @@ export function startChild(fixture: string, args: readonly string[], env: NodeJS
   return {
     pid: child.pid,
     reports,
-    tell: (order) => void child.send(order),
+    send: (command) => void child.send(command),
     async next(kind, deadlineMs = DEADLINE_MS) {
       const from = taken.get(kind) ?? 0;
       taken.set(kind, from + 1);
@@ -103,11 +101,11 @@ export function startChild(fixture: string, args: readonly string[], env: NodeJS
   };
 }
 
-/** A process with a client on the file, opened. */
+/** A process with an open client on the file. */
 export async function startClient(file: string, env: NodeJS.ProcessEnv = {}, durability = "full"): Promise<Child> {
   const child = startChild("client.mjs", [file, durability], env);
   await child.next("up");
-  child.tell({ do: "open" });
+  child.send({ do: "open" });
   await child.next("opened");
   return child;
 }

@@ -5,11 +5,11 @@ import { connect, open, tempFile } from "./scene.js";
 
 const text = job({ type: "text", input: z.object({ text: z.string() }), run: () => ({}) });
 
-describe("one row that was damaged by hand does not stop the others", () => {
+describe("a damaged row does not stop other jobs", () => {
   it.each([
-    ["a large input that is gone", "DELETE FROM holdfast_inputs WHERE job = 3", "dead"],
-    ["an input that is no JSON", "UPDATE holdfast_jobs SET input = '{' WHERE seq = 3", "dead"],
-    ["tags that are no JSON", "UPDATE holdfast_jobs SET tags = '[' WHERE seq = 3", "completed"],
+    ["a missing large input", "DELETE FROM holdfast_inputs WHERE job = 3", "dead"],
+    ["an input that is not JSON", "UPDATE holdfast_jobs SET input = '{' WHERE seq = 3", "dead"],
+    ["tags that are not JSON", "UPDATE holdfast_jobs SET tags = '[' WHERE seq = 3", "completed"],
   ])("%s", async (_what, damage, fate) => {
     const file = tempFile();
     const hf = await open(file, { jobs: [text] });
@@ -25,7 +25,7 @@ describe("one row that was damaged by hand does not stop the others", () => {
     expect(error?.code).toBe(fate === "dead" ? "INVALID_INPUT" : undefined);
   });
 
-  it("leases of the lease-level API are handed out all the same", async () => {
+  it("hf.claim still returns its lease", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [text] });
     for (let n = 0; n < 3; n++) await hf.enqueue(text, { text: "short" });
@@ -37,10 +37,10 @@ describe("one row that was damaged by hand does not stop the others", () => {
   });
 });
 
-describe("claims cut by their bytes", () => {
-  it("go on at once, whatever the alphabet", async () => {
+describe("claims limited by bytes", () => {
+  it("are followed by the next claim, in any alphabet", async () => {
     const hf = await open(tempFile(), { jobs: [text] });
-    // 150 KB each in UTF-8, a third of that in UTF-16 units: seven to a claim.
+    // 150 KB each in UTF-8, a third of that in UTF-16 units: seven per claim.
     await hf.enqueueMany(
       text,
       Array.from({ length: 30 }, () => ({ text: "語".repeat(50_000) })),
@@ -49,7 +49,7 @@ describe("claims cut by their bytes", () => {
       let count = 0;
       hf.on("completed", () => void (++count === 30 && resolve()));
     });
-    // Were a claim that was cut taken for a short one, the worker would wait for this poll.
+    // If the worker took such a claim for the last one, it would wait for this poll.
     hf.work({ concurrency: 20, poll: "10m" });
     await done;
   });

@@ -5,28 +5,28 @@ import { fileURLToPath } from "node:url";
 
 /** Disk faults for a child process, switched on and off while it runs. */
 export interface FaultyDisk {
-  /** The environment that gives the child such a disk. */
+  /** The environment variables for the child. */
   env: NodeJS.ProcessEnv;
   slowSync(ms: number): void;
   fill(): void;
-  makeRoom(): void;
-  /** As much room is left for the database, its log and the log's index, beside what they have. */
+  free(): void;
+  /** The database, its log and the log's index can grow by this much together. */
   leave(bytes: number): void;
 }
 
-/** Builds the faults for the database `file`; skips the test, with the reason, where that cannot be done. */
+/** Builds the faults for the database `file`. Skips the test, with the reason, where that is not possible. */
 export function faultyDisk(file: string, skip: (reason: string) => never): FaultyDisk {
-  if (process.platform !== "linux") skip("disk faults are injected by LD_PRELOAD, which is for Linux");
+  if (process.platform !== "linux") skip("disk faults need LD_PRELOAD, which only Linux has");
   const library = join(dirname(file), "faults.so");
   const source = fileURLToPath(new URL("../fixtures/faults.c", import.meta.url));
   const built = spawnSync("cc", ["-shared", "-fPIC", "-o", library, source, "-ldl"], { encoding: "utf8" });
-  if (built.error !== undefined) skip("there is no C compiler (cc) to build the disk faults with");
+  if (built.error !== undefined) skip("no C compiler (cc) to build the disk faults");
   if (built.status !== 0) throw new Error(`cc failed: ${built.stderr}`);
   return {
     env: { LD_PRELOAD: library, FAULTY_FILE: file },
     slowSync: (ms) => writeFileSync(`${file}.slow`, String(ms)),
     fill: () => writeFileSync(`${file}.full`, ""),
-    makeRoom: () => rmSync(`${file}.full`),
+    free: () => rmSync(`${file}.full`),
     leave: (bytes) => writeFileSync(`${file}.quota`, String(bytesOf(file) + bytes)),
   };
 }

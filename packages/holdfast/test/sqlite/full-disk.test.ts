@@ -5,18 +5,16 @@ import { faultyDisk } from "./faults.js";
 import { connect, integrity, open, tempFile } from "./scene.js";
 
 describe("a full disk", () => {
-  it("is told to the caller as DISK_FULL, leaves nothing half-written, and is over once there is room", async ({
-    skip,
-  }) => {
+  it("rejects writes with DISK_FULL, and accepts them once space is free", async ({ skip }) => {
     const file = tempFile();
     const disk = faultyDisk(file, skip);
     const child = await startClient(file, disk.env);
-    child.tell({ do: "enqueue", type: "quick", count: 10 });
+    child.send({ do: "enqueue", type: "quick", count: 10 });
     const { ids: before } = await child.next("enqueued");
 
     disk.fill();
     for (const count of [1, 300]) {
-      child.tell({ do: "enqueue", type: "quick", count });
+      child.send({ do: "enqueue", type: "quick", count });
       const { code, message } = await child.next("refused");
       expect({ code, message }).toEqual({
         code: "DISK_FULL",
@@ -26,8 +24,8 @@ describe("a full disk", () => {
     expect(integrity(file)).toBe("ok");
     expect(storedIds(file)).toEqual(before);
 
-    disk.makeRoom();
-    child.tell({ do: "enqueue", type: "quick", count: 300 });
+    disk.free();
+    child.send({ do: "enqueue", type: "quick", count: 300 });
     const { ids: after } = await child.next("enqueued");
     expect(storedIds(file)).toEqual([...before, ...after].toSorted());
     const { states } = await (await open(file)).stats();
@@ -35,42 +33,38 @@ describe("a full disk", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it("is told as DISK_FULL when there is no room even to open a new file, which opens once there is", async ({
-    skip,
-  }) => {
+  it("rejects opening a new file with DISK_FULL until space is free", async ({ skip }) => {
     const file = tempFile();
     const disk = faultyDisk(file, skip);
     disk.fill();
     const child = startChild("client.mjs", [file], disk.env);
     await child.next("up");
-    child.tell({ do: "open" });
+    child.send({ do: "open" });
     expect((await child.next("refused")).code).toBe("DISK_FULL");
-    disk.makeRoom();
-    child.tell({ do: "open" });
+    disk.free();
+    child.send({ do: "open" });
     await child.next("opened");
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    child.send({ do: "enqueue", type: "quick", count: 1 });
     expect((await child.next("enqueued")).ids).toEqual(storedIds(file));
   });
 
-  it("does not cost a worker its outcomes: they are kept, and written by themselves once there is room", async ({
-    skip,
-  }) => {
+  it("does not lose a worker's outcomes: they are written once space is free", async ({ skip }) => {
     const file = tempFile();
     const disk = faultyDisk(file, skip);
     const worker = await startClient(file, disk.env);
-    worker.tell({ do: "work" });
-    worker.tell({ do: "enqueue", type: "gated", count: 3 });
+    worker.send({ do: "work" });
+    worker.send({ do: "enqueue", type: "gated", count: 3 });
     const { ids } = await worker.next("enqueued");
     for (const _ of ids) await worker.next("began");
 
     disk.fill();
-    worker.tell({ do: "let go" });
+    worker.send({ do: "open gate" });
     const { code } = await worker.next("outage");
     expect(code).toBe("DISK_FULL");
-    disk.makeRoom();
+    disk.free();
     for (const _ of ids) await worker.next("completed");
-    // New work is taken up as well.
-    worker.tell({ do: "enqueue", type: "quick", count: 1 });
+    // The worker also runs new jobs.
+    worker.send({ do: "enqueue", type: "quick", count: 1 });
     await worker.next("completed");
 
     const hf = await open(file);
@@ -89,14 +83,14 @@ describe("a full disk", () => {
 
 const MB = 1024 * 1024;
 
-/** A client on a database of cancelled jobs, on a disk whose last room its log has taken. */
+/** A client on a database of cancelled jobs, on a disk that its write-ahead log has filled. */
 async function withLongLog(skip: (reason: string) => never): Promise<{ file: string; child: Child }> {
   const file = tempFile();
   const disk = faultyDisk(file, skip);
   const child = await startClient(file, disk.env);
-  child.tell({ do: "enqueue", type: "quick", count: 1_000 });
+  child.send({ do: "enqueue", type: "quick", count: 1_000 });
   await child.next("enqueued");
-  child.tell({ do: "cancel all" });
+  child.send({ do: "cancel all" });
   expect((await child.next("cancelled")).count).toBe(1_000);
   const db = connect(file);
   db.pragma("wal_checkpoint(TRUNCATE)");
@@ -111,50 +105,50 @@ function walBytes(file: string): number {
   return statSync(`${file}-wal`).size;
 }
 
-describe("a disk that is full of the write-ahead log", () => {
-  it("takes jobs: the log is cut first", async ({ skip }) => {
+describe("a disk filled by the write-ahead log", () => {
+  it("accepts jobs: the log is truncated first", async ({ skip }) => {
     const { file, child } = await withLongLog(skip);
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    child.send({ do: "enqueue", type: "quick", count: 1 });
     const { ids } = await child.next("enqueued");
     expect(walBytes(file)).toBeLessThan(MB);
     expect(storedIds(file)).toContain(ids[0]);
     expect(integrity(file)).toBe("ok");
   });
 
-  it("takes jobs where the log holds pages that the file has no room for yet", async ({ skip }) => {
+  it("accepts jobs when the checkpoint must grow the file", async ({ skip }) => {
     const file = tempFile();
     const disk = faultyDisk(file, skip);
     const child = await startClient(file, disk.env);
-    child.tell({ do: "enqueue", type: "quick", count: 200 });
+    child.send({ do: "enqueue", type: "quick", count: 200 });
     await child.next("enqueued");
     const db = connect(file);
     db.pragma("wal_autocheckpoint = 0");
     while (walBytes(file) < 8 * MB) db.exec("UPDATE holdfast_jobs SET updated_at = updated_at + 1");
     db.close();
     disk.leave(0);
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    child.send({ do: "enqueue", type: "quick", count: 1 });
     await child.next("enqueued");
     expect(walBytes(file)).toBeLessThan(MB);
     expect(integrity(file)).toBe("ok");
   });
 
-  it("takes jobs once no reader holds the log", async ({ skip }) => {
+  it("accepts jobs once no reader holds the log", async ({ skip }) => {
     const { file, child } = await withLongLog(skip);
     const reader = connect(file, { readonly: true });
     reader.exec("BEGIN");
     reader.prepare("SELECT count(*) FROM holdfast_jobs").get();
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    child.send({ do: "enqueue", type: "quick", count: 1 });
     expect((await child.next("refused")).code).toBe("DISK_FULL");
     reader.exec("COMMIT");
-    child.tell({ do: "enqueue", type: "quick", count: 1 });
+    child.send({ do: "enqueue", type: "quick", count: 1 });
     await child.next("enqueued");
   });
 
-  it("lets a purge make room", async ({ skip }) => {
+  it("lets a purge free space", async ({ skip }) => {
     const { file, child } = await withLongLog(skip);
-    child.tell({ do: "purge" });
+    child.send({ do: "purge" });
     expect((await child.next("purged")).count).toBe(1_000);
-    child.tell({ do: "enqueue", type: "quick", count: 500 });
+    child.send({ do: "enqueue", type: "quick", count: 500 });
     await child.next("enqueued");
     expect(integrity(file)).toBe("ok");
   });

@@ -20,7 +20,7 @@ import {
 import { connect, integrity, open, openStore, tempFile } from "./scene.js";
 
 const MB = 1024 * 1024;
-/** Where SQLite folds the log back by itself, and where upkeep cuts it. */
+/** The size at which SQLite checkpoints the log, and maintenance truncates it. */
 const WAL_BYTES = 16 * MB;
 const LARGE = `"${"x".repeat(8_000)}"`;
 
@@ -37,7 +37,7 @@ function rows(db: Database, table: string): unknown {
 }
 
 describe("the write-ahead log", () => {
-  it("is folded back as it grows, so that it stays bounded however much is written", async () => {
+  it("is checkpointed as it grows, so its size stays bounded", async () => {
     const file = tempFile();
     const store = await openStore(file, { durability: "normal" });
     await addMegabytes(store, 40);
@@ -45,7 +45,7 @@ describe("the write-ahead log", () => {
     expect(walBytes(file)).toBeLessThan(WAL_BYTES + 4 * MB);
   });
 
-  it("grows only with what is written while someone reads for long, holds nobody up, and is cut when the reader is gone", async () => {
+  it("grows during a long read, and is truncated after it", async () => {
     const file = tempFile();
     const store = await openStore(file, { durability: "normal", busyTimeout: "10s" });
     await addMegabytes(store, 1);
@@ -59,7 +59,7 @@ describe("the write-ahead log", () => {
     const from = performance.now();
     await store.maintain();
     await addAll(store, newJobs(1));
-    // A cut that waited for the reader would wait for as long as the busy timeout.
+    // A truncation that waited for the reader would take the whole busy timeout.
     expect(performance.now() - from).toBeLessThan(5_000);
     expect(rows(reader, "jobs")).toBe(125);
 
@@ -71,7 +71,7 @@ describe("the write-ahead log", () => {
 });
 
 describe("retention", () => {
-  it("deletes in chunks of the size it is asked for, oldest first", async () => {
+  it("deletes at most `limit` jobs, oldest first", async () => {
     const file = tempFile();
     const clock = fakeClock();
     const store = await openStore(file, { clock });
@@ -91,7 +91,7 @@ describe("retention", () => {
     expect(left()).toEqual([]);
   });
 
-  it("lets the file neither grow from round to round nor keep what it no longer needs", async () => {
+  it("keeps the file from growing, and returns free pages", async () => {
     const file = tempFile();
     const quick = job({ type: "quick", run: () => "y".repeat(2_000) });
     const hf = await open(file, { jobs: [quick] });
@@ -109,7 +109,7 @@ describe("retention", () => {
       sizes.push(pages());
     }
     expect(Math.max(...sizes.slice(2))).toBeLessThanOrEqual((sizes[1] ?? 0) * 1.1);
-    // A step gives back a few hundred pages; some steps give back all.
+    // Each call returns a few hundred pages.
     for (let step = 0; step < 10; step++) await store.maintain();
     expect(db.pragma("freelist_count", { simple: true })).toBe(SPARE_PAGES);
     expect(pages()).toBeLessThan(full / 2);
@@ -117,13 +117,13 @@ describe("retention", () => {
   });
 });
 
-describe("what belongs to a job goes with it", () => {
+describe("rows that belong to a job", () => {
   const SIDE_TABLES = ["jobs", "inputs", "keys", "tags", "attempts", "log"] as const;
   const scopes = ["waiting", "live", "period", "forever"] as const;
   const occupied = (db: Database): string[] => SIDE_TABLES.filter((table) => rows(db, table) !== 0);
 
   /** One job of each scope of keys, each with a large input, tags, a failed attempt and log lines. */
-  async function furnish(store: Store): Promise<string[]> {
+  async function addFinished(store: Store): Promise<string[]> {
     const jobs = scopes.map((scope) =>
       newJob({ input: LARGE, tags: ["a", "b"], user: "ada", unique: key(scope, { scope, periodMs: 60_000 }) }),
     );
@@ -136,7 +136,7 @@ describe("what belongs to a job goes with it", () => {
     return ids;
   }
 
-  it("large inputs live beside the row, small ones in it", async () => {
+  it("large inputs are stored in another table", async () => {
     const file = tempFile();
     const store = await openStore(file);
     const db = connect(file);
@@ -151,23 +151,23 @@ describe("what belongs to a job goes with it", () => {
     expect((await claim(store)).map(({ input }) => input)).toEqual(edge);
   });
 
-  it("remove leaves nothing of a job behind, its key of whatever scope included", async () => {
+  it("remove deletes all of them, and keys of every scope", async () => {
     const file = tempFile();
     const store = await openStore(file, { clock: fakeClock() });
     const db = connect(file);
-    const ids = await furnish(store);
+    const ids = await addFinished(store);
     expect(occupied(db)).toEqual(SIDE_TABLES);
     expect(await store.remove(ids)).toEqual(ids.map(() => "removed"));
     expect(occupied(db)).toEqual([]);
     expect((await store.stats()).counts).toEqual([]);
   });
 
-  it("purge leaves only the keys that outlive their job, until their period is over", async () => {
+  it("purge leaves only keys that outlive their job", async () => {
     const file = tempFile();
     const clock = fakeClock();
     const store = await openStore(file, { clock });
     const db = connect(file);
-    const ids = await furnish(store);
+    const ids = await addFinished(store);
     await clock.advance(1_000);
     expect(await store.purge({ state: "completed", before: clock.now(), keep: null, limit: 100 })).toBe(ids.length);
     expect(occupied(db)).toEqual(["keys"]);
@@ -178,18 +178,18 @@ describe("what belongs to a job goes with it", () => {
     expect(keys()).toEqual(["forever"]);
   });
 
-  it("a job that takes over a key keeps it when the one before is purged", async () => {
+  it("a key stays with its new job when the previous one is purged", async () => {
     const file = tempFile();
     const store = await openStore(file);
     await addAll(store, [newJob({ unique: key("k") })]);
     await finish(store, await claimOne(store));
     const [second] = await addAll(store, [newJob({ unique: key("k") })]);
     expect(await store.purge({ state: "completed", before: null, keep: 0, limit: 10 })).toBe(1);
-    const [answer] = await store.insert([newJob({ unique: key("k") })]);
-    expect(answer).toEqual({ status: "duplicate", of: second, replaced: false });
+    const [result] = await store.insert([newJob({ unique: key("k") })]);
+    expect(result).toEqual({ status: "duplicate", of: second, replaced: false });
   });
 
-  it("a replaced job keeps no input and no tag of the one before", async () => {
+  it("a replaced job keeps neither input nor tags", async () => {
     const file = tempFile();
     const store = await openStore(file);
     const db = connect(file);
@@ -199,7 +199,7 @@ describe("what belongs to a job goes with it", () => {
     expect(db.prepare("SELECT tag FROM holdfast_tags ORDER BY tag").pluck().all()).toEqual(["both", "new"]);
   });
 
-  it("queues whose jobs are finished leave no lane", async () => {
+  it("finished jobs leave no lane", async () => {
     const file = tempFile();
     const clock = fakeClock();
     const store = await openStore(file, { clock });

@@ -7,10 +7,10 @@ import { everyJob, integrity, open, tempFile } from "./scene.js";
 const ACKNOWLEDGED = 2_000;
 
 describe("killed processes", () => {
-  it("keep every job that was acknowledged before the kill, in a file that is intact", async () => {
+  it("lose no acknowledged job and leave the file intact", async () => {
     const file = tempFile();
     const writer = await startClient(file);
-    writer.tell({ do: "burst" });
+    writer.send({ do: "burst" });
     await until("a burst of enqueues", () => writer.reports.length > ACKNOWLEDGED, 15_000);
     writer.kill();
     expect(await writer.ended()).toBe("SIGKILL");
@@ -20,19 +20,19 @@ describe("killed processes", () => {
     const hf = await open(file);
     const stored = new Set((await everyJob(hf)).map(({ id }) => id));
     expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
-    // Counters are written with the jobs, so they agree too.
+    // Counters are written in the same transaction.
     expect((await hf.stats()).states.pending).toBe(stored.size);
   });
 
-  it("A-35 B-19 leave their job to another process, which runs it again after the lease, the attempt counted", async () => {
+  it("A-35 B-19 leave their job to another process after the lease", async () => {
     const file = tempFile();
     const victim = await startClient(file);
-    victim.tell({ do: "work", lease: "500ms" });
-    victim.tell({ do: "enqueue", type: "endless", count: 1 });
+    victim.send({ do: "work", lease: "500ms" });
+    victim.send({ do: "enqueue", type: "endless", count: 1 });
     const { id } = await victim.next("began");
     const endless = job({ type: "endless", run: ({ job: { attempt } }) => ({ attempt }) });
     const hf = await open(file, { jobs: [endless] });
-    await until("its start to be written", async () => (await hf.get(id))?.state === "running");
+    await until("its start to be stored", async () => (await hf.get(id))?.state === "running");
     const recovered: string[] = [];
     hf.on("recovered", (event) => recovered.push(event.id));
     hf.work();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JobFilter } from "#src/store.js";
 import { BLOCK } from "#src/stores/list-plan.js";
 import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn } from "#src/stores/sqlite/jobs/prepared-store.js";
+import { prepareStore } from "#src/stores/sqlite/jobs/prepared-store.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 
 const LIVE = 1_000_000;
@@ -23,7 +23,7 @@ beforeAll(() => {
       CASE WHEN i % 40000 = 7 THEN 'failed' ELSE 'pending' END, CASE WHEN i % 20000 = 9 THEN 'ada' END, '{}', 0, 4, 0, 0, 0,
       0, CASE WHEN i % 2 = 0 THEN ${100 * NOW} + i ELSE i END, i, i
     FROM n;
-    -- Finished ones of the rare type, all over the place: where it has jobs says nothing of where it has live ones.
+    -- Finished jobs of the rare type in every block, so that its blocks do not show where its live jobs are.
     INSERT INTO holdfast_jobs (id, type, queue, priority, state, input, attempt, max_attempts, losses, releases, fence,
       run_at, created_at, updated_at, finished_at)
     SELECT 'done ' || seq, 'rare', 'q0', 0, 'completed', '{}', 1, 4, 0, 0, 1, 0, 0, 0, 1 FROM holdfast_jobs WHERE seq % 1000 = 0;
@@ -34,7 +34,7 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => db.close());
 
-/** What the statements of a call read jobs by, each once. */
+/** The query plan steps by which a call reads jobs, without duplicates. */
 function readsOf(call: () => unknown): string[] {
   ran.length = 0;
   call();
@@ -48,8 +48,8 @@ function readsOf(call: () => unknown): string[] {
 }
 
 function list(filter: JobFilter): { page: { id: string }[]; reads: string[] } {
-  // One that has nothing of it prepared yet.
-  const { operations } = operationsOn(db);
+  // A new one, so that its statements are prepared again.
+  const { operations } = prepareStore(db);
   let page: { id: string }[] = [];
   const reads = readsOf(() => {
     const { jobs, cursor } = operations.list(NOW, filter, { limit: 50, cursor: null });
@@ -59,9 +59,9 @@ function list(filter: JobFilter): { page: { id: string }[]; reads: string[] } {
   return { page, reads };
 }
 
-describe("with a million live jobs, an index serves", () => {
+describe("with a million live jobs, an index is used for", () => {
   it("A-02 a claim", () => {
-    const { operations } = operationsOn(db);
+    const { operations } = prepareStore(db);
     const reads = readsOf(() => db.transaction(() => operations.claim(NOW, claimRequest({ limit: 50 })))());
     expect(reads).toContain("SEARCH holdfast_jobs USING INDEX holdfast_jobs_due (queue=? AND priority=? AND due_at<?)");
     expect(reads.filter((step) => /SCAN|TEMP/.test(step))).toEqual([]);
@@ -74,8 +74,8 @@ describe("with a million live jobs, an index serves", () => {
     expect(reads.filter((step) => /SCAN|TEMP/.test(step))).toEqual([]);
   });
 
-  it("A-02 the list of live jobs of a type and a state, where workers claim for types", () => {
-    const { operations } = operationsOn(db);
+  it("A-02 the list of live jobs by type and state", () => {
+    const { operations } = prepareStore(db);
     db.transaction(() => operations.claim(NOW, claimRequest({ types: ["t0"], limit: 1 })))();
     const filters: [JobFilter, number][] = [
       [{ types: ["rare"], states: ["pending"] }, 25],
@@ -86,10 +86,10 @@ describe("with a million live jobs, an index serves", () => {
       const { page, reads } = list(filter);
       expect(page).toHaveLength(count);
       expect(reads).toContain("SEARCH j USING COVERING INDEX holdfast_jobs_due_type (queue=? AND type=?)");
-      // The live ones are counted up to a bound, and never sorted.
+      // Live jobs are counted up to a limit, and never sorted.
       expect(reads.filter((step) => /TEMP/.test(step))).toEqual([]);
     }
-    // Of a common type a page is among the newest.
+    // For a common type, the newest jobs make up a page.
     expect(list({ types: ["t1"], states: ["pending"] }).page).toHaveLength(50);
   });
 });

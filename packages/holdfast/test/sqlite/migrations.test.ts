@@ -43,7 +43,7 @@ function insertJob(db: Database, changed: Record<string, string | number | null>
 }
 
 describe("migrations", () => {
-  it("are numbered without gaps, and are not repeated", async () => {
+  it("are numbered without gaps and run once", async () => {
     const file = tempFile();
     const store = await openStore(file);
     const db = connect(file);
@@ -56,13 +56,13 @@ describe("migrations", () => {
     expect({ schema: schema(db), versions: versions(db) }).toEqual(before);
   });
 
-  it(`are applied once when ${PROCESSES} processes open a new file at the same time`, async () => {
+  it(`run once when ${PROCESSES} processes open a new file together`, async () => {
     const file = tempFile();
     const children = Array.from({ length: PROCESSES }, () => startChild("client.mjs", [file]));
     await Promise.all(children.map((child) => child.next("up")));
-    for (const child of children) child.tell({ do: "open" });
+    for (const child of children) child.send({ do: "open" });
     await Promise.all(children.map((child) => child.next("opened")));
-    for (const child of children) child.tell({ do: "enqueue", type: "quick", count: 1 });
+    for (const child of children) child.send({ do: "enqueue", type: "quick", count: 1 });
     await Promise.all(children.map((child) => child.next("enqueued")));
     const db = connect(file);
     expect(versions(db)).toEqual(versions(db).map((_, index) => index + 1));
@@ -70,7 +70,7 @@ describe("migrations", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it("do not wait for the write lock of others when there is nothing to migrate", async () => {
+  it("take no write lock if the schema is up to date", async () => {
     const file = tempFile();
     await openStore(file);
     const other = connect(file);
@@ -80,7 +80,7 @@ describe("migrations", () => {
     other.exec("ROLLBACK");
   });
 
-  it("refuse a database of a newer version, say so, and leave the file as it is", async () => {
+  it("refuse a newer schema and leave the file unchanged", async () => {
     const file = tempFile();
     await (await openStore(file)).close();
     const db = connect(file);
@@ -92,12 +92,12 @@ describe("migrations", () => {
     await expect(holdfast({ store: `sqlite:${file}` })).rejects.toMatchObject({
       name: "SchemaTooNewError",
       code: "SCHEMA_TOO_NEW",
-      message: `the database is at schema version ${known + 7}, this version of Holdfast knows ${known}; upgrade the holdfast package`,
+      message: `the database is at schema version ${known + 7}, this version of Holdfast supports ${known}; upgrade the holdfast package`,
     });
     expect(digest()).toBe(before);
   });
 
-  it("C-01 make a schema that rejects invalid states, fewer attempts than one, and priorities out of range", async () => {
+  it("C-01 create a schema that rejects invalid states, attempts and priorities", async () => {
     const file = tempFile();
     await openStore(file);
     const db = connect(file);
@@ -128,7 +128,7 @@ describe("migrations", () => {
     }
   });
 
-  it("work in the application's own file and leave its tables alone", async () => {
+  it("leave the tables of the application alone", async () => {
     const file = tempFile();
     const db = connect(file);
     db.exec(`

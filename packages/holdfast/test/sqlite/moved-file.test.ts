@@ -11,7 +11,7 @@ import { connect, everyJob, integrity, open, openStore, tempFile, tempFolder } f
 const quick = job({ type: "quick", run: () => "done" });
 const MOVED = { code: "STORE_MOVED" };
 
-/** What becomes of the file; answers what puts it back. */
+/** How the file is moved. Each returns a function that moves it back. */
 const MOVES: [how: string, move: (file: string) => () => void][] = [
   [
     "renamed",
@@ -47,8 +47,8 @@ async function idsIn(hf: Holdfast): Promise<string[]> {
   return (await everyJob(hf)).map(({ id }) => id).toSorted();
 }
 
-describe.each(MOVES)("a file that is %s under a process", (_, move) => {
-  it("takes no jobs until it is back", async () => {
+describe.each(MOVES)("a file that is %s while a process has it open", (_, move) => {
+  it("accepts no jobs until it is back", async () => {
     const file = join(tempFolder(), "data", "jobs.db");
     const hf = await open(file, { jobs: [quick] });
     const { id: before } = await hf.enqueue(quick);
@@ -79,7 +79,7 @@ describe.each(MOVES)("a file that is %s under a process", (_, move) => {
   });
 });
 
-it("a deleted file is not made anew", async () => {
+it("a deleted file is not created again", async () => {
   const file = tempFile();
   const hf = await open(file, { jobs: [quick] });
   await hf.enqueue(quick);
@@ -90,7 +90,7 @@ it("a deleted file is not made anew", async () => {
   expect(existsSync(file)).toBe(false);
 });
 
-it("a symbolic link may not lead to another file", async () => {
+it("a symbolic link must not lead to another file", async () => {
   const folder = tempFolder();
   const [link, first, second] = ["jobs.db", "first.db", "second.db"].map((name) => join(folder, name)) as [
     string,
@@ -104,21 +104,21 @@ it("a symbolic link may not lead to another file", async () => {
   rmSync(link);
   symlinkSync(second, link);
   await expect(hf.enqueue(quick)).rejects.toMatchObject(MOVED);
-  // The same file by another name: what is in its log would not be found there.
+  // The same file under another name: the data in its log would not be found there.
   rmSync(link);
   renameSync(first, join(folder, "third.db"));
   symlinkSync(join(folder, "third.db"), link);
   await expect(hf.enqueue(quick)).rejects.toMatchObject(MOVED);
 });
 
-it("a renamed file has all that was acknowledged, without its log", async () => {
+it("a renamed file has all acknowledged jobs, without its log", async () => {
   const file = tempFile();
   const hf = await open(file, { jobs: [quick] });
-  const answers = await hf.enqueueMany(
+  const enqueued = await hf.enqueueMany(
     quick,
     Array.from({ length: 300 }, () => ({})),
   );
-  const ids = answers.map(({ id }) => id);
+  const ids = enqueued.map(({ id }) => id);
   const away = join(tempFolder(), "away.db");
   renameSync(file, away);
   await expect(hf.enqueue(quick, {}, { id: newJob().id })).rejects.toMatchObject(MOVED);
@@ -180,7 +180,7 @@ it("/readyz fails while the file is moved", async () => {
   await until("it to be ready", async () => (await status()) === 200, 10_000);
 });
 
-it("a server logs that its file is away once, and once that it is back", async () => {
+it("a server logs once that its file is moved, and once that it is back", async () => {
   const file = tempFile();
   const lines: [doing: unknown, code: unknown, message: string][] = [];
   const warn = ({ doing, error }: { doing?: unknown; error?: { code?: unknown } }, message: string): void =>
@@ -211,7 +211,7 @@ it("the API refuses an enqueue with 503 STORE_MOVED", async () => {
   renameSync(`${file}.away`, file);
 });
 
-it("a transaction of the caller's is refused too", async () => {
+it("an enqueue in the caller's transaction is refused too", async () => {
   const file = tempFile();
   const hf = await open(file, { jobs: [quick] });
   const db = connect(file);
@@ -232,23 +232,23 @@ it("a transaction of the caller's is refused too", async () => {
 });
 
 describe("a write-ahead log that is deleted", () => {
-  it("is made anew by a process that is alone", async () => {
+  it("is created again if one process has the file open", async () => {
     const file = tempFile();
     const child = await startClient(file);
-    child.tell({ do: "enqueue", type: "quick", count: 10 });
+    child.send({ do: "enqueue", type: "quick", count: 10 });
     const { ids: before } = await child.next("enqueued");
     rmSync(`${file}-wal`);
-    child.tell({ do: "enqueue", type: "quick", count: 10 });
+    child.send({ do: "enqueue", type: "quick", count: 10 });
     const { ids: after } = await child.next("enqueued");
     await until("a new log", () => existsSync(`${file}-wal`));
-    // Nothing is brought to the file by an orderly end.
+    // Killed, so that closing does not checkpoint the log.
     child.kill();
     expect(await child.ended()).toBe("SIGKILL");
     expect(await idsIn(await open(file))).toEqual([...before, ...after].toSorted());
     expect(integrity(file)).toBe("ok");
   });
 
-  it("stops all who share the file, until one is left", async () => {
+  it("stops all processes on the file until one is left", async () => {
     const file = tempFile();
     const store = await openStore(file);
     const child = await startClient(file);
@@ -264,9 +264,9 @@ describe("a write-ahead log that is deleted", () => {
       ...MOVED,
       message: expect.stringMatching(/jobs\.db-wal was deleted or replaced .+ Stop every process that uses it/),
     });
-    // One who looked a moment ago relies on that for as long.
-    await until("the other to notice too", () => {
-      child.tell({ do: "enqueue", type: "quick", count: 1 });
+    // A process trusts its last check for a moment.
+    await until("the other process to notice", () => {
+      child.send({ do: "enqueue", type: "quick", count: 1 });
       return child.reports.some(({ kind }) => kind === "refused");
     });
     expect((await child.next("refused")).code).toBe("STORE_MOVED");

@@ -2,7 +2,7 @@ import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { connect, integrity, open, tempFile } from "./scene.js";
 
-/** Names that would do harm, or find too much, if they ever became part of a statement. */
+/** Names that would do harm, or match too much, as part of a statement. */
 const NAMES = [
   `'; DROP TABLE holdfast_jobs; --`,
   `" OR "1"="1`,
@@ -18,13 +18,13 @@ const NAMES = [
   "NULL",
   "0",
   "é", // composed
-  "e\u0301", // the same to the eye, decomposed
+  "e\u0301", // looks the same, decomposed
   "A",
   "a",
 ];
 
 describe("names from users reach SQL only as bound values", () => {
-  it("types, queues, users, tags and keys come back as they were given, and find themselves alone", async () => {
+  it("types, queues, users, tags and keys are stored and matched exactly", async () => {
     const file = tempFile();
     const jobs = NAMES.map((type) => job({ type, run: () => type }));
     const hf = await open(file, { jobs });
@@ -63,7 +63,7 @@ describe("names from users reach SQL only as bound values", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it("names of the greatest length are kept whole", async () => {
+  it("names of the maximum length are stored in full", async () => {
     const hf = await open(tempFile());
     const long = (length: number): string => "🦀'%".repeat(length).slice(0, length).toWellFormed();
     const type = job({ type: long(200), run() {} });
@@ -79,7 +79,7 @@ describe("names from users reach SQL only as bound values", () => {
     expect((await hf.list({ type, queue: long(100), user: long(200), tag: long(100) })).jobs).toHaveLength(1);
   });
 
-  it("what handlers say is kept, but for a NUL outside of outputs", async () => {
+  it("strings of handlers are stored, without NUL outside outputs", async () => {
     const file = tempFile();
     const nasty = `'); DELETE FROM holdfast_jobs; -- % 🚀 \u0000 "`;
     const type = job({

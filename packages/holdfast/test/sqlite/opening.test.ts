@@ -22,14 +22,14 @@ async function refusal(store: string): Promise<{ name: string; code: string; mes
 }
 
 describe("opening", () => {
-  it("makes the file and the folders on the way to it", async () => {
+  it("creates the file and its folders", async () => {
     const file = join(tempFolder(), "a", "b", "jobs.db");
     const hf = await open(file);
     await hf.close();
     expect(integrity(file)).toBe("ok");
   });
 
-  it("takes the path after sqlite: or sqlite:// as it stands, spaces and percent signs included", async () => {
+  it("uses the path after sqlite: or sqlite:// unchanged", async () => {
     for (const prefix of ["sqlite:", "sqlite://"]) {
       const file = join(tempFolder(), "my jobs %20?mode=ro#x.db");
       const hf = await holdfast({ store: `${prefix}${file}`, logger: false });
@@ -38,57 +38,57 @@ describe("opening", () => {
     }
   });
 
-  it("says of a file that is no database that it is none, and leaves it as it is", async () => {
+  it("refuses a file that is not a database, and leaves it unchanged", async () => {
     const file = tempFile();
     const text = "Dear diary, ".repeat(500);
     writeFileSync(file, text);
     expect(await refusal(`sqlite:${file}`)).toEqual({
       name: "StoreUnreadableError",
       code: "STORE_UNREADABLE",
-      message: `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
+      message: `${file} is not a SQLite database, or is damaged; use another file, or restore a backup`,
     });
     expect(readFileSync(file, "utf8")).toBe(text);
   });
 
-  it("says of a folder that it is one", async () => {
+  it("refuses a folder", async () => {
     const folder = tempFolder();
     expect(await refusal(`sqlite:${folder}`)).toEqual({
       name: "StoreUnreadableError",
       code: "STORE_UNREADABLE",
-      message: `${folder} is a folder; name a file in it`,
+      message: `${folder} is a folder; use a file in it`,
     });
   });
 
   // Root may read everything, so these fail for other reasons than permissions.
-  it("says of a path that cannot be opened what is wrong with it", async () => {
+  it("says why a path cannot be opened", async () => {
     const folder = tempFolder();
     writeFileSync(join(folder, "file"), "");
     symlinkSync(join(folder, "loop"), join(folder, "loop"));
-    const cases: [path: string, says: RegExp][] = [
-      [join(folder, "file", "jobs.db"), /^the folder .*file cannot be made: /],
-      // Nobody can make a folder there, and on Linux a recursive mkdir of Node's never ends.
-      ["/proc/nothing/jobs.db", /^the folder .*nothing cannot be made: /],
+    const cases: [path: string, expected: RegExp][] = [
+      [join(folder, "file", "jobs.db"), /^cannot create the folder .*file: /],
+      // No folder can be created there, and on Linux Node's recursive mkdir never ends.
+      ["/proc/nothing/jobs.db", /^cannot create the folder .*nothing: /],
       [join(folder, "loop"), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
       [join(folder, "x".repeat(300)), /cannot be opened as a SQLite database: .*; check the path and its permissions$/],
     ];
-    for (const [path, says] of cases) {
+    for (const [path, expected] of cases) {
       const { code, message } = await refusal(`sqlite:${path}`);
       expect(code).toBe("STORE_UNREADABLE");
-      expect(message).toMatch(says);
+      expect(message).toMatch(expected);
     }
   });
 
-  it("refuses an empty path and says how one looks", async () => {
+  it("refuses an empty path and shows an example", async () => {
     for (const store of ["sqlite:", "sqlite://"]) {
       expect(await refusal(store)).toEqual({
         name: "InvalidOptionError",
         code: "INVALID_OPTION",
-        message: 'store: names no file; use "sqlite:jobs.db" or "sqlite::memory:"',
+        message: 'store: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"',
       });
     }
   });
 
-  it("refuses a URL that names no store and lists what there is", async () => {
+  it("refuses an unknown store URL and lists the known ones", async () => {
     for (const store of ["mysql://localhost/jobs", "jobs.db", "", ":memory:", "SQLITE:jobs.db"]) {
       const { name, code, message } = await refusal(store);
       expect({ name, code }).toEqual({ name: "UnknownStoreError", code: "UNKNOWN_STORE" });
@@ -96,17 +96,17 @@ describe("opening", () => {
     }
   });
 
-  it("refuses options it does not understand", () => {
+  it("refuses invalid options", () => {
     const file = tempFile();
     expect(() => sqlite(file, { durability: "some" as "full" })).toThrow(
-      'durability: "some" is none of "full", "normal"',
+      'durability: "some" is not "full" or "normal"',
     );
     expect(() => sqlite(file, { busyTimeout: "soon" as "5s" })).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", field: "busyTimeout" }),
     );
   });
 
-  it("waits for another process that has the file for itself, and tells StoreUnavailableError if it never lets go", async () => {
+  it("waits for an exclusive lock, then throws StoreUnavailableError", async () => {
     const file = tempFile();
     const other = connect(file);
     other.exec("PRAGMA locking_mode = EXCLUSIVE; CREATE TABLE own (x); BEGIN EXCLUSIVE");
@@ -120,7 +120,7 @@ describe("opening", () => {
 });
 
 describe("without its driver", () => {
-  it("the store says what to install", async ({ skip }) => {
+  it("names the package to install", async ({ skip }) => {
     const base = folderWithout("better-sqlite3");
     if (base === undefined) return skip("every temporary folder here sees a better-sqlite3");
     const folder = copyOfThePackage(base);
@@ -140,7 +140,7 @@ describe("without its driver", () => {
       "The module '/a/better_sqlite3.node'\nwas compiled against a different Node.js version using\nNODE_MODULE_VERSION 115. This version of Node.js requires\nNODE_MODULE_VERSION 127.",
       "The module '/a/better_sqlite3.node' was compiled against a different Node.js version using NODE_MODULE_VERSION 115",
     ],
-  ])("a driver without its native part says how to get it: %#", (thrown, reason) => {
+  ])("says how to build a missing native module: %#", (thrown, reason) => {
     const folder = copyOfThePackage(tmpdir());
     const driver = join(folder, "node_modules", "better-sqlite3");
     mkdirSync(driver, { recursive: true });
@@ -156,13 +156,13 @@ describe("without its driver", () => {
       name: "DriverMissingError",
       code: "DRIVER_MISSING",
       message:
-        `better-sqlite3 is installed, but its native part cannot be loaded (${reason}); ` +
+        `better-sqlite3 is installed, but its native module cannot be loaded (${reason}); ` +
         "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
         "then run: npm rebuild better-sqlite3",
     });
   });
 
-  it.skipIf(NODE >= 22)("a better-sqlite3 that would crash this Node is not loaded", () => {
+  it.skipIf(NODE >= 22)("does not load a better-sqlite3 that crashes this Node", () => {
     const folder = copyOfThePackage(tmpdir());
     const driver = join(folder, "node_modules", "better-sqlite3");
     mkdirSync(driver, { recursive: true });
@@ -188,7 +188,7 @@ describe("without its driver", () => {
     else expect(load).toThrow(expect.objectContaining({ code: "DRIVER_UNSUPPORTED" }));
   });
 
-  it("the store says so too when the driver was built for another Node", () => {
+  it("throws DriverMissingError if the driver was built for another Node", () => {
     const folder = copyOfThePackage(tmpdir());
     const driver = join(folder, "node_modules", "better-sqlite3");
     mkdirSync(driver, { recursive: true });

@@ -9,17 +9,17 @@ const PROCESSES = 4;
 const TRIES = 20;
 const SOON_MS = 100;
 
-/** A module without spaces, as an option of Node must be. */
+/** Disables fs.watch. A URL without spaces, because it is passed in NODE_OPTIONS. */
 const WITHOUT_WATCH = `data:text/javascript,${encodeURIComponent(`
   import fs from "node:fs";
   import { syncBuiltinESMExports } from "node:module";
-  fs.watch = () => { throw new Error("not here"); };
+  fs.watch = () => { throw new Error("not supported"); };
   syncBuiltinESMExports();
 `)}`;
 
-// Polling is put off for a minute everywhere: what arrives within 100 ms was not found by it.
-describe("other processes are noticed within 100 ms, without polling", () => {
-  it("an idle worker begins a job that another process enqueued", async () => {
+// Workers poll once a minute: a job that starts within 100 ms was not found by polling.
+describe("writes of other processes are noticed within 100 ms, without polling", () => {
+  it("an idle worker starts a job that another process enqueued", async () => {
     const file = tempFile();
     let began: (at: number) => void = () => {};
     const quick = job({ type: "quick", run: () => began(Date.now()) });
@@ -30,8 +30,8 @@ describe("other processes are noticed within 100 ms, without polling", () => {
       const measured: number[] = [];
       for (let n = 0; n < TRIES; n++) {
         const beganAt = new Promise<number>((resolve) => (began = resolve));
-        enqueuer.tell({ do: "enqueue", type: "quick", count: 1 });
-        // Counted from before the enqueue, so that the commit itself is in it.
+        enqueuer.send({ do: "enqueue", type: "quick", count: 1 });
+        // Measured from before the enqueue, so that the commit is included.
         measured.push((await beganAt) - (await enqueuer.next("enqueued")).at);
       }
       return measured.toSorted((a, b) => a - b);
@@ -46,55 +46,55 @@ describe("other processes are noticed within 100 ms, without polling", () => {
     expect(median).toBeLessThan(SOON_MS / 2);
   });
 
-  it("a worker begins a job of another process also where the system does not tell of changes to files", async () => {
+  it("a worker starts a job of another process without file events", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [gated] });
     const worker = await startClient(file, { NODE_OPTIONS: `--import ${WITHOUT_WATCH}` });
-    worker.tell({ do: "work", poll: "1m" });
+    worker.send({ do: "work", poll: "1m" });
     const longest = async (): Promise<number> => {
-      let most = 0;
+      let max = 0;
       for (let n = 0; n < TRIES; n++) {
         const from = Date.now();
         const { id } = await hf.enqueue(gated);
-        most = Math.max(most, (await worker.next("began")).at - from);
-        worker.tell({ do: "let go" });
+        max = Math.max(max, (await worker.next("began")).at - from);
+        worker.send({ do: "open gate" });
         await hf.result(id, { timeout: "15s" });
       }
-      return most;
+      return max;
     };
     expect(await bestOf(longest, SOON_MS)).toBeLessThan(SOON_MS);
   });
 
-  it("hf.result answers when another process has completed the job", async () => {
+  it("hf.result resolves when another process completes the job", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [gated] });
     const latency = async (): Promise<number> => {
       const worker = await startClient(file);
-      worker.tell({ do: "work" });
+      worker.send({ do: "work" });
       const { id } = await hf.enqueue(gated);
       const result = hf.result(id, { timeout: "15s" }).then((output) => ({ output, at: Date.now() }));
       await worker.next("began");
-      worker.tell({ do: "let go" });
+      worker.send({ do: "open gate" });
       const { at } = await worker.next("completed");
-      const answered = await result;
-      expect(answered.output).toEqual({ pid: worker.pid });
-      worker.tell({ do: "close" });
+      const received = await result;
+      expect(received.output).toEqual({ pid: worker.pid });
+      worker.send({ do: "close" });
       await worker.ended();
-      return answered.at - at;
+      return received.at - at;
     };
     expect(await bestOf(latency, SOON_MS)).toBeLessThan(SOON_MS);
   });
 
-  it("a cancellation reaches the signal of a handler in another process", async () => {
+  it("a cancellation aborts the signal of a handler in another process", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [endless] });
     const worker = await startClient(file);
-    // Leases are extended every ten seconds here: it is not that either.
-    worker.tell({ do: "work", lease: "30s" });
+    // Leases are extended every ten seconds, so that is not how it is noticed.
+    worker.send({ do: "work", lease: "30s" });
     const latency = async (): Promise<number> => {
       const { id } = await hf.enqueue(endless);
       await worker.next("began");
-      // The answer to the start mark would tell of the cancellation too; it has been by then.
+      // The start mark would report the cancellation too, so it must be stored before.
       await until("the start mark", async () => (await hf.get(id))?.state === "running");
       const askedAt = Date.now();
       expect(await hf.cancel(id)).toBe("requested");
@@ -105,7 +105,7 @@ describe("other processes are noticed within 100 ms, without polling", () => {
     expect(await bestOf(latency, SOON_MS)).toBeLessThan(SOON_MS);
   });
 
-  it("a worker begins a job when the transaction of the caller's own that enqueued it commits", async () => {
+  it("a worker starts a job when the caller's transaction commits", async () => {
     const file = tempFile();
     let began: (at: number) => void = () => {};
     const quick = job({ type: "quick", run: () => began(Date.now()) });
@@ -125,24 +125,24 @@ describe("other processes are noticed within 100 ms, without polling", () => {
 it(`A-29 ${PROCESSES} processes on one file complete each of ${JOBS} jobs once`, async () => {
   const file = tempFile();
   const hf = await open(file, { jobs: [short] });
-  const answers = await hf.enqueueMany(short, Array(JOBS).fill({}));
+  const enqueued = await hf.enqueueMany(short, Array(JOBS).fill({}));
   const workers = await Promise.all(Array.from({ length: PROCESSES }, () => startClient(file)));
-  for (const worker of workers) worker.tell({ do: "work", concurrency: 10 });
+  for (const worker of workers) worker.send({ do: "work", concurrency: 10 });
   const completions = (): { id: string; pid: number }[] =>
     workers.flatMap(({ pid, reports }) =>
       reports.filter(({ kind }) => kind === "completed").map(({ id }) => ({ id, pid })),
     );
   await until("every job to be reported", () => completions().length >= JOBS, 20_000);
   for (const worker of workers) {
-    worker.tell({ do: "close" });
+    worker.send({ do: "close" });
     expect(await worker.ended()).toBe(0);
   }
 
   const reported = new Map(completions().map(({ id, pid }) => [id, pid]));
   expect(completions()).toHaveLength(JOBS);
-  expect(new Set(reported.keys())).toEqual(new Set(answers.map(({ id }) => id)));
+  expect(new Set(reported.keys())).toEqual(new Set(enqueued.map(({ id }) => id)));
   expect(new Set(reported.values()).size).toBeGreaterThan(1);
-  // What the record says is what the process that reported it has written.
+  // Each stored output is from the process that reported the job.
   const jobs = await everyJob(hf);
   expect(jobs.filter((stored) => (stored.output as { pid: number }).pid !== reported.get(stored.id))).toEqual([]);
   expect((await hf.stats()).states).toMatchObject({ completed: JOBS, pending: 0, claimed: 0, running: 0, failed: 0 });

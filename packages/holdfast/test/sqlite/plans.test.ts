@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import type { JobFilter } from "#src/store.js";
-import { operationsOn } from "#src/stores/sqlite/jobs/prepared-store.js";
+import { prepareStore } from "#src/stores/sqlite/jobs/prepared-store.js";
 import { BLOCK } from "#src/stores/list-plan.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";
 import { preparedOn } from "./prepared.js";
@@ -9,17 +9,17 @@ import { preparedOn } from "./prepared.js";
 const MANY = 100_000;
 const NOW = 1_000_000;
 
-/** The statements the store really prepares, over a database where what is in the way is many. */
+/** Statements that the store prepares, on a database with many jobs that a claim must not read. */
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
-  const { db, statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
+  const { db, statements: prepared, store, planOf } = preparedOn(fill, when, NOW);
 
   /** Statements that pick jobs by queue, priority and due time. */
   function claimStatements(ofType: boolean): string[] {
-    const walks = [...prepared].filter((sql) => /queue = \?.*priority = \? AND due_at <=? ?\?/s.test(sql));
-    return walks.filter((sql) => /\btype = \?/.test(sql) === ofType);
+    const found = [...prepared].filter((sql) => /queue = \?.*priority = \? AND due_at <=? ?\?/s.test(sql));
+    return found.filter((sql) => /\btype = \?/.test(sql) === ofType);
   }
 
-  it("claims walk the index of due jobs, in its order, without a sort", () => {
+  it("claims use the index of due jobs, without a sort", () => {
     const statements = claimStatements(false);
     expect(statements.length).toBeGreaterThan(0);
     for (const sql of statements) {
@@ -29,7 +29,7 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
-  it("lanes are found by seeks into the index of due jobs", () => {
+  it("lanes are found by seeks in the index of due jobs", () => {
     const seeks = [...prepared].filter((sql) => /INDEXED BY holdfast_jobs_due\b.* LIMIT 1$/s.test(sql));
     expect(seeks).toHaveLength(3);
     for (const sql of seeks) {
@@ -39,10 +39,10 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
-  it("claims of given types walk an index of their own, made when it is first needed", () => {
+  it("claims by type use their own index, created on first use", () => {
     expect(claimStatements(true)).toEqual([]);
     expect(indexes()).not.toContain("holdfast_jobs_due_type");
-    const { rows } = room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    const { rows } = store().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
     expect(rows).toHaveLength(10);
     expect(indexes()).toContain("holdfast_jobs_due_type");
     const statements = claimStatements(true);
@@ -54,29 +54,29 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
     }
   });
 
-  it("that index is made again if the transaction that made it is rolled back", () => {
+  it("the index for types is created again after a rollback", () => {
     db.exec("DROP INDEX holdfast_jobs_due_type; BEGIN");
-    room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
+    store().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 }));
     db.exec("ROLLBACK");
     expect(indexes()).not.toContain("holdfast_jobs_due_type");
-    expect(room().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 })).rows).toHaveLength(10);
+    expect(store().operations.claim(NOW, claimRequest({ types: ["wanted"], limit: 10 })).rows).toHaveLength(10);
     expect(indexes()).toContain("holdfast_jobs_due_type");
   });
 
-  it("no statement that touches jobs walks them all, and none sorts them", () => {
+  it("no statement scans or sorts all jobs", () => {
     const touching = [...prepared].filter((sql) => /holdfast_jobs/.test(sql) && !sql.startsWith("CREATE"));
     expect(touching.length).toBeGreaterThan(20);
     for (const sql of touching) {
       const plan = planOf(sql);
-      const walks = /SCAN (holdfast_jobs|j)\b(?! USING)|TEMP B-TREE/.test(plan);
-      expect({ sql, plan, walks }).toEqual({ sql, plan, walks: false });
+      const scans = /SCAN (holdfast_jobs|j)\b(?! USING)|TEMP B-TREE/.test(plan);
+      expect({ sql, plan, scans }).toEqual({ sql, plan, scans: false });
     }
   });
 
-  /** What a page of a list is found by: each step of each statement, each once. */
+  /** The query plan steps of one page of a list, without duplicates. */
   function stepsOf(filter: JobFilter): string[] {
-    // One that has nothing of it prepared yet.
-    const { operations } = operationsOn(db);
+    // A new one, so that its statements are prepared again.
+    const { operations } = prepareStore(db);
     prepared.clear();
     operations.list(NOW, filter, { limit: 5, cursor: null });
     const steps = [...prepared].flatMap((sql) => planOf(sql).split("; "));
@@ -85,8 +85,8 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
   const BOUNDS = "rowid>? AND rowid<?";
   const ALL = `SEARCH j USING INTEGER PRIMARY KEY (${BOUNDS})`;
   const KIND = `SEARCH j USING COVERING INDEX holdfast_jobs_finished_type (type=? AND state=? AND queue=? AND due_at=? AND ${BOUNDS})`;
-  const LOOK = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)";
-  const TAG_LOOK = "SEARCH g EXISTS USING PRIMARY KEY (tag=? AND job=?)";
+  const BY_ROWID = "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)";
+  const TAG_EXISTS = "SEARCH g EXISTS USING PRIMARY KEY (tag=? AND job=?)";
 
   it.each<[string, JobFilter, string[]]>([
     ["all jobs", {}, [ALL]],
@@ -102,45 +102,45 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
       { schedule: "digest" },
       [`SEARCH j USING COVERING INDEX holdfast_jobs_schedule (schedule=? AND ${BOUNDS})`],
     ],
-    ["jobs with a tag", { tag: "odd" }, ["SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)", LOOK]],
+    ["jobs with a tag", { tag: "odd" }, ["SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)", BY_ROWID]],
     ["jobs of a time", { createdBefore: 5 }, [ALL]],
-  ])("%s are read off an index, in its order, without a sort", (_, filter, steps) => {
+  ])("%s are read from an index, without a sort", (_, filter, steps) => {
     expect(stepsOf(filter)).toEqual(steps);
   });
 
-  it("what a user, a schedule or a tag has is walked, and looked at for the rest", () => {
+  it("other conditions are checked on the jobs of a user, schedule or tag", () => {
     const user = `SEARCH j USING COVERING INDEX holdfast_jobs_user (user=? AND ${BOUNDS})`;
-    const looked = user.replace("COVERING ", "");
-    expect(stepsOf({ user: "ada", states: ["dead"] })).toEqual([user, looked]);
-    expect(stepsOf({ user: "ada", tag: "odd" })).toEqual([TAG_LOOK, user]);
+    const rows = user.replace("COVERING ", "");
+    expect(stepsOf({ user: "ada", states: ["dead"] })).toEqual([user, rows]);
+    expect(stepsOf({ user: "ada", tag: "odd" })).toEqual([TAG_EXISTS, user]);
     expect(stepsOf({ tag: "odd", types: ["wanted"], createdBefore: 5 })).toEqual([
       "SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)",
-      LOOK,
+      BY_ROWID,
     ]);
   });
 
-  it("live jobs of a state or a type are told by the counters, or sorted by the index of due jobs alone", () => {
+  it("live jobs are found by the counters, or sorted by index", () => {
     const live = "SCAN j USING COVERING INDEX holdfast_jobs_due";
     const queue = "SEARCH j USING COVERING INDEX holdfast_jobs_due (queue=?)";
     expect(stepsOf({ states: ["running"] })).toEqual([live]);
-    expect(stepsOf({ states: ["pending"] })).toEqual([live, LOOK, "USE TEMP B-TREE FOR ORDER BY"]);
+    expect(stepsOf({ states: ["pending"] })).toEqual([live, BY_ROWID, "USE TEMP B-TREE FOR ORDER BY"]);
     expect(stepsOf({ states: ["pending"], queues: ["default"] })).toEqual([
       queue,
-      LOOK,
+      BY_ROWID,
       "USE TEMP B-TREE FOR ORDER BY",
     ]);
     expect(stepsOf({ states: ["pending"], queues: ["nowhere"] })).toEqual([queue]);
   });
 
-  it("a type or a queue that does not exist is known at once", () => {
+  it("an unknown type or queue needs no read", () => {
     expect(stepsOf({ types: ["nothing"] })).toEqual([]);
     expect(stepsOf({ states: ["completed"], queues: ["nowhere"] })).toEqual([]);
   });
 
-  it(`behind ${MANY} future jobs of a higher priority and ${MANY} finished ones a claim takes what is due`, () => {
-    const { rows } = room().operations.claim(NOW, claimRequest({ limit: 50 }));
+  it(`a claim finds due jobs behind ${MANY} future and ${MANY} finished ones`, () => {
+    const { rows } = store().operations.claim(NOW, claimRequest({ limit: 50 }));
     expect(rows).toHaveLength(50);
-    expect(room().emptyClaim(claimRequest({ queues: ["nothing here"] }), NOW)).toMatchObject({
+    expect(store().emptyClaim(claimRequest({ queues: ["empty"] }), NOW)).toMatchObject({
       at: NOW,
       rows: { length: 0 },
       nextDueAt: null,

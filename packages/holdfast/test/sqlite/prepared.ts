@@ -1,23 +1,23 @@
 import Database from "better-sqlite3";
 import { beforeAll } from "vitest";
 import { migrate } from "#src/stores/sqlite/migrations.js";
-import { operationsOn, type Room } from "#src/stores/sqlite/jobs/prepared-store.js";
+import { prepareStore, type PreparedStore } from "#src/stores/sqlite/jobs/prepared-store.js";
 
-/** The store's operations on a filled database, and every statement they really prepare. */
+/** The store's operations on a filled database, and every statement that they prepare. */
 export interface Prepared {
   readonly db: Database.Database;
   readonly statements: Set<string>;
-  readonly room: () => Room;
-  /** How SQLite would carry out a statement, step by step. */
+  readonly store: () => PreparedStore;
+  /** SQLite's query plan of a statement, as one line. */
   readonly planOf: (sql: string) => string;
 }
 
-/** Sets it up before the tests of this block, with or without the statistics that may change the planner's mind. */
+/** Sets it up before the tests of this block, with or without the statistics that may change the planner's choice. */
 export function preparedOn(fill: (db: Database.Database) => void, when: string, now: number): Prepared {
   const db = new Database(":memory:");
   const statements = new Set<string>();
   const prepare = db.prepare.bind(db);
-  let room: Room | undefined;
+  let store: PreparedStore | undefined;
 
   beforeAll(() => {
     migrate(db, now);
@@ -27,14 +27,14 @@ export function preparedOn(fill: (db: Database.Database) => void, when: string, 
       statements.add(sql);
       return prepare(sql);
     };
-    room = operationsOn(db);
+    store = prepareStore(db);
     return () => db.close();
   });
 
   return {
     db,
     statements,
-    room: () => room as Room,
+    store: () => store as PreparedStore,
     planOf(sql) {
       const named = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, 1]));
       const parameters = Array(sql.split("?").length - 1).fill(1);

@@ -11,7 +11,7 @@ const READ_ONLY = {
   code: "STORE_READ_ONLY",
   message: expect.stringMatching(/read-only for this process.+write access/) as string,
 };
-const NOBODY = 65_534;
+const OTHER_UID = 65_534;
 const isRoot = process.getuid?.() === 0;
 
 interface Outcome {
@@ -20,12 +20,12 @@ interface Outcome {
   counted: unknown;
 }
 
-/** What comes of it as a user whom permissions concern: root may do everything. */
+/** Runs Node as a user without root's permissions. */
 function asOrdinaryUser(args: readonly string[], skip: (reason: string) => never): { stdout: string; stderr: string } {
-  if (process.platform === "win32") skip("permissions of files are others on Windows");
-  const as = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+  if (process.platform === "win32") skip("Windows has other file permissions");
+  const as = isRoot ? { uid: OTHER_UID, gid: OTHER_UID } : {};
   const probe = spawnSync(process.execPath, ["--check", SCRIPT], as);
-  if (probe.status !== 0) skip("the user nobody cannot read this folder");
+  if (probe.status !== 0) skip(`user ${OTHER_UID} cannot read this folder`);
   return spawnSync(process.execPath, args, { ...as, encoding: "utf8" });
 }
 
@@ -35,13 +35,13 @@ function outcomeFor(file: string, mustExist: boolean, skip: (reason: string) => 
   return JSON.parse(stdout) as Outcome;
 }
 
-/** A database with a job in it, that user's own. */
+/** A database with a job, owned by that user. */
 async function database(): Promise<string> {
   const file = tempFile();
   const hf = await open(file);
   await hf.enqueueNamed("mail");
   await hf.close();
-  if (isRoot) for (const path of [dirname(file), file]) chownSync(path, NOBODY, NOBODY);
+  if (isRoot) for (const path of [dirname(file), file]) chownSync(path, OTHER_UID, OTHER_UID);
   return file;
 }
 
@@ -54,7 +54,7 @@ describe("a read-only file", () => {
     expect(outcomeFor(file, false, skip)).toEqual({ opened: "done", enqueued: "done", counted: "done" });
   });
 
-  it("leaves no files beside it when it is refused", async ({ skip }) => {
+  it("gets no log next to it when it is refused", async ({ skip }) => {
     const file = await database();
     chmodSync(file, 0o444);
     outcomeFor(file, false, skip);
@@ -67,7 +67,7 @@ describe("a read-only file", () => {
     expect(outcomeFor(file, true, skip)).toEqual({ opened: "done", enqueued: READ_ONLY, counted: "done" });
   });
 
-  it("is read by commands that look", async ({ skip }) => {
+  it("is read by commands that only read", async ({ skip }) => {
     const file = await database();
     chmodSync(file, 0o444);
     const args = ["stats", "--json", "--store", `sqlite:${file}`];
@@ -92,7 +92,7 @@ describe("a read-only file", () => {
   });
 });
 
-it("a look by another user leaves no log that locks the owner out", async ({ skip }) => {
+it("another user's read leaves no log that locks the owner out", async ({ skip }) => {
   if (!isRoot) skip("only root can act as two users");
   const file = await database();
   for (const path of [dirname(file), file]) chownSync(path, 1, 1);
@@ -106,7 +106,7 @@ it("a look by another user leaves no log that locks the owner out", async ({ ski
     expect(stderr).toMatch(/belongs to another user/);
   }
   expect(readdirSync(dirname(file))).toEqual([basename(file)]);
-  // While a process of the owner has it open, the log is there, and is the owner's.
+  // While a process of the owner has the file open, the log exists and belongs to the owner.
   const hf = await open(file);
   expect(asOrdinaryUser([MAIN, "stats", "--json", "--store", `sqlite:${file}`], skip).stderr).toBe("");
   await hf.close();
@@ -120,7 +120,7 @@ it("a read-only log is refused at open", async ({ skip }) => {
   expect(outcomeFor(file, false, skip).opened).toEqual(READ_ONLY);
 });
 
-it("a read-only folder is refused, and said to be one", async ({ skip }) => {
+it("a read-only folder is refused and named", async ({ skip }) => {
   const file = await database();
   chmodSync(dirname(file), 0o555);
   const { opened } = outcomeFor(file, false, skip);
@@ -128,7 +128,7 @@ it("a read-only folder is refused, and said to be one", async ({ skip }) => {
   expect(opened).toEqual({
     code: "STORE_READ_ONLY",
     message: expect.stringMatching(
-      /^the folder .+ is read-only for this process, and SQLite must make jobs\.db-wal/,
+      /^the folder .+ is read-only for this process, and SQLite must create jobs\.db-wal/,
     ) as string,
   });
 });
@@ -140,16 +140,16 @@ it("a database that another process is writing to opens", async () => {
   await open(file);
 });
 
-it("mustExist makes neither a file nor a folder", async () => {
+it("mustExist creates neither a file nor a folder", async () => {
   const file = join(tempFolder(), "deep", "typo.db");
   const { stdout } = spawnSync(process.execPath, [SCRIPT, file, "true"], { encoding: "utf8" });
   expect(JSON.parse(stdout)).toMatchObject({
-    opened: { code: "STORE_UNREADABLE", message: `there is no file ${file}; check the path` },
+    opened: { code: "STORE_UNREADABLE", message: `file ${file} does not exist; check the path` },
   });
   expect(existsSync(dirname(file))).toBe(false);
 });
 
-it("a command that looks makes no file", async () => {
+it("a command that only reads creates no file", async () => {
   const cwd = tempFolder();
   await holdfastCommand(["stats", "--store", "sqlite:typo.db"], { cwd });
   expect(readdirSync(cwd)).toEqual([]);

@@ -7,7 +7,7 @@ import { sqlite, type SqliteOptions } from "holdfast/sqlite";
 import { onTestFinished } from "vitest";
 import type { Store } from "#src/store.js";
 
-/** A folder that is gone when the test is over. */
+/** A folder that is deleted when the test ends. */
 export function tempFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-sqlite-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
@@ -18,14 +18,14 @@ export function tempFile(): string {
   return join(tempFolder(), "jobs.db");
 }
 
-/** A client on the file, silent, closed when the test is over. */
+/** A client on the file, silent, closed when the test ends. */
 export async function open(file: string, options: HoldfastOptions = {}): Promise<Holdfast> {
   const hf = await holdfast({ store: `sqlite:${file}`, logger: false, ...options });
   onTestFinished(() => hf.close());
   return hf;
 }
 
-/** The bare store on the file, migrated, closed when the test is over. */
+/** The store on the file, migrated, closed when the test ends. */
 export async function openStore(file: string, options: SqliteOptions = {}): Promise<Store> {
   const store = sqlite(file, options);
   onTestFinished(() => store.close());
@@ -33,7 +33,7 @@ export async function openStore(file: string, options: SqliteOptions = {}): Prom
   return store;
 }
 
-/** A connection as the application has it: its own, beside the store's. */
+/** A connection of the application, separate from the store's. */
 export function connect(file: string, options: Database.Options = {}): Database.Database {
   const db = new Database(file, options);
   onTestFinished(() => void db.close());
@@ -51,7 +51,7 @@ export async function everyJob(hf: Holdfast): Promise<Job[]> {
   return jobs;
 }
 
-/** What SQLite itself says of the file. */
+/** The result of SQLite's integrity check. */
 export function integrity(file: string): unknown {
   const db = new Database(file, { readonly: true });
   try {
@@ -61,7 +61,7 @@ export function integrity(file: string): unknown {
   }
 }
 
-/** Runs a measurement up to three times and gives the best: what is the store's own fault shows in each. */
+/** The best of up to three measurements: a delay that the store causes shows in each. */
 export async function bestOf(measure: () => Promise<number>, goodEnough: number): Promise<number> {
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 3 && best >= goodEnough; round++) best = Math.min(best, await measure());

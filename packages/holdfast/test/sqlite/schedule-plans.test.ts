@@ -5,36 +5,36 @@ import { preparedOn } from "./prepared.js";
 const IDLE = 100_000;
 const NOW = 1_000_000;
 
-/** The statements the store really prepares, over a database where schedules that need not be looked at are many. */
+/** Statements that the store prepares, on a database with many schedules that are not due. */
 describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s", (when) => {
-  const { statements: prepared, room, planOf } = preparedOn(fill, when, NOW);
+  const { statements: prepared, store, planOf } = preparedOn(fill, when, NOW);
 
-  it("what is due is found off the index of enabled schedules, in its order, without a sort", () => {
+  it("due schedules are found by an index, without a sort", () => {
     const statements = [...prepared].filter((sql) => /FROM holdfast_schedules\s+WHERE enabled = 1/.test(sql));
     expect(statements.length).toBeGreaterThanOrEqual(3);
     for (const sql of statements) {
       expect(planOf(sql)).toMatch(
         /^(SEARCH|SCAN) holdfast_schedules USING (COVERING )?INDEX holdfast_schedules_due( \(next_run_at[=<>]\?\))?$/,
       );
-      // Without a bound the index is walked from its beginning, for the first entry only.
+      // Without a condition, only the first entry of the index is read.
       if (planOf(sql).startsWith("SCAN")) expect(sql).toMatch(/LIMIT 1$/);
     }
   });
 
-  it("no statement that touches schedules or slots walks them all, and none sorts schedules", () => {
+  it("no statement scans all schedules or slots, and none sorts schedules", () => {
     const touching = [...prepared].filter((sql) => /holdfast_(schedules|slots)/.test(sql));
     expect(touching.length).toBeGreaterThan(8);
     for (const sql of touching) {
       const plan = planOf(sql);
-      // What is kept of one schedule's slots is forty rows at most: those may be sorted.
-      const walks =
+      // A schedule has at most forty stored slots: those may be sorted.
+      const scans =
         (/SCAN holdfast/.test(plan) && !sql.endsWith("LIMIT 1")) ||
         (/holdfast_schedules/.test(plan) && /TEMP B-TREE/.test(plan));
-      expect({ sql, plan, walks }).toEqual({ sql, plan, walks: false });
+      expect({ sql, plan, scans }).toEqual({ sql, plan, scans: false });
     }
   });
 
-  it("lists walk an index in the order of names, with any filter", () => {
+  it("lists use an index in name order, with any filter", () => {
     for (const filter of [
       {},
       { origin: "code" },
@@ -44,29 +44,29 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans of schedules %s"
       { user: "u1" },
     ] as const) {
       prepared.clear();
-      room().operations.listSchedules(NOW, filter, { limit: 5, cursor: "s 5" });
+      store().operations.listSchedules(NOW, filter, { limit: 5, cursor: "s 5" });
       expect(prepared.size).toBe(1);
       for (const sql of prepared) expect(planOf(sql)).not.toMatch(/TEMP B-TREE/);
     }
     prepared.clear();
-    room().operations.listSchedules(NOW, { user: "u1" }, { limit: 5, cursor: null });
+    store().operations.listSchedules(NOW, { user: "u1" }, { limit: 5, cursor: null });
     for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_schedules_user/);
   });
 
-  it("jobs of a schedule are listed off an index", () => {
+  it("jobs of a schedule are listed by an index", () => {
     prepared.clear();
-    room().operations.list(NOW, { schedule: "s 1" }, { limit: 5, cursor: null });
+    store().operations.list(NOW, { schedule: "s 1" }, { limit: 5, cursor: null });
     expect(prepared.size).toBeGreaterThan(0);
     for (const sql of prepared) expect(planOf(sql)).toMatch(/INDEX holdfast_jobs_schedule/);
   });
 
-  it(`a look behind ${IDLE} idle schedules, and as many disabled ones, finds those that are due or unknown`, () => {
-    const due = room().operations.dueSchedules(NOW, 100);
+  it(`due and unknown schedules are found among ${IDLE} idle and as many disabled ones`, () => {
+    const due = store().operations.dueSchedules(NOW, 100);
     expect(due.schedules.map(({ name }) => name)).toEqual(["unknown", "due 1", "due 2"]);
     expect(due).toMatchObject({ at: NOW, nextRunAt: NOW + 1 });
-    expect(room().operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
-    // The one whose next run is not known is due at once.
-    expect(room().nextScheduleAt()).toBe(0);
+    expect(store().operations.dueSchedules(NOW, 2).schedules).toHaveLength(2);
+    // The schedule whose next run is unknown is due now.
+    expect(store().nextScheduleAt()).toBe(0);
   });
 });
 

@@ -8,14 +8,14 @@ const HOUR = 3_600_000;
 const START = Date.UTC(2026, 0, 1);
 
 describe("schedules on a file", () => {
-  it("C-12 job and next run are written together or not at all", async () => {
+  it("C-12 write job and next run together or not at all", async () => {
     const file = tempFile();
     const clock = fakeClock(START);
     const hf = await open(file, { jobs: [nothing], clock });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
     const db = connect(file);
-    // The schedule could move on, but what is kept of its slots cannot be written.
+    // The schedule can be updated, but its slot cannot be recorded.
     db.exec("CREATE TRIGGER broken BEFORE INSERT ON holdfast_slots BEGIN SELECT RAISE(ROLLBACK, 'no'); END");
     const before = await hf.schedules.get("s");
     await expect(hf.schedules.fireDue()).rejects.toThrow("no");
@@ -27,14 +27,14 @@ describe("schedules on a file", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it("a job that the database refuses is told as skipped; its schedule goes on, and so do the others", async () => {
+  it("report a job that the database refuses as skipped, and continue", async () => {
     const file = tempFile();
     const clock = fakeClock(START);
     const hf = await open(file, { jobs: [nothing], clock });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, every: "1h", queue: name });
     connect(file).exec(
       `CREATE TRIGGER picky BEFORE INSERT ON holdfast_jobs WHEN NEW.queue = 'bad'
-       BEGIN SELECT RAISE(ABORT, 'not here'); END`,
+       BEGIN SELECT RAISE(ABORT, 'not stored'); END`,
     );
     const skipped: unknown[] = [];
     hf.on("skipped", ({ schedule, slot, reason }) => skipped.push([schedule, slot, reason]));
@@ -45,15 +45,15 @@ describe("schedules on a file", () => {
     expect((await hf.list({ schedule: "bad" })).jobs).toEqual([]);
     const { slots, lastSlot, nextRunAt } = (await hf.schedules.get("bad")) ?? {};
     expect(slots?.map(({ slot, job: made, reason }) => [Number(slot), made, reason])).toEqual([
-      [START + 2 * HOUR, null, "refused: not here"],
-      [START + HOUR, null, "refused: not here"],
+      [START + 2 * HOUR, null, "refused: not stored"],
+      [START + HOUR, null, "refused: not stored"],
     ]);
     expect([lastSlot, nextRunAt]).toEqual([new Date(START + 2 * HOUR), new Date(START + 3 * HOUR)]);
     expect(skipped).toHaveLength(2);
     await expect(hf.schedules.runNow("bad")).rejects.toMatchObject({ code: "NOT_STORED" });
   });
 
-  it("survive damage: one whose settings cannot be read any more leaves the others, and the list, alone", async () => {
+  it("survive damaged settings of one schedule", async () => {
     const file = tempFile();
     const clock = fakeClock(START);
     const hf = await open(file, { jobs: [nothing], clock });
@@ -72,7 +72,7 @@ describe("schedules on a file", () => {
     expect(await hf.schedules.fireDue()).toBe(3);
   });
 
-  it("survive an input that is no JSON any more: it is shown as null, and a start of the program mends it", async () => {
+  it("show a damaged input as null, until it is defined again", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [nothing], clock: fakeClock(START) });
     for (const name of ["a", "bad"]) await hf.schedule(name, { job: nothing, every: "1h" });

@@ -10,7 +10,7 @@ const PROCESSES = 4;
 
 const ID = (n: number): string => `018f4d2e-7b3a-7c11-8a55-${String(n).padStart(12, "0")}`;
 
-/** A file as version 1 left it, with jobs in several states, a key, tags and an input of some size. */
+/** A file of schema version 1, with jobs in several states, a key, tags and a large input. */
 function makeVersion1(file: string): void {
   const db = connect(file);
   db.pragma("journal_mode = WAL");
@@ -41,7 +41,7 @@ function expectMigrated(db: Database): void {
   expect(versions).toEqual(versions.map((_, index) => index + 1));
 }
 
-/** What the file is made of, however it came to be so: the text of an altered table is not that of a new one. */
+/** Tables, columns and indexes. Not their SQL, which differs between altered and new tables. */
 function shape(db: Database): unknown {
   const objects = db
     .prepare("SELECT type, name FROM sqlite_schema WHERE name LIKE 'holdfast%' ORDER BY type, name")
@@ -56,8 +56,8 @@ function shape(db: Database): unknown {
   }));
 }
 
-describe("a file of the version before schedules", () => {
-  it("is migrated with its jobs, has the shape of a new one, and works", async () => {
+describe("a file of schema version 1", () => {
+  it("is migrated with its jobs to the schema of a new file", async () => {
     const file = tempFile();
     makeVersion1(file);
     const ran: number[] = [];
@@ -90,12 +90,12 @@ describe("a file of the version before schedules", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it(`is migrated once, though ${PROCESSES} processes open it at the same time`, async () => {
+  it(`is migrated once when ${PROCESSES} processes open it together`, async () => {
     const file = tempFile();
     makeVersion1(file);
     const children = Array.from({ length: PROCESSES }, () => startChild("client.mjs", [file]));
     await Promise.all(children.map((child) => child.next("up")));
-    for (const child of children) child.tell({ do: "open" });
+    for (const child of children) child.send({ do: "open" });
     await Promise.all(children.map((child) => child.next("opened")));
     const db = connect(file);
     expectMigrated(db);
@@ -103,7 +103,7 @@ describe("a file of the version before schedules", () => {
     expect(integrity(file)).toBe("ok");
   });
 
-  it("keeps unique keys that were stored with scope `ever` held forever", async () => {
+  it("holds keys stored with the scope `ever` forever", async () => {
     const file = tempFile();
     makeVersion1(file);
     const before = connect(file);
@@ -129,7 +129,7 @@ describe("a file of the version before schedules", () => {
     expect(await enqueued("once")).toBe(ID(3));
   });
 
-  it("cannot hold a schedule that makes no sense, whoever writes it", async () => {
+  it("rejects invalid schedules", async () => {
     const file = tempFile();
     makeVersion1(file);
     const hf = await open(file);

@@ -17,16 +17,14 @@ describe("durability", () => {
   it.each([
     ["full", 2],
     ["normal", 1],
-  ] as const)("%s sets PRAGMA synchronous to %d, in WAL", (durability, synchronous) => {
+  ] as const)("%s sets PRAGMA synchronous to %d, in WAL mode", (durability, synchronous) => {
     const db = connectAs({ file: tempFile(), durability, busyMs: 100, mustExist: false });
     onTestFinished(() => void db.close());
     expect(db.pragma("synchronous", { simple: true })).toBe(synchronous);
     expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
   });
 
-  it("is full unless asked otherwise: an enqueue is answered only when the disk has synced, with normal at once", async ({
-    skip,
-  }) => {
+  it("is full by default: an enqueue waits for the disk sync", async ({ skip }) => {
     const file = tempFile();
     const disk = faultyDisk(file, skip);
     const full = await startClient(file, disk.env);
@@ -34,7 +32,7 @@ describe("durability", () => {
     const SYNC_MS = 300;
     disk.slowSync(SYNC_MS);
     const enqueueMs = async (child: typeof full): Promise<number> => {
-      child.tell({ do: "enqueue", type: "quick", count: 1 });
+      child.send({ do: "enqueue", type: "quick", count: 1 });
       return (await child.next("enqueued")).tookMs;
     };
     expect(await enqueueMs(full)).toBeGreaterThanOrEqual(SYNC_MS);
@@ -42,8 +40,8 @@ describe("durability", () => {
   });
 });
 
-describe("a lock that another process does not let go of", () => {
-  it("fails all calls that wait for it together after one busy timeout, and the next ones work", async () => {
+describe("a lock that another process holds", () => {
+  it("fails all waiting calls after one busy timeout", async () => {
     const file = tempFile();
     const store = await openStore(file, { busyTimeout: "300ms" });
     const other = connect(file);
@@ -57,21 +55,21 @@ describe("a lock that another process does not let go of", () => {
       store.tryAcquireDuty("duty", 1_000),
       store.pause("default"),
     ];
-    const answers = await Promise.allSettled(calls);
-    // One by one they would take more than 20 timeouts.
+    const results = await Promise.allSettled(calls);
+    // One after another they would take more than 20 timeouts.
     expect(performance.now() - from).toBeLessThan(3_000);
-    const failed = answers.filter((answer) => answer.status === "rejected");
+    const failed = results.filter((result) => result.status === "rejected");
     expect(failed.length).toBeGreaterThanOrEqual(20);
     for (const { reason } of failed) {
       expect(reason).toBeInstanceOf(StoreUnavailableError);
-      expect(reason.message).toBe(`the database ${file} did not answer: database is locked`);
+      expect(reason.message).toBe(`the database ${file} did not respond: database is locked`);
     }
     other.exec("ROLLBACK");
     expect(await store.insert(newJobs(2))).toEqual([{ status: "inserted" }, { status: "inserted" }]);
     expect((await store.stats()).counts).toMatchObject([{ state: "pending", count: 2 }]);
   });
 
-  it("does not cost a worker its outcomes", async () => {
+  it("does not lose a worker's outcomes", async () => {
     const file = tempFile();
     const store = sqlite(file, { busyTimeout: "50ms" });
     const other = connect(file);
@@ -88,7 +86,7 @@ describe("a lock that another process does not let go of", () => {
 });
 
 describe("the store's thread", () => {
-  it("does not keep a process alive that has enqueued and is done, and loses nothing of it", async () => {
+  it("does not keep a finished process alive, and loses no job", async () => {
     const file = tempFile();
     const child = startChild("enqueue-and-end.mjs", [file]);
     const { ids } = await child.next("enqueued");
@@ -97,7 +95,7 @@ describe("the store's thread", () => {
     for (const id of ids) expect((await hf.get(id))?.state).toBe("pending");
   });
 
-  it("ends with close, which may be called twice and before anything else", async () => {
+  it("ends with close, which may be called repeatedly", async () => {
     const threads = spyOnThreads();
     const file = tempFile();
     const store = sqlite(file);
@@ -108,11 +106,11 @@ describe("the store's thread", () => {
     await Promise.all([hf.close(), hf.close()]);
     await hf.close();
     await until("the threads to end", () => threads.every((thread) => thread.threadId === -1), 5_000);
-    // The last connection to close folds the log back and takes it away.
+    // The last connection to close checkpoints and deletes the log.
     expect(() => connect(`${file}-wal`, { fileMustExist: true })).toThrow("unable to open database file");
   });
 
-  it("is not started again by calls after close: they throw ClosedError", async () => {
+  it("is not started by calls after close", async () => {
     const file = tempFile();
     const hf = await open(file, { jobs: [quick] });
     const { id } = await hf.enqueue(quick);
@@ -131,7 +129,7 @@ describe("the store's thread", () => {
     expect(threads).toHaveLength(started);
   });
 
-  it("answers StoreUnavailableError for what was under way when it dies, and the next call starts another", async () => {
+  it("rejects calls in flight when it dies, then is started again", async () => {
     const file = tempFile();
     const threads = spyOnThreads();
     const store = await openStore(file);
@@ -139,22 +137,22 @@ describe("the store's thread", () => {
     const other = connect(file);
     other.exec("BEGIN IMMEDIATE");
     const jobs = newJobs(3);
-    const under = Promise.allSettled([store.insert(jobs), store.pause("default")]);
+    const inFlight = Promise.allSettled([store.insert(jobs), store.pause("default")]);
     await Promise.resolve();
     const ended = threads[0]?.terminate();
     other.exec("ROLLBACK");
-    for (const answer of await under) {
-      expect(answer).toMatchObject({ status: "rejected", reason: { code: "STORE_UNAVAILABLE" } });
-      expect((answer as PromiseRejectedResult).reason).toBeInstanceOf(StoreUnavailableError);
+    for (const result of await inFlight) {
+      expect(result).toMatchObject({ status: "rejected", reason: { code: "STORE_UNAVAILABLE" } });
+      expect((result as PromiseRejectedResult).reason).toBeInstanceOf(StoreUnavailableError);
     }
     await ended;
-    // Safe to repeat: whatever became of the first try, each job is there once.
+    // Safe to repeat: each job is stored once, whether or not the first call took effect.
     await store.insert(jobs);
     expect((await claim(store)).map(({ id }) => id)).toEqual(jobs.map(({ id }) => id));
     expect(threads).toHaveLength(2);
   });
 
-  it("makes no new file when it dies after the file was moved", async () => {
+  it("creates no new file when it dies after a move", async () => {
     const file = tempFile();
     const threads = spyOnThreads();
     const store = await openStore(file);
@@ -167,7 +165,7 @@ describe("the store's thread", () => {
     expect(threads).toHaveLength(2);
   });
 
-  it("may die under a worker: it goes on, and is woken by other processes as before", async () => {
+  it("may die under a worker, which is still woken by other processes", async () => {
     const file = tempFile();
     const threads = spyOnThreads();
     const hf = await open(file, { jobs: [quick] });
@@ -180,12 +178,12 @@ describe("the store's thread", () => {
     await threads[0]?.terminate();
     const { id: after } = await hf.enqueue(quick);
     await until("a job after the thread's death", () => completed.includes(after), 10_000);
-    enqueuer.tell({ do: "enqueue", type: "quick", count: 1 });
+    enqueuer.send({ do: "enqueue", type: "quick", count: 1 });
     const [elsewhere = ""] = (await enqueuer.next("enqueued")).ids;
     await until("a job of another process", () => completed.includes(elsewhere), 10_000);
   });
 
-  it("carries a failing call's error, and the calls beside it go on unharmed", async () => {
+  it("fails a bad call alone, and not others of its group", async () => {
     const store = await openStore(tempFile());
     const [job1] = newJobs(1);
     const broken = { ...newJob(), input: 5n as unknown as string, maxAttempts: {} as number };
@@ -201,7 +199,7 @@ describe("the store's thread", () => {
   });
 });
 
-/** Every thread that is started from now on, until the test is over. */
+/** Every thread that is started from now on, until the test ends. */
 function spyOnThreads(): workerThreads.Worker[] {
   const threads: workerThreads.Worker[] = [];
   const { Worker } = workerThreads;

@@ -12,16 +12,16 @@ const asynchronous = job({
   run() {},
 });
 
-interface Desk {
+interface Scene {
   file: string;
   hf: Holdfast;
   db: Database;
-  /** Enqueues within the transaction under way on `db`. */
+  /** Enqueues in the open transaction of `db`. */
   enqueue: (to: string, options?: EnqueueOptions) => Promise<EnqueueResult>;
 }
 
-/** An application's own connection, with a table of its own, beside the store. */
-async function desk(): Promise<Desk> {
+/** A store, and the application's connection to the same file, with a table of the application. */
+async function scene(): Promise<Scene> {
   const file = tempFile();
   const hf = await open(file, { jobs: [mail] });
   const db = connect(file);
@@ -34,8 +34,8 @@ function orders(db: Database): unknown {
 }
 
 describe("an enqueue inside the caller's own transaction", () => {
-  it("runs once the transaction has committed, and not before", async () => {
-    const { hf, db, enqueue } = await desk();
+  it("runs after the transaction has committed, not before", async () => {
+    const { hf, db, enqueue } = await scene();
     db.exec("BEGIN IMMEDIATE");
     db.exec("INSERT INTO orders VALUES ('ada')");
     const { id, duplicate } = await enqueue("ada");
@@ -48,8 +48,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect(orders(db)).toBe(1);
   });
 
-  it("never existed once the transaction is rolled back, and neither did its key, its tags, its queue and its count", async () => {
-    const { hf, db, enqueue } = await desk();
+  it("leaves nothing behind when the transaction is rolled back", async () => {
+    const { hf, db, enqueue } = await scene();
     db.exec("BEGIN");
     const { id } = await enqueue("a".repeat(2_000), { unique: "k", tags: ["t"], queue: "new", user: "ada" });
     db.exec("ROLLBACK");
@@ -66,8 +66,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     db.exec("COMMIT");
   });
 
-  it("goes with a savepoint that is rolled back, while the transaction around it stays", async () => {
-    const { hf, db, enqueue } = await desk();
+  it("is undone with a savepoint that is rolled back", async () => {
+    const { hf, db, enqueue } = await scene();
     let kept: Promise<EnqueueResult> | undefined;
     db.transaction(() => {
       kept = enqueue("kept");
@@ -83,8 +83,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect((await hf.stats()).states.pending).toBe(1);
   });
 
-  it("throws before it returns when the input is wrong, so that the transaction rolls back", async () => {
-    const { hf, db } = await desk();
+  it("throws synchronously if the input is invalid", async () => {
+    const { hf, db } = await scene();
     const order = db.transaction((to: unknown) => {
       db.exec("INSERT INTO orders VALUES ('ada')");
       void hf.enqueue(mail, { to: to as string }, { tx: db });
@@ -99,8 +99,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect((await hf.list()).jobs).toEqual([]);
   });
 
-  it("throws before it returns when an option is wrong or a key is held and conflicts are rejected", async () => {
-    const { hf, db, enqueue } = await desk();
+  it("throws synchronously if an option is invalid or a key is held", async () => {
+    const { hf, db, enqueue } = await scene();
     const { id } = await hf.enqueue(mail, { to: "first" }, { unique: "k" });
     const order = db.transaction((options: EnqueueOptions) => {
       db.exec("INSERT INTO orders VALUES ('ada')");
@@ -113,8 +113,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect(orders(db)).toBe(0);
   });
 
-  it("guards unique keys within the transaction, against what is stored and against itself", async () => {
-    const { hf, db, enqueue } = await desk();
+  it("checks unique keys against stored jobs and its own", async () => {
+    const { hf, db, enqueue } = await scene();
     const { id: stored } = await hf.enqueue(mail, { to: "stored" }, { unique: "stored" });
     db.exec("BEGIN");
     expect(await enqueue("again", { unique: "stored" })).toEqual({ id: stored, duplicate: true, replaced: false });
@@ -127,8 +127,8 @@ describe("an enqueue inside the caller's own transaction", () => {
     expect((await hf.stats()).states.pending).toBe(2);
   });
 
-  it("guards every scope of keys on a connection that gives bigints", async () => {
-    const { db, enqueue } = await desk();
+  it("checks every key scope on a connection that returns BigInts", async () => {
+    const { db, enqueue } = await scene();
     db.defaultSafeIntegers(true);
     for (const scope of ["waiting", "live", "forever", { period: "1h" }] as const) {
       const unique = { key: JSON.stringify(scope), scope };
@@ -141,7 +141,7 @@ describe("an enqueue inside the caller's own transaction", () => {
   });
 
   it("wakes an idle worker when it commits", async () => {
-    const { hf, db, enqueue } = await desk();
+    const { hf, db, enqueue } = await scene();
     const completed: string[] = [];
     hf.on("completed", ({ id }) => completed.push(id));
     hf.work({ poll: "1m" });
@@ -152,45 +152,45 @@ describe("an enqueue inside the caller's own transaction", () => {
   });
 });
 
-describe("what is given as tx is looked at first", () => {
+describe("the tx option", () => {
   it.each([
     ["a number", 5],
     ["null", null],
-    ["an object that is no connection", { prepare: "no" }],
+    ["an object that is not a connection", { prepare: "no" }],
     ["a pool with query()", { query() {} }],
-  ])("%s is refused, and the message says what to pass", async (_, tx) => {
-    const { hf } = await desk();
+  ])("refuses %s and says what to pass", async (_, tx) => {
+    const { hf } = await scene();
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx })).toThrow(
       expect.objectContaining({
         code: "INVALID_OPTION",
         field: "tx",
-        message: "tx: is not a better-sqlite3 connection; pass the Database whose transaction is open",
+        message: "tx: is not a better-sqlite3 connection; pass the Database with the open transaction",
       }),
     );
   });
 
-  it("a connection outside a transaction is refused, open or closed", async () => {
-    const { hf, db } = await desk();
+  it("refuses a connection without a transaction, open or closed", async () => {
+    const { hf, db } = await scene();
     const message = "tx: is not inside a transaction; call it within db.transaction(() => …)()";
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
     db.close();
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
   });
 
-  it("a connection to another file or to memory is refused, and the message names both files", async () => {
-    const { hf, file } = await desk();
+  it("refuses a connection to another file and names both", async () => {
+    const { hf, file } = await scene();
     for (const name of [`${tempFolder()}/other.db`, ":memory:"]) {
       const other = connect(name);
       other.exec("BEGIN");
       expect(() => hf.enqueue(mail, { to: "ada" }, { tx: other })).toThrow(
-        `tx: is a connection to ${name}, but the jobs live in ${file}`,
+        `tx: is a connection to ${name}, but the store's file is ${file}`,
       );
       other.exec("ROLLBACK");
     }
   });
 
-  it("a type whose schema is asynchronous is refused: a transaction cannot wait for it", async () => {
-    const { hf, db } = await desk();
+  it("refuses a job type with an asynchronous schema", async () => {
+    const { hf, db } = await scene();
     db.exec("BEGIN");
     expect(() => hf.enqueue(asynchronous, { to: "ada" }, { tx: db })).toThrow(
       "tx: the schema of asynchronous is asynchronous and cannot be used inside a transaction",
@@ -198,7 +198,7 @@ describe("what is given as tx is looked at first", () => {
     db.exec("ROLLBACK");
   });
 
-  it("a store in memory has no transaction to join, and says so", async () => {
+  it("is refused by a store in memory", async () => {
     const hf = await open(":memory:", { jobs: [mail] });
     const db = connect(":memory:");
     db.exec("BEGIN");
@@ -207,25 +207,25 @@ describe("what is given as tx is looked at first", () => {
     );
   });
 
-  it("what the connection itself refuses is an error of ours, with SQLite's as its cause", async () => {
-    const { file, hf } = await desk();
+  it("maps errors of the connection to Holdfast errors", async () => {
+    const { file, hf } = await scene();
     const readOnly = connect(file, { readonly: true });
     readOnly.exec("BEGIN");
     const refused = (): unknown => hf.enqueue(mail, { to: "ada" }, { tx: readOnly });
     expect(refused).toThrow(expect.objectContaining({ code: "STORE_READ_ONLY" }) as Error);
-    // Not an answer among others: the caller's transaction must not commit without its jobs.
+    // Thrown, not one of the results: the caller's transaction must not commit without its jobs.
     const manyRefused = (): unknown => hf.enqueueMany(mail, [{ to: "ada" }], { tx: readOnly });
     expect(manyRefused).toThrow(expect.objectContaining({ code: "STORE_READ_ONLY" }) as Error);
     readOnly.exec("ROLLBACK");
     expect((await hf.list()).jobs).toEqual([]);
   });
 
-  it("many jobs go with it or not at all, each with its own answer", async () => {
-    const { hf, db } = await desk();
+  it("enqueues many jobs with the transaction, each with its own result", async () => {
+    const { hf, db } = await scene();
     const inputs = [{ to: "ada" }, { to: 5 as unknown as string }, { to: "grace" }];
-    const answers: Promise<EnqueueManyResult[]>[] = [];
-    db.transaction(() => void answers.push(hf.enqueueMany(mail, inputs, { tx: db })))();
-    expect((await Promise.all(answers)).flat().map(({ error }) => error?.code ?? null)).toEqual([
+    const results: Promise<EnqueueManyResult[]>[] = [];
+    db.transaction(() => void results.push(hf.enqueueMany(mail, inputs, { tx: db })))();
+    expect((await Promise.all(results)).flat().map(({ error }) => error?.code ?? null)).toEqual([
       null,
       "INVALID_INPUT",
       null,

@@ -4,37 +4,37 @@ import { readName, show } from "../../options.js";
 import { isTokenRole, ROLES, TOKEN_ROLES, type TokenRole } from "../../access/roles.js";
 import type { RouteLine } from "../contract/routes.js";
 
-/** Who asks, as far as the API is concerned. */
+/** Who calls the API, and with which role. */
 export interface Identity {
-  /** For the audit log: `token:ci`, `cli:ada@laptop`. */
+  /** The actor in the audit log: `token:ci`, `cli:ada@laptop`. */
   name: string;
-  /** `user`: sees and touches the jobs of one user alone. */
+  /** `user`: sees and changes only the jobs of one user. */
   role: TokenRole;
-  /** The user whose jobs it is bound to; null: to nobody's. */
+  /** The user whose jobs the role `user` may access; null for other roles. */
   user: string | null;
 }
 
 /**
- * Whom an application's own function names. Checked before anything is done: a role that is half of one thing and half of
- * another would let somebody see what is not theirs.
+ * Checks the identity that the application's `auth` function returned. A role `user` without a user, or another role with one,
+ * could expose jobs of other users, so it is rejected before anything else happens.
  */
 export function readIdentity(given: Identity | null | undefined): Identity | null {
   if (given === null || given === undefined) return null;
   const { role } = given;
-  // In plain JavaScript it may be left out.
+  // Plain JavaScript may omit it.
   const user = (given.user as string | null | undefined) ?? null;
   const name = readName(given.name, "auth.name", LIMITS.actorLength);
   if (!isTokenRole(role)) {
-    throw new InvalidOptionError("auth.role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);
+    throw new InvalidOptionError("auth.role", `${show(role)} is not a role; use ${TOKEN_ROLES.join(", ")}`);
   }
   if ((role === "user") !== (user !== null)) {
-    throw new InvalidOptionError("auth.user", "goes with the role user, and only with that");
+    throw new InvalidOptionError("auth.user", "must be set for the role user, and only for that role");
   }
   return { name, role, user: user === null ? null : readName(user, "auth.user", LIMITS.userLength) };
 }
 
-/** Whether somebody may call a route. Null: nobody in particular. */
-export function mayCall(identity: Identity | null, { role, ofUser }: Pick<RouteLine, "role" | "ofUser">): boolean {
+/** Whether an identity may call a route. Null: an unauthenticated caller. */
+export function isAuthorized(identity: Identity | null, { role, ofUser }: Pick<RouteLine, "role" | "ofUser">): boolean {
   if (role === null) return true;
   if (identity === null) return false;
   if (identity.role === "user") return ofUser === true;

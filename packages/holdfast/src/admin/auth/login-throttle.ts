@@ -1,63 +1,63 @@
 import { isIPv4, isIPv6 } from "node:net";
 
 const WINDOW_MS = 60_000;
-const MOST_KNOWN = 10_000;
-const LONGEST = 100;
-/** Whoever comes when so many are counted already, and whoever comes from nowhere that is known. */
+const MAX_ADDRESSES = 10_000;
+const MAX_ADDRESS_LENGTH = 100;
+/** Shared counter for unknown addresses, and for new addresses once `MAX_ADDRESSES` are counted. */
 const OTHERS = "others";
 
 /**
- * How often somebody has sent tokens that are not valid. A count says how much a guess may cost, and never keeps out a token
- * that is right: many may come from one address.
+ * Counts invalid tokens per client address. The count only limits the cost of guesses; it never blocks a valid token, because
+ * many clients may share an address.
  */
-export class Attempts {
-  readonly #most: number;
+export class LoginThrottle {
+  readonly #maxFailures: number;
   readonly #failures = new Map<string, { count: number; until: number }>();
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(maxFailures: number) {
+    this.#maxFailures = maxFailures;
   }
 
-  /** Milliseconds until all is forgotten; 0: there are not too many yet. */
+  /** Milliseconds until the address may fail again; 0: below the limit. */
   waitMs(address: string | null, now: number): number {
-    const known = this.#failures.get(this.#whoIs(address, now));
-    if (known === undefined || known.until <= now) return 0;
-    return known.count < this.#most ? 0 : known.until - now;
+    const counter = this.#failures.get(this.#keyFor(address, now));
+    if (counter === undefined || counter.until <= now) return 0;
+    return counter.count < this.#maxFailures ? 0 : counter.until - now;
   }
 
-  /** Gives what takes it back, for one that turns out right. */
-  failed(address: string | null, now: number): () => void {
-    const who = this.#whoIs(address, now);
-    let known = this.#failures.get(who);
-    if (known === undefined || known.until <= now) {
-      known = { count: 0, until: now + WINDOW_MS };
-      // The last in the map is the last to be forgotten.
-      this.#failures.delete(who);
-      this.#failures.set(who, known);
+  /** Counts a failure. Returns a function that undoes this, for a token that turns out to be valid. */
+  recordFailure(address: string | null, now: number): () => void {
+    const key = this.#keyFor(address, now);
+    let counter = this.#failures.get(key);
+    if (counter === undefined || counter.until <= now) {
+      counter = { count: 0, until: now + WINDOW_MS };
+      // Delete first, so that the map stays ordered by `until`.
+      this.#failures.delete(key);
+      this.#failures.set(key, counter);
     }
-    const counted = known;
+    const counted = counter;
     counted.count++;
     return () => void counted.count--;
   }
 
-  #whoIs(address: string | null, now: number): string {
-    const who = address === null ? OTHERS : networkOf(address);
-    if (this.#failures.has(who) || this.#failures.size < MOST_KNOWN) return who;
-    // Whoever comes from many addresses must not fill the memory, nor make what is counted be forgotten.
-    for (const [known, { until }] of this.#failures) {
+  #keyFor(address: string | null, now: number): string {
+    const key = address === null ? OTHERS : networkOf(address);
+    if (this.#failures.has(key) || this.#failures.size < MAX_ADDRESSES) return key;
+    // Requests from many addresses must neither fill the memory nor evict counters that still apply.
+    for (const [oldest, { until }] of this.#failures) {
       if (until > now) break;
-      this.#failures.delete(known);
+      this.#failures.delete(oldest);
     }
-    return this.#failures.size < MOST_KNOWN ? who : OTHERS;
+    return this.#failures.size < MAX_ADDRESSES ? key : OTHERS;
   }
 }
 
-/** Whoever has one address of IPv6 has its whole network of 64 bits. */
+/** An IPv6 client usually controls its whole /64 network, so that is counted as one address. */
 export function networkOf(address: string): string {
   const [plain = ""] = address.split("%");
   const mapped = plain.replace(/^::ffff:/i, "");
   if (isIPv4(mapped)) return mapped;
-  if (!isIPv6(plain)) return address.slice(0, LONGEST);
+  if (!isIPv6(plain)) return address.slice(0, MAX_ADDRESS_LENGTH);
   const [head = "", tail] = plain.toLowerCase().split("::");
   const first = head === "" ? [] : head.split(":");
   const last = tail === undefined || tail === "" ? [] : tail.split(":");

@@ -1,16 +1,16 @@
-/** Whether only this machine can reach what listens there. */
+/** Whether a server that listens on this host can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
-/** The name in a header `Host`, without port and brackets. */
-export function nameIn(host: string): string {
+/** The host name in a `Host` header, without port and brackets. */
+export function hostnameOf(host: string): string {
   const [, address, name] = /^(?:\[(.+)\]|([^:]+))(?::\d+)?$/.exec(host) ?? [];
   return (address ?? name ?? "").toLowerCase();
 }
 
-/** Whether whoever is at the other end of a connection is on this machine. */
-export function isFromHere(address: string): boolean {
-  // A server that listens for IPv6 too has the addresses of IPv4 in this form.
+/** Whether the remote address of a connection is this machine. */
+export function isLoopbackAddress(address: string): boolean {
+  // A dual-stack server sees IPv4 clients as ::ffff:127.0.0.1.
   return isLoopback(address.replace(/^::ffff:/i, ""));
 }

@@ -1,18 +1,18 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 
-/** What a session cookie says, and nobody else could have written. */
+/** The content of a session cookie. */
 export interface Session {
-  /** The token that it was started with: once that is revoked, the session is worth nothing. */
+  /** The API token that started the session. Revoking it ends the session. */
   tokenId: string;
   expiresAt: number;
 }
 
 export const COOKIE = "holdfast_session";
-const FORM = /^([0-9a-f]{16})\.(\d{13})\.([\w-]{43})$/;
+const FORMAT = /^([0-9a-f]{16})\.(\d{13})\.([\w-]{43})$/;
 
 /**
- * Sessions of browsers, kept nowhere but in their cookies: the token's id and the end, signed. With a secret of your own they
- * outlive a restart and hold on several servers.
+ * Browser sessions. They are stored only in their cookies: token id and expiry, signed with HMAC. With a configured secret they
+ * survive restarts and are valid on several servers.
  */
 export class Sessions {
   readonly #secret: string | Buffer;
@@ -23,15 +23,15 @@ export class Sessions {
     this.lengthMs = lengthMs;
   }
 
-  /** The value of a cookie. */
+  /** Returns the value of the cookie. */
   sign({ tokenId, expiresAt }: Session): string {
-    const text = `${tokenId}.${expiresAt}`;
-    return `${text}.${this.#mac(text).toString("base64url")}`;
+    const content = `${tokenId}.${expiresAt}`;
+    return `${content}.${this.#mac(content).toString("base64url")}`;
   }
 
-  /** Null: it is none of ours, or over. */
-  read(cookie: string, now: number): Session | null {
-    const [, tokenId, end, mac] = FORM.exec(cookie) ?? [];
+  /** Null: malformed, not signed with our secret, or expired. */
+  verify(cookie: string, now: number): Session | null {
+    const [, tokenId, end, mac] = FORMAT.exec(cookie) ?? [];
     if (tokenId === undefined || end === undefined || mac === undefined) return null;
     const expected = this.#mac(`${tokenId}.${end}`);
     const given = Buffer.from(mac, "base64url");
@@ -39,13 +39,13 @@ export class Sessions {
     return Number(end) <= now ? null : { tokenId, expiresAt: Number(end) };
   }
 
-  #mac(text: string): Buffer {
-    return createHmac("sha256", this.#secret).update(text).digest();
+  #mac(content: string): Buffer {
+    return createHmac("sha256", this.#secret).update(content).digest();
   }
 }
 
-/** The value of our cookie in a `Cookie` header. */
-export function cookieIn(header: string | null): string | null {
+/** The value of the session cookie in a `Cookie` header. */
+export function readSessionCookie(header: string | null): string | null {
   for (const part of (header ?? "").split(";")) {
     const [name, value] = part.trim().split("=", 2);
     if (name === COOKIE && value !== undefined) return value;
@@ -53,7 +53,7 @@ export function cookieIn(header: string | null): string | null {
   return null;
 }
 
-/** A `Set-Cookie` header. Scripts cannot read it, other sites cannot send it, and other paths do not get it. */
+/** A `Set-Cookie` header. Scripts cannot read the cookie, and browsers do not send it to other paths or from other sites. */
 export function setCookie(
   value: string,
   { path, secure, maxAgeS }: { path: string; secure: boolean; maxAgeS: number },

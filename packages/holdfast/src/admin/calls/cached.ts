@@ -1,8 +1,8 @@
 /**
- * A reading that is good for a while: however many ask at once or one after the other, it is made once in `forMs`. One that
- * fails is made again by whoever asks next.
+ * Caches the result of `read` for `forMs`. Concurrent and later calls within that time share one read. A failed read is not
+ * cached: the next call reads again.
  */
-export function remembered<Value>(
+export function cached<Value>(
   read: () => Promise<Value>,
   forMs: number,
   now: () => number = () => performance.now(),
@@ -10,11 +10,11 @@ export function remembered<Value>(
   let last: { value: Promise<Value>; until: number } | null = null;
   return () => {
     if (last !== null && now() < last.until) return last.value;
-    const made = { value: read(), until: now() + forMs };
-    last = made;
-    made.value.catch(() => {
-      if (last === made) last = null;
+    const current = { value: read(), until: now() + forMs };
+    last = current;
+    current.value.catch(() => {
+      if (last === current) last = null;
     });
-    return made.value;
+    return current.value;
   };
 }

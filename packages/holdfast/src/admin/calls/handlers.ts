@@ -6,7 +6,6 @@ import type {
   ScheduleSettings,
   ScheduleTiming,
 } from "../../engine/scheduler/schedule-definition.js";
-import type { ApiToken } from "../../engine/client/tokens.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
@@ -16,7 +15,7 @@ import type { Redactor } from "../../redact.js";
 import type { Restorer } from "../../restore.js";
 import type { State } from "../../job/state.js";
 import type { JobFilter } from "../../store.js";
-import { jobDetail, jobSummary, scheduleAnswer, scheduleSummary, workerAnswer } from "./serializers.js";
+import { jobDetail, jobSummary, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
 import { ApiError } from "../http/api-error.js";
 import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationResult } from "../contract/api-types.js";
 import type { Identity } from "../auth/identity.js";
@@ -24,30 +23,29 @@ import type { LaneLimit } from "./lane-limit.js";
 import type { NewOperation, Operations } from "./operations.js";
 import { filledPage, skip } from "../http/pages.js";
 import type { RouteName } from "../contract/routes.js";
-import { PAGE } from "../contract/schemas.js";
-import { statsAnswer } from "./stats-result.js";
+import { PAGE_SIZE } from "../contract/schemas.js";
+import { statsResult } from "./stats-result.js";
 
-/** What a handler works with. */
 export interface CallContext {
   hf: Holdfast;
   identity: Identity;
   operations: Operations;
   lanes: LaneLimit;
   redact: Redactor;
-  /** Puts back what was shown redacted, in a payload that is sent. */
+  /** Replaces redaction marks in a submitted payload by the stored values. */
   restore: Restorer;
-  /** Writes down how an operation ended. */
-  ended: (answer: OperationResult, target: unknown) => Promise<void>;
+  /** Records the end of a background operation in the audit log. */
+  recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
 }
 
 type Handler<Name extends RouteName> = (
   context: CallContext,
   input: Calls[Name]["input"],
-) => Promise<Calls[Name]["answer"]>;
-/** Sessions are the business of whoever reads and sets cookies. */
+) => Promise<Calls[Name]["result"]>;
+/** The session routes read and set cookies, so `app.ts` handles them itself. */
 type Handled = Exclude<RouteName, `session.${string}`>;
 
-/** The jobs that somebody may see: all, or one user's. */
+/** The jobs that the caller may access: all, or those of one user. */
 function jobsOf({ hf, identity }: CallContext): Holdfast | UserJobs {
   return identity.user === null ? hf : hf.forUser(identity.user);
 }
@@ -56,16 +54,14 @@ function filterOf({ identity }: CallContext, conditions: JobConditions): JobFilt
   return readListOptions(identity.user === null ? conditions : { ...conditions, user: identity.user }).filter;
 }
 
-async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["answer"]> {
+async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["result"]> {
   const { identity } = context;
-  const { limit = PAGE.usual, cursor = null, offset = 0, ...conditions } = query;
+  const { limit = PAGE_SIZE.default, cursor = null, offset = 0, ...conditions } = query;
   if (cursor !== null && offset > 0) {
-    throw new ApiError(400, "INVALID_REQUEST", "offset: goes with no cursor", {
-      issues: [{ path: "offset", message: "goes with no cursor" }],
-    });
+    throw invalidField("offset", "cannot be combined with cursor");
   }
   if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
-    throw new ApiError(403, "OTHER_USER", `this token sees only the jobs of ${identity.user}`);
+    throw new ApiError(403, "FORBIDDEN", `user: this token can only list jobs of user ${identity.user}`);
   }
   const from = offset === 0 ? cursor : await skip(engineOf(context.hf), filterOf(context, conditions), offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
@@ -74,7 +70,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
 }
 
-/** Which machines there are, what the code looks like inside and whom it calls, is nobody's business who only has jobs here. */
+/** The role user must not see host names, stack traces or other internals of the deployment. */
 function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
   return { ...job, worker: null };
 }
@@ -86,32 +82,33 @@ function forUser(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
-// Jobs that are changed between two looks at whether to go on.
+// The signal is checked after each chunk.
 const CHUNK = 100;
 
-async function found(context: CallContext, id: string): Promise<Job> {
+async function getJob(context: CallContext, id: string): Promise<Job> {
   const job = await jobsOf(context).get(id);
   if (job === null) throw new JobNotFoundError(id);
   return job;
 }
 
-async function conflict(context: CallContext, id: string, what: string): Promise<ApiError> {
-  const { state } = await found(context, id);
-  return new ApiError(409, "WRONG_STATE", `job ${id} is ${state}; ${what}`);
+async function invalidState(context: CallContext, id: string, hint: string): Promise<ApiError> {
+  const { state } = await getJob(context, id);
+  return new ApiError(409, "INVALID_STATE", `job ${id} is ${state}; ${hint}`);
 }
 
-/** Jobs by ids or by a filter, and one of the two. */
+function invalidField(path: string, message: string): ApiError {
+  return new ApiError(400, "INVALID_REQUEST", `${path}: ${message}`, { issues: [{ path, message }] });
+}
+
+/** Either ids or a filter. */
 function targetOf({ ids, filter }: ManyJobs): { ids: readonly string[] } | { filter: Filter } {
   if ((ids === undefined) === (filter === undefined)) {
-    throw new ApiError(400, "INVALID_REQUEST", "ids: give either ids or a filter", {
-      issues: [{ path: "ids", message: "give either ids or a filter" }],
-    });
+    throw invalidField("ids", "set either ids or filter");
   }
   if (ids !== undefined) return { ids };
   if (Object.keys(filter ?? {}).length === 0) {
-    throw new ApiError(400, "INVALID_REQUEST", "filter: name a condition, so that nothing left out means every job", {
-      issues: [{ path: "filter", message: "name a condition, so that nothing left out means every job" }],
-    });
+    // Otherwise a forgotten condition would select every job.
+    throw invalidField("filter", "must contain at least one condition");
   }
   return { filter: filter as Filter };
 }
@@ -119,26 +116,27 @@ function targetOf({ ids, filter }: ManyJobs): { ids: readonly string[] } | { fil
 type Bulk = (hf: Holdfast) => {
   byIds: (ids: readonly string[]) => Promise<readonly string[]>;
   byFilter: (filter: Filter, options: Parameters<NewOperation["run"]>[0]) => Promise<number>;
+  /** Statuses that count as a change. */
   counted: readonly string[];
 };
 
-const RETRYING: Bulk = (hf) => ({
+const RETRY: Bulk = (hf) => ({
   byIds: (ids) => hf.retry(ids),
   byFilter: (filter, options) => hf.retry(filter, options),
   counted: ["retried"],
 });
-const CANCELLING: Bulk = (hf) => ({
+const CANCEL: Bulk = (hf) => ({
   byIds: (ids) => hf.cancel(ids),
   byFilter: (filter, options) => hf.cancel(filter, options),
   counted: ["cancelled", "requested"],
 });
-const REMOVING: Bulk = (hf) => ({
+const REMOVE: Bulk = (hf) => ({
   byIds: (ids) => hf.remove(ids),
   byFilter: (filter, options) => hf.remove(filter, options),
   counted: ["removed"],
 });
 
-function changing(action: OperationResult["action"], bulk: Bulk) {
+function bulkHandler(action: OperationResult["action"], bulk: Bulk) {
   return async (context: CallContext, many: ManyJobs): Promise<OperationResult> => {
     const { hf, identity, operations } = context;
     const target = targetOf(many);
@@ -152,21 +150,21 @@ function changing(action: OperationResult["action"], bulk: Bulk) {
         let changed = 0;
         for (let from = 0; from < target.ids.length; from += CHUNK) {
           options.signal.throwIfAborted();
-          const answers = await byIds(target.ids.slice(from, from + CHUNK));
-          changed += answers.filter((answer) => counted.includes(answer)).length;
-          options.onProgress({ looked: from + answers.length, changed });
+          const statuses = await byIds(target.ids.slice(from, from + CHUNK));
+          changed += statuses.filter((status) => counted.includes(status)).length;
+          options.onProgress({ looked: from + statuses.length, changed });
         }
         return changed;
       },
-      ended: (answer) => context.ended(answer, target),
+      onEnd: (result) => context.recordEnd(result, target),
     });
   };
 }
 
-/** How many match, where the counts that are kept tell it. */
+/** How many jobs match, if the stored counts can show it; otherwise null. */
 async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
-  const told = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
-  if (!told || (filter.type !== undefined && filter.queue !== undefined)) return null;
+  const isCounted = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
+  if (!isCounted || (filter.type !== undefined && filter.queue !== undefined)) return null;
   const stats = await hf.stats();
   const by =
     filter.type !== undefined ? stats.types : filter.queue !== undefined ? stats.queues : { all: stats.states };
@@ -180,44 +178,49 @@ async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
   return count;
 }
 
-/** What each route does. */
 export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.list": list,
-  "jobs.stats": async ({ hf }) => statsAnswer(await hf.stats()),
+  "jobs.stats": async ({ hf }) => statsResult(await hf.stats()),
   "jobs.get": async (context, { id }) => {
-    const job = jobDetail(await found(context, id), context.redact);
+    const job = jobDetail(await getJob(context, id), context.redact);
     return context.identity.role === "user" ? forUser(job) : job;
   },
   "jobs.enqueue": async (context, { type, input, ...options }) => {
     await admitLane(context, type, options);
-    return context.hf.enqueueNamed(type, whole(context.restore, { input }, {}).input, options);
+    return context.hf.enqueueNamed(type, withRestoredInput(context.restore, { input }, {}).input, options);
   },
   "jobs.retry": async (context, { id }) => {
-    const answer = await jobsOf(context).retry(id);
-    if (answer === "retried") return { status: "retried" };
-    if (answer === "missing") throw new JobNotFoundError(id);
-    if (answer === "key-held") throw new ApiError(409, "KEY_HELD", `another job holds the unique key of job ${id}`);
-    throw await conflict(context, id, "only failed, dead and cancelled jobs can be retried; rerun makes a new one");
+    const status = await jobsOf(context).retry(id);
+    if (status === "retried") return { status };
+    if (status === "missing") throw new JobNotFoundError(id);
+    if (status === "key-held") {
+      throw new ApiError(409, "UNIQUE_KEY_CONFLICT", `another job holds the unique key of job ${id}`);
+    }
+    throw await invalidState(
+      context,
+      id,
+      "only failed, dead and cancelled jobs can be retried; use rerun to enqueue a copy",
+    );
   },
   "jobs.cancel": async (context, { id }) => {
-    const answer = await jobsOf(context).cancel(id);
-    if (answer === "cancelled" || answer === "requested") return { status: answer };
-    if (answer === "missing") throw new JobNotFoundError(id);
-    throw await conflict(context, id, "it has finished and cannot be cancelled");
+    const status = await jobsOf(context).cancel(id);
+    if (status === "cancelled" || status === "requested") return { status };
+    if (status === "missing") throw new JobNotFoundError(id);
+    throw await invalidState(context, id, "finished jobs cannot be cancelled");
   },
   "jobs.rerun": async (context, { id, ...options }) => {
-    const old = options.input === undefined ? {} : await found(context, id);
-    return context.hf.rerun(id, whole(context.restore, options, old));
+    const old = options.input === undefined ? {} : await getJob(context, id);
+    return context.hf.rerun(id, withRestoredInput(context.restore, options, old));
   },
   "jobs.remove": async (context, { id }) => {
-    const answer = await context.hf.remove(id);
-    if (answer === "removed") return { status: "removed" };
-    if (answer === "missing") throw new JobNotFoundError(id);
-    throw await conflict(context, id, "cancel it first, and delete it when it has stopped");
+    const status = await context.hf.remove(id);
+    if (status === "removed") return { status };
+    if (status === "missing") throw new JobNotFoundError(id);
+    throw await invalidState(context, id, "cancel it first, then delete it when it has stopped");
   },
-  "jobs.retryMany": changing("retry", RETRYING),
-  "jobs.cancelMany": changing("cancel", CANCELLING),
-  "jobs.removeMany": changing("delete", REMOVING),
+  "jobs.retryMany": bulkHandler("retry", RETRY),
+  "jobs.cancelMany": bulkHandler("cancel", CANCEL),
+  "jobs.removeMany": bulkHandler("delete", REMOVE),
   "jobs.purge": async (context, { state, olderThan }) => {
     const { hf, identity, operations } = context;
     return operations.start({
@@ -225,7 +228,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
       actor: identity.name,
       total: null,
       run: (options) => hf.purge({ state, olderThan }, options),
-      ended: (answer) => context.ended(answer, { state, olderThan }),
+      onEnd: (result) => context.recordEnd(result, { state, olderThan }),
     });
   },
 
@@ -238,18 +241,18 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { schedules: schedules.map(scheduleSummary), cursor };
   },
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
-    runs(await hf.schedules.preview(given(timing) as unknown as Timing, count)),
+    runs(await hf.schedules.preview(withoutNulls(timing) as unknown as Timing, count)),
   "schedules.get": async ({ hf, redact }, { name }) => {
     const schedule = await hf.schedules.get(name);
     if (schedule === null) throw new ScheduleNotFoundError(name);
-    return scheduleAnswer(schedule, redact);
+    return scheduleResult(schedule, redact);
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
   "schedules.create": async (context, { name, ...options }) => {
     const { hf, redact, restore } = context;
     await admitLane(context, options.job, options);
-    const settings = given(whole(restore, options, {})) as unknown as NamedScheduleOptions;
-    return scheduleAnswer(await hf.schedules.create(name, settings), redact);
+    const settings = withoutNulls(withRestoredInput(restore, options, {})) as unknown as NamedScheduleOptions;
+    return scheduleResult(await hf.schedules.create(name, settings), redact);
   },
   "schedules.update": async (context, { name, ...changes }) => {
     const { hf, redact, restore } = context;
@@ -257,16 +260,18 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
       const stored = await hf.schedules.get(name);
       if (stored !== null) await admitLane(context, stored.type, { ...stored, ...changes });
     }
-    const changed = await updateScheduleBy(hf.schedules, name, (schedule) => whole(restore, changes, schedule));
-    return scheduleAnswer(changed, redact);
+    const changed = await updateScheduleBy(hf.schedules, name, (schedule) =>
+      withRestoredInput(restore, changes, schedule),
+    );
+    return scheduleResult(changed, redact);
   },
   "schedules.remove": async ({ hf }, { name }) => {
     if (!(await hf.schedules.remove(name))) throw new ScheduleNotFoundError(name);
     return { status: "removed" };
   },
-  "schedules.enable": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.enable(name), redact),
-  "schedules.disable": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.disable(name), redact),
-  "schedules.reset": async ({ hf, redact }, { name }) => scheduleAnswer(await hf.schedules.reset(name), redact),
+  "schedules.enable": async ({ hf, redact }, { name }) => scheduleResult(await hf.schedules.enable(name), redact),
+  "schedules.disable": async ({ hf, redact }, { name }) => scheduleResult(await hf.schedules.disable(name), redact),
+  "schedules.reset": async ({ hf, redact }, { name }) => scheduleResult(await hf.schedules.reset(name), redact),
   "schedules.run": ({ hf }, { name }) => hf.schedules.runNow(name),
 
   "queues.list": async ({ hf }) => ({ queues: await hf.queues() }),
@@ -279,7 +284,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     await hf.resume(queue);
     return { queue, paused: false };
   },
-  "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerAnswer) }),
+  "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
   "types.list": async ({ hf }) => {
     const { clock, types } = engineOf(hf);
     const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
@@ -291,19 +296,19 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const { entries, cursor } = await hf.audit.list(query);
     return { entries: entries.map((entry) => ({ ...entry, at: entry.at.toISOString() })), cursor };
   },
-  "tokens.list": async ({ hf }) => ({ tokens: (await hf.tokens.list()).map(tokenAnswer) }),
+  "tokens.list": async ({ hf }) => ({ tokens: (await hf.tokens.list()).map(tokenResult) }),
   "tokens.create": async ({ hf }, options) => {
-    // Of what was made, and not of another look: if that failed, there would be a token that nothing tells of.
-    const { token, ...made } = await hf.tokens.create(options);
-    return { ...tokenAnswer(made), token };
+    // Not read back from the store: if that read failed, the caller would never learn the token.
+    const { token, ...created } = await hf.tokens.create(options);
+    return { ...tokenResult(created), token };
   },
   "tokens.revoke": async ({ hf }, { id }) => {
-    if (!(await hf.tokens.revoke(id))) throw new ApiError(404, "TOKEN_NOT_FOUND", `no token ${id}`);
+    if (!(await hf.tokens.revoke(id))) throw new ApiError(404, "TOKEN_NOT_FOUND", `token ${id} not found`);
     return { status: "revoked" };
   },
 };
 
-/** Of a type's own queue and priority nothing is asked: they are code's. */
+/** Checks a queue or priority that the caller chose. The defaults of a job type come from code and are not limited. */
 async function admitLane(
   { hf, lanes }: CallContext,
   type: string,
@@ -314,8 +319,12 @@ async function admitLane(
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
 }
 
-/** With an input in which no mark of redaction stands for what is stored: that is put back, or the call refused. */
-function whole<Body extends { input?: unknown }>(restore: Restorer, body: Body, stored: { input?: unknown }): Body {
+/** Replaces redaction marks in the input by the stored values. Throws if a mark has no stored value. */
+function withRestoredInput<Body extends { input?: unknown }>(
+  restore: Restorer,
+  body: Body,
+  stored: { input?: unknown },
+): Body {
   if (body.input === undefined) return body;
   const { input } = restore({ input: body.input }, { input: stored.input }) as { input: unknown };
   return { ...body, input };
@@ -323,19 +332,11 @@ function whole<Body extends { input?: unknown }>(restore: Restorer, body: Body, 
 
 type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;
 
-/** `null` takes away what was there; where nothing was, it is the same as nothing. */
-function given(body: object): object {
+/** In an update, `null` removes a setting. In a new schedule it means the same as an absent field. */
+function withoutNulls(body: object): object {
   return Object.fromEntries(Object.entries(body).filter(([field, value]) => value !== null || field === "input"));
 }
 
 function runs(slots: readonly Date[]): { runs: string[] } {
   return { runs: slots.map((slot) => slot.toISOString()) };
-}
-
-function tokenAnswer(token: ApiToken): Calls["tokens.list"]["answer"]["tokens"][number] {
-  return {
-    ...token,
-    createdAt: token.createdAt.toISOString(),
-    expiresAt: token.expiresAt === null ? null : token.expiresAt.toISOString(),
-  };
 }

@@ -1,13 +1,13 @@
 import { ApiError } from "../http/api-error.js";
 
-/** Changes under way, up to where they are written down: when the API closes no more begin, and these are waited for. */
-export class UnderWay {
+/** Tracks changes until they are recorded in the audit log. `close` rejects new changes and waits for those in flight. */
+export class InFlightChanges {
   readonly #changes = new Set<Promise<unknown>>();
   #closing = false;
 
-  async run<Answer>(change: () => Promise<Answer>): Promise<Answer> {
+  async run<Result>(change: () => Promise<Result>): Promise<Result> {
     if (this.#closing) {
-      throw new ApiError(503, "CLOSING", "this server is closing and changes nothing more; try again when it is back", {
+      throw new ApiError(503, "SHUTTING_DOWN", "the server is shutting down and accepts no more changes; retry later", {
         headers: { "retry-after": "5" },
       });
     }

@@ -1,17 +1,17 @@
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { QueueRecord, SchedulePage, Store } from "../../store.js";
 import { ApiError } from "../http/api-error.js";
-import { remembered } from "./cached.js";
+import { cached } from "./cached.js";
 
-// How old what is known of the lanes may be. Callers who name new ones cost the store one look a second, however many they are.
-const KNOWN_MS = 1_000;
-// The same of the schedules, which a store keeps no count of.
-const SCHEDULES_KNOWN_MS = 5_000;
-// For so long a lane counts that was let in, whether it is stored yet or not: until the schedules were read again.
-const ADMITTED_MS = 2 * SCHEDULES_KNOWN_MS;
+// Callers that send new names cost the store one read per second, however many they are.
+const CACHE_MS = 1_000;
+// Schedules are cached longer: the store has no count of their lanes, so all schedules are read.
+const SCHEDULES_CACHE_MS = 5_000;
+// An admitted lane counts for this long even if it is not stored yet: long enough for both caches to be refreshed.
+const ADMITTED_MS = 2 * SCHEDULES_CACHE_MS;
 const PAGE = 500;
 
-/** Lanes that the store had at the last look and those that its schedules name, with those that were let in since. */
+/** Lanes in the store, lanes of its schedules, and lanes that were admitted since they were read. */
 interface Lanes {
   names: Set<string>;
   queues: Set<string>;
@@ -23,21 +23,21 @@ interface Lane {
 }
 
 /**
- * Bounds the lanes (queues, with each of their priorities) that callers of the API make: each costs every claim something, and a caller
- * who enqueues to random names could make any number. Jobs for a lane that is there are taken, once it has been there for a second.
+ * Limits the lanes (pairs of queue and priority) that API callers can create. Each lane slows down every claim, and a caller that
+ * enqueues to random queue names could create any number. Jobs for lanes that have existed for a second are always accepted.
  */
 export class LaneLimit {
   readonly #max: number;
   readonly #read: () => Promise<Lanes>;
   #last: Lanes = { names: new Set(), queues: new Set() };
-  /** When a lane was let in, and its queue. */
+  /** By lane name: its queue, and when it was admitted. */
   readonly #admitted = new Map<string, { queue: string; at: number }>();
 
   constructor(hf: Holdfast, max: number) {
     this.#max = max;
     const { store } = engineOf(hf);
-    const scheduled = remembered(() => this.#scheduled(store), SCHEDULES_KNOWN_MS);
-    this.#read = remembered(async () => {
+    const scheduled = cached(() => this.#scheduled(store), SCHEDULES_CACHE_MS);
+    this.#read = cached(async () => {
       const lanes = lanesOf(await store.queues());
       const add = (queue: string, name: string): void => {
         lanes.names.add(name);
@@ -49,10 +49,10 @@ export class LaneLimit {
         else this.#admitted.delete(name);
       }
       return (this.#last = lanes);
-    }, KNOWN_MS);
+    }, CACHE_MS);
   }
 
-  /** A schedule makes its lane when it fires. Those that make one too many need no more be read: no new lane is let in then. */
+  /** Lanes that schedules create when they fire. Reading stops at the limit, because no new lane is admitted then anyway. */
   async #scheduled(store: Pick<Store, "listSchedules">): Promise<Lane[]> {
     const lanes = new Map<string, Lane>();
     let cursor: string | null = null;
@@ -64,7 +64,7 @@ export class LaneLimit {
     return [...lanes.values()];
   }
 
-  /** Throws where a job in this lane would make one too many. */
+  /** Throws if a job in this lane would exceed the limit. */
   async admit(queue: string, priority: number): Promise<void> {
     const lane = nameOf(queue, priority);
     if (this.#last.names.has(lane)) return;
@@ -72,7 +72,7 @@ export class LaneLimit {
     if (!lanes.names.has(lane)) this.#add(lanes, queue, lane);
   }
 
-  /** The same for a queue as a whole, which is kept while it is paused. */
+  /** The same for a queue without a priority: a paused queue is stored even if it has no jobs. */
   async admitQueue(queue: string): Promise<void> {
     const lanes = await this.#read();
     if (!lanes.queues.has(queue)) this.#add(lanes, queue, queue);
@@ -83,7 +83,7 @@ export class LaneLimit {
       throw new ApiError(
         409,
         "TOO_MANY_LANES",
-        `queue: there are ${this.#max} queues, counted with their priorities, and callers may make no more; use one that is there, or raise maxLanes`,
+        `queue: limit of ${this.#max} lanes (queue and priority) reached; use an existing one, or raise maxLanes`,
       );
     }
     names.add(name);

@@ -4,44 +4,50 @@ import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
 import type { OperationResult } from "../contract/api-types.js";
 
-// Those that have ended are forgotten, the oldest first.
-const KEPT = 100;
-const AT_ONCE = 4;
+// Older finished operations are dropped.
+const MAX_LISTED = 100;
+const MAX_RUNNING = 4;
 
 export interface NewOperation {
   action: OperationResult["action"];
   actor: string;
-  /** How many there are to look at; null if that is not known. */
+  /** How many jobs to process; null: unknown. */
   total: number | null;
-  /** Does it, and says how many jobs it changed. */
+  /** Returns how many jobs it changed. */
   run: (options: Required<BulkOptions>) => Promise<number>;
-  /** Called when it has ended, in whatever way. */
-  ended: (answer: OperationResult) => Promise<void>;
+  /** Called when the operation is done, stopped or failed. */
+  onEnd: (result: OperationResult) => Promise<void>;
 }
 
-/** Changes of many jobs, which take longer than a request may: they go on in the background, and tell how far they are. */
+interface Operation {
+  result: OperationResult;
+  stop: AbortController;
+  end: Promise<void>;
+}
+
+/** Bulk changes, which may take longer than a request. They run in the background and report their progress. */
 export class Operations {
-  readonly #known = new Map<string, { answer: OperationResult; stop: AbortController; end: Promise<void> }>();
+  readonly #operations = new Map<string, Operation>();
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  start({ action, actor, total, run, ended }: NewOperation): OperationResult {
-    const running = [...this.#known.values()].filter(({ answer }) => answer.state === "running");
-    if (running.length >= AT_ONCE) {
+  start({ action, actor, total, run, onEnd }: NewOperation): OperationResult {
+    const running = [...this.#operations.values()].filter(({ result }) => result.state === "running");
+    if (running.length >= MAX_RUNNING) {
       throw new ApiError(
         429,
         "TOO_MANY_OPERATIONS",
-        `${AT_ONCE} operations are running; wait for one to end, or stop one`,
+        `${MAX_RUNNING} operations are running already; wait for one to finish, or stop one`,
         {
           headers: { "retry-after": "5" },
         },
       );
     }
-    this.#forget();
-    const answer: OperationResult = {
+    this.#dropFinished();
+    const result: OperationResult = {
       id: newId(this.#now()),
       action,
       state: "running",
@@ -56,7 +62,7 @@ export class Operations {
     const stop = new AbortController();
     const options = {
       signal: stop.signal,
-      onProgress: (progress: { looked: number; changed: number }) => void Object.assign(answer, progress),
+      onProgress: (progress: { looked: number; changed: number }) => void Object.assign(result, progress),
     };
     const end = run(options)
       .then((changed): Partial<OperationResult> => ({ changed, state: "done" }))
@@ -64,53 +70,55 @@ export class Operations {
         if (stop.signal.aborted) return { state: "stopped" };
         return { state: "failed", error: messageOf(error) };
       })
-      .then(async (how) => {
-        const last = { ...how, endedAt: this.#time() };
-        // Who sees that it has ended finds it in the audit log.
-        await ended({ ...answer, ...last });
-        Object.assign(answer, last);
+      .then(async (outcome) => {
+        const last = { ...outcome, endedAt: this.#time() };
+        // Recorded in the audit log before callers can see that it has ended.
+        await onEnd({ ...result, ...last });
+        Object.assign(result, last);
       });
-    this.#known.set(answer.id, { answer, stop, end });
-    return { ...answer };
+    this.#operations.set(result.id, { result, stop, end });
+    return { ...result };
   }
 
   list(): OperationResult[] {
-    return [...this.#known.values()].map(({ answer }) => ({ ...answer })).toReversed();
+    return [...this.#operations.values()].map(({ result }) => ({ ...result })).toReversed();
   }
 
   get(id: string): OperationResult {
-    return { ...this.#find(id).answer };
+    return { ...this.#find(id).result };
   }
 
-  /** Lets it end after the chunk that it is at. */
+  /** Stops after the current chunk of jobs. */
   async stop(id: string): Promise<OperationResult> {
-    const { answer, stop, end } = this.#find(id);
+    const { result, stop, end } = this.#find(id);
     stop.abort();
     await end;
-    return { ...answer };
+    return { ...result };
   }
 
   async close(): Promise<void> {
-    const all = [...this.#known.values()];
+    const all = [...this.#operations.values()];
     for (const { stop } of all) stop.abort();
     await Promise.all(all.map(({ end }) => end));
   }
 
-  #find(id: string): { answer: OperationResult; stop: AbortController; end: Promise<void> } {
-    const found = this.#known.get(id);
+  #find(id: string): Operation {
+    const found = this.#operations.get(id);
     if (found === undefined) {
       throw new ApiError(
         404,
         "OPERATION_NOT_FOUND",
-        `no operation ${id}; this server knows its own, and the last ${KEPT} of them`,
+        `operation ${id} not found; a server lists only its own last ${MAX_LISTED} operations`,
       );
     }
     return found;
   }
 
-  #forget(): void {
-    const over = [...this.#known].filter(([, { answer }]) => answer.state !== "running");
-    for (const [id] of over.slice(0, Math.max(0, this.#known.size - KEPT + 1))) this.#known.delete(id);
+  #dropFinished(): void {
+    const finished = [...this.#operations].filter(([, { result }]) => result.state !== "running");
+    for (const [id] of finished.slice(0, Math.max(0, this.#operations.size - MAX_LISTED + 1))) {
+      this.#operations.delete(id);
+    }
   }
 
   #time(): string {

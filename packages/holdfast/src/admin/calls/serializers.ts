@@ -3,12 +3,20 @@ import type { WorkerStatus } from "../../engine/client/job-view.js";
 import type { Schedule } from "../../engine/scheduler/schedules.js";
 import type { AttemptError, Job } from "../../job/job.js";
 import type { Redactor } from "../../redact.js";
-import type { JobDetail, JobSummary, ScheduleResult, ScheduleSummary, WorkerResult } from "../contract/api-types.js";
+import type { ApiToken } from "../../engine/client/tokens.js";
+import type {
+  JobDetail,
+  JobSummary,
+  ScheduleResult,
+  ScheduleSummary,
+  TokenResult,
+  WorkerResult,
+} from "../contract/api-types.js";
 
-const text = (time: Date): string => time.toISOString();
-const textOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
+const iso = (time: Date): string => time.toISOString();
+const isoOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
 
-/** A job as lists have it: without its payload. */
+/** A job in a list, without its payload. */
 export function jobSummary(job: Job): JobSummary {
   const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule, progress } = job;
   return {
@@ -20,21 +28,21 @@ export function jobSummary(job: Job): JobSummary {
     user,
     attempt,
     maxAttempts,
-    runAt: text(job.runAt),
-    dueAt: textOrNull(job.dueAt),
-    expiresAt: textOrNull(job.expiresAt),
-    createdAt: text(job.createdAt),
-    updatedAt: text(job.updatedAt),
-    claimedAt: textOrNull(job.claimedAt),
-    startedAt: textOrNull(job.startedAt),
-    finishedAt: textOrNull(job.finishedAt),
-    cancelRequestedAt: textOrNull(job.cancelRequestedAt),
+    runAt: iso(job.runAt),
+    dueAt: isoOrNull(job.dueAt),
+    expiresAt: isoOrNull(job.expiresAt),
+    createdAt: iso(job.createdAt),
+    updatedAt: iso(job.updatedAt),
+    claimedAt: isoOrNull(job.claimedAt),
+    startedAt: isoOrNull(job.startedAt),
+    finishedAt: isoOrNull(job.finishedAt),
+    cancelRequestedAt: isoOrNull(job.cancelRequestedAt),
     worker,
     key,
     tags,
-    schedule: schedule === null ? null : { name: schedule.name, slot: text(schedule.slot) },
+    schedule: schedule === null ? null : { name: schedule.name, slot: iso(schedule.slot) },
     progress,
-    error: job.error === null ? null : { ...job.error, at: text(job.error.at) },
+    error: job.error === null ? null : { ...job.error, at: iso(job.error.at) },
   };
 }
 
@@ -47,50 +55,54 @@ export function jobDetail(job: Job, redact: Redactor): JobDetail {
     trace: job.trace,
     attempts: job.attempts.map((attempt) => ({
       ...attempt,
-      claimedAt: textOrNull(attempt.claimedAt),
-      startedAt: textOrNull(attempt.startedAt),
-      endedAt: text(attempt.endedAt),
-      error: shownError(attempt.error, redact),
+      claimedAt: isoOrNull(attempt.claimedAt),
+      startedAt: isoOrNull(attempt.startedAt),
+      endedAt: iso(attempt.endedAt),
+      error: redactError(attempt.error, redact),
     })),
-    log: job.log.map(({ at, line }) => ({ at: text(at), line })),
+    log: job.log.map(({ at, line }) => ({ at: iso(at), line })),
   };
 }
 
-/** Redacted when it was stored, and by the rules of this client, which may be others. */
-function shownError(error: AttemptError, redact: Redactor): AttemptError {
+/** Errors are redacted when stored. Redact again: the rules of this client may differ. */
+function redactError(error: AttemptError, redact: Redactor): AttemptError {
   const { cause, data } = error;
   return {
     ...error,
-    cause: cause === null ? null : shownError(cause, redact),
+    cause: cause === null ? null : redactError(cause, redact),
     data: data === null ? null : redactErrorData(redact, data),
   };
 }
 
-export function scheduleAnswer(schedule: Schedule, redact: Redactor): ScheduleResult {
+export function scheduleResult(schedule: Schedule, redact: Redactor): ScheduleResult {
   return {
     ...schedule,
     input: redact({ input: schedule.input }).input,
-    startAt: textOrNull(schedule.startAt),
-    endAt: textOrNull(schedule.endAt),
-    nextRunAt: textOrNull(schedule.nextRunAt),
-    lastSlot: textOrNull(schedule.lastSlot),
-    createdAt: text(schedule.createdAt),
-    updatedAt: text(schedule.updatedAt),
-    slots: schedule.slots.map((kept) => ({
-      ...kept,
-      slot: text(kept.slot),
-      through: textOrNull(kept.through),
-      at: text(kept.at),
+    startAt: isoOrNull(schedule.startAt),
+    endAt: isoOrNull(schedule.endAt),
+    nextRunAt: isoOrNull(schedule.nextRunAt),
+    lastSlot: isoOrNull(schedule.lastSlot),
+    createdAt: iso(schedule.createdAt),
+    updatedAt: iso(schedule.updatedAt),
+    slots: schedule.slots.map((entry) => ({
+      ...entry,
+      slot: iso(entry.slot),
+      through: isoOrNull(entry.through),
+      at: iso(entry.at),
     })),
   };
 }
 
-/** A schedule as lists have it: without its input, and what became of its slots is not read for those. */
+/** A schedule in a list, without its input and without the slot history, which lists do not read. */
 export function scheduleSummary(schedule: Schedule): ScheduleSummary {
-  const { slots: _slots, input: _input, ...summary } = scheduleAnswer(schedule, (value) => value);
+  const { slots: _slots, input: _input, ...summary } = scheduleResult(schedule, (value) => value);
   return summary;
 }
 
-export function workerAnswer({ schedules: _schedules, ...worker }: WorkerStatus): WorkerResult {
-  return { ...worker, startedAt: text(worker.startedAt), seenAt: text(worker.seenAt) };
+export function workerResult({ schedules: _schedules, ...worker }: WorkerStatus): WorkerResult {
+  return { ...worker, startedAt: iso(worker.startedAt), seenAt: iso(worker.seenAt) };
+}
+
+export function tokenResult(token: ApiToken): TokenResult {
+  return { ...token, createdAt: iso(token.createdAt), expiresAt: isoOrNull(token.expiresAt) };
 }

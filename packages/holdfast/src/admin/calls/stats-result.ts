@@ -1,54 +1,54 @@
 import type { Stats } from "../../engine/client/stats.js";
-import { isCut, MOST_NAMES, OTHER } from "../../observe/names.js";
+import { isCut, MAX_NAMES, OTHER } from "../../observe/names.js";
 import type { State } from "../../job/state.js";
 import type { StatsResult } from "../contract/api-types.js";
 
-// By queue, type and state. Names may be long, and each viewer of the events is sent all of them each second.
-const MOST_COUNTS = 1_000;
+// Counts by queue, type and state. Names may be long, and every event stream sends all counts each second.
+const MAX_COUNTS = 1_000;
 
 type Counts = Record<State, number>;
 
 /**
- * Counts as the API answers them. Whoever may enqueue may make up any number of types and queues: those with the most jobs are
- * named, and the rest are told together, so that the sums stay true.
+ * Limits the number of names in the counts, because callers that may enqueue can create any number of types and queues. The names
+ * with the most jobs are listed; all others are added up as `other`, so that the totals stay correct.
  */
-export function statsAnswer(stats: Stats): StatsResult {
+export function statsResult(stats: Stats): StatsResult {
   const queues = largest(stats.queues);
   const types = largest(stats.types);
   return {
     ...stats,
-    queues: summed(stats.queues, queues),
-    types: summed(stats.types, types),
-    counts: countsOf(stats.counts, queues, types),
+    queues: withOthers(stats.queues, queues),
+    types: withOthers(stats.types, types),
+    counts: limitCounts(stats.counts, queues, types),
   };
 }
 
 /** The names with the most jobs. */
 function largest(counts: Readonly<Record<string, Counts>>): ReadonlySet<string> {
   if (!isCut(counts)) return new Set(Object.keys(counts));
-  // One that is called like the rest is told with the rest.
-  const jobs = Object.entries(counts)
+  // A real queue or type called "other" is counted with the others.
+  const totals = Object.entries(counts)
     .filter(([name]) => name !== OTHER)
     .map(([name, states]) => ({ name, count: sumOf(Object.values(states)) }));
-  const first = jobs.toSorted((one, other) => other.count - one.count).slice(0, MOST_NAMES);
+  const first = totals.toSorted((one, other) => other.count - one.count).slice(0, MAX_NAMES);
   return new Set(first.map(({ name }) => name));
 }
 
-function summed(counts: Readonly<Record<string, Counts>>, named: ReadonlySet<string>): Record<string, Counts> {
-  const kept = new Map(Object.entries(counts).filter(([name]) => named.has(name)));
+function withOthers(counts: Readonly<Record<string, Counts>>, named: ReadonlySet<string>): Record<string, Counts> {
+  const result = new Map(Object.entries(counts).filter(([name]) => named.has(name)));
   for (const [name, states] of Object.entries(counts)) {
-    if (!named.has(name)) kept.set(OTHER, together(kept.get(OTHER), states));
+    if (!named.has(name)) result.set(OTHER, sumCounts(result.get(OTHER), states));
   }
-  return Object.fromEntries(kept);
+  return Object.fromEntries(result);
 }
 
-function together(one: Counts | undefined, other: Counts): Counts {
+function sumCounts(one: Counts | undefined, other: Counts): Counts {
   if (one === undefined) return other;
   const states = Object.keys(other) as State[];
   return Object.fromEntries(states.map((state) => [state, one[state] + other[state]])) as Counts;
 }
 
-function countsOf(
+function limitCounts(
   counts: Stats["counts"],
   queues: ReadonlySet<string>,
   types: ReadonlySet<string>,
@@ -60,12 +60,12 @@ function countsOf(
       type: types.has(each.type) ? each.type : OTHER,
     })),
   );
-  if (named.length <= MOST_COUNTS) return named;
-  const largest = new Set(named.toSorted((one, other) => other.count - one.count).slice(0, MOST_COUNTS));
+  if (named.length <= MAX_COUNTS) return named;
+  const largest = new Set(named.toSorted((one, other) => other.count - one.count).slice(0, MAX_COUNTS));
   return merged(named.map((each) => (largest.has(each) ? each : { ...each, queue: OTHER, type: OTHER })));
 }
 
-/** Those of one queue, type and state as one. */
+/** Adds up entries with the same queue, type and state. */
 function merged(counts: StatsResult["counts"]): StatsResult["counts"] {
   const known = new Map<string, StatsResult["counts"][number]>();
   for (const each of counts) {

@@ -1,47 +1,46 @@
 import type { EngineContext } from "../../engine/context.js";
 import { ADMIN_API } from "../../engine/events/outage-log.js";
 import { isOutage } from "../../errors.js";
-import { isDeed } from "./audit-entry.js";
+import { isAudited } from "./audit-entry.js";
 import type { RouteName } from "../contract/routes.js";
 
-/** Calls that may be answered without the store: that they are answered proves nothing. */
+/** Calls that may succeed without the store, so their success does not end an outage. */
 const WITHOUT_STORE = /^(?:session|operations)\.|^schedules\.preview$/;
 
-/** What a call asks of the store: to look, or to change something. */
-export type Asks = "look" | "change";
+export type StoreAccess = "read" | "write";
 
 /**
- * Tells that the store fails calls of the API, and when it is over: callers see no more than a status. A store that is read-only
- * or full still answers looks, so that only a change shows that it takes changes again.
+ * Emits `outage` and `outageEnded` for failed API calls, because callers see only a status. Reads still work on a store that is
+ * read-only or full, so after a failed write only a successful write ends the outage.
  */
-export class Outages {
+export class StoreOutages {
   readonly #events: EngineContext["events"];
-  #failing: Asks | null = null;
+  #failing: StoreAccess | null = null;
 
   constructor(events: EngineContext["events"]) {
     this.#events = events;
   }
 
-  failed(asks: Asks, error: unknown): void {
-    if (this.#failing !== "look") this.#failing = asks;
+  failed(access: StoreAccess, error: unknown): void {
+    if (this.#failing !== "read") this.#failing = access;
     this.#events.emit("outage", { doing: ADMIN_API, error });
   }
 
-  answered(asks: Asks): void {
-    if (this.#failing === null || (this.#failing === "change" && asks === "look")) return;
+  succeeded(access: StoreAccess): void {
+    if (this.#failing === null || (this.#failing === "write" && access === "read")) return;
     this.#failing = null;
     this.#events.emit("outageEnded", { doing: ADMIN_API });
   }
 
-  /** Watches one call. What is wrong with the call itself says nothing of the store. */
-  async watch<Answer>(name: RouteName | "summary", work: () => Promise<Answer>): Promise<Answer> {
-    const asks = name !== "summary" && isDeed(name) ? "change" : "look";
+  /** Runs one call. Errors caused by the call itself do not count as an outage. */
+  async watch<Result>(name: RouteName | "summary", work: () => Promise<Result>): Promise<Result> {
+    const access = name !== "summary" && isAudited(name) ? "write" : "read";
     try {
-      const answer = await work();
-      if (!WITHOUT_STORE.test(name)) this.answered(asks);
-      return answer;
+      const result = await work();
+      if (!WITHOUT_STORE.test(name)) this.succeeded(access);
+      return result;
     } catch (error) {
-      if (isOutage(error)) this.failed(asks, error);
+      if (isOutage(error)) this.failed(access, error);
       throw error;
     }
   }

@@ -3,10 +3,10 @@ import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
 
-/** A time as the API writes it: ISO 8601 in UTC. */
+/** ISO 8601 in UTC. */
 type Time = string;
 
-/** What the API tells of a job in a list. */
+/** A job in a list, without its payload. */
 export interface JobSummary {
   id: string;
   type: string;
@@ -33,11 +33,11 @@ export interface JobSummary {
   error: { message: string; code: string | null; at: Time } | null;
 }
 
-/** A job with everything that is known of it. */
+/** A job with its payload, attempts and log. */
 export interface JobDetail extends JobSummary {
   input: unknown;
   output: unknown;
-  /** The trace context of its enqueue (`traceparent`); null if nobody traced that, and for the role user. */
+  /** The trace context of its enqueue (`traceparent`); null if it was not traced, and for the role user. */
   trace: Readonly<Record<string, string>> | null;
   attempts: readonly {
     attempt: number;
@@ -51,7 +51,7 @@ export interface JobDetail extends JobSummary {
   log: readonly { at: Time; line: string }[];
 }
 
-/** Which jobs: every condition given must hold; a list means any of them. */
+/** All conditions must match. An array matches any of its values. */
 export interface JobConditions {
   state?: readonly State[];
   type?: readonly string[];
@@ -64,15 +64,15 @@ export interface JobConditions {
 }
 
 export interface JobQuery extends JobConditions {
-  /** Jobs a page, 1 to 200. Default 50. */
+  /** Jobs per page, 1 to 200. Default 50. */
   limit?: number;
-  /** Where the page before ended; goes with no `offset`. */
+  /** From the previous page. Cannot be combined with `offset`. */
   cursor?: string;
-  /** Jobs to pass over, 0 to 10000. To go further, use cursors. */
+  /** Jobs to skip, 0 to 10000. Use cursors to go further. */
   offset?: number;
 }
 
-/** Jobs by their ids, at most 1000, or all that a filter matches, which must name a condition. */
+/** Either up to 1000 ids, or a filter with at least one condition. */
 export interface ManyJobs {
   ids?: readonly string[];
   filter?: JobConditions;
@@ -83,7 +83,7 @@ export interface NewJobBody {
   input?: unknown;
   queue?: string;
   priority?: number;
-  /** A length such as `"10m"`, or milliseconds. */
+  /** A duration such as `"10m"`, or milliseconds. */
   delay?: string | number;
   runAt?: Time;
   expiresAt?: Time;
@@ -125,10 +125,11 @@ export interface OperationResult {
   id: string;
   action: "retry" | "cancel" | "delete" | "purge";
   state: "running" | "done" | "stopped" | "failed";
-  /** Jobs looked at so far, and those of them that changed. */
+  /** Jobs processed so far. */
   looked: number;
+  /** How many of those were changed. */
   changed: number;
-  /** How many there are to look at; null if that is not known. */
+  /** How many jobs there are to process; null: unknown. */
   total: number | null;
   actor: string;
   startedAt: Time;
@@ -136,7 +137,7 @@ export interface OperationResult {
   error: string | null;
 }
 
-/** What the API tells of a schedule in a list: not its input, which may be large. */
+/** A schedule in a list, without its input, which may be large. */
 export interface ScheduleSummary {
   name: string;
   origin: "code" | "runtime";
@@ -162,7 +163,7 @@ export interface ScheduleSummary {
   updatedAt: Time;
 }
 
-/** A schedule with its input, and what became of its last slots. */
+/** A schedule with its input and the outcomes of its last slots. */
 export interface ScheduleResult extends ScheduleSummary {
   input: unknown;
   slots: readonly {
@@ -183,7 +184,7 @@ export interface TimingBody {
 }
 
 export interface ScheduleBody extends TimingBody {
-  /** The type of the jobs it makes. */
+  /** The type of the jobs that it enqueues. */
   job?: string;
   input?: unknown;
   enabled?: boolean;
@@ -239,7 +240,7 @@ export interface SessionResult {
   name: string;
   role: TokenRole;
   user: string | null;
-  /** When the session ends; null where a token was sent, or none is asked for. */
+  /** When the session ends; null if the request has no session cookie. */
   expiresAt: Time | null;
 }
 
@@ -254,24 +255,24 @@ interface ByQueue {
 }
 type None = Record<string, never>;
 
-/** What goes into each call, path and query and body taken together, and what comes out. */
+/** The input of each call (path, query and body combined) and its result. */
 export interface Calls {
-  "jobs.list": { input: JobQuery; answer: { jobs: JobSummary[]; cursor: string | null } };
-  "jobs.stats": { input: None; answer: StatsResult };
-  "jobs.get": { input: ById; answer: JobDetail };
-  "jobs.enqueue": { input: NewJobBody; answer: Enqueued };
-  "jobs.retry": { input: ById; answer: { status: "retried" } };
-  /** `requested`: it runs, and was asked to stop. */
-  "jobs.cancel": { input: ById; answer: { status: "cancelled" | "requested" } };
-  "jobs.rerun": { input: ById & { input?: unknown }; answer: Enqueued };
-  "jobs.remove": { input: ById; answer: { status: "removed" } };
-  "jobs.retryMany": { input: ManyJobs; answer: OperationResult };
-  "jobs.cancelMany": { input: ManyJobs; answer: OperationResult };
-  "jobs.removeMany": { input: ManyJobs; answer: OperationResult };
-  "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; answer: OperationResult };
-  "operations.list": { input: None; answer: { operations: OperationResult[] } };
-  "operations.get": { input: ById; answer: OperationResult };
-  "operations.stop": { input: ById; answer: OperationResult };
+  "jobs.list": { input: JobQuery; result: { jobs: JobSummary[]; cursor: string | null } };
+  "jobs.stats": { input: None; result: StatsResult };
+  "jobs.get": { input: ById; result: JobDetail };
+  "jobs.enqueue": { input: NewJobBody; result: Enqueued };
+  "jobs.retry": { input: ById; result: { status: "retried" } };
+  /** `requested`: the job is running and its signal will abort. */
+  "jobs.cancel": { input: ById; result: { status: "cancelled" | "requested" } };
+  "jobs.rerun": { input: ById & { input?: unknown }; result: Enqueued };
+  "jobs.remove": { input: ById; result: { status: "removed" } };
+  "jobs.retryMany": { input: ManyJobs; result: OperationResult };
+  "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
+  "jobs.removeMany": { input: ManyJobs; result: OperationResult };
+  "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
+  "operations.list": { input: None; result: { operations: OperationResult[] } };
+  "operations.get": { input: ById; result: OperationResult };
+  "operations.stop": { input: ById; result: OperationResult };
   "schedules.list": {
     input: {
       origin?: "code" | "runtime";
@@ -281,44 +282,44 @@ export interface Calls {
       limit?: number;
       cursor?: string;
     };
-    answer: { schedules: ScheduleSummary[]; cursor: string | null };
+    result: { schedules: ScheduleSummary[]; cursor: string | null };
   };
-  "schedules.preview": { input: TimingBody & { count?: number }; answer: { runs: Time[] } };
-  "schedules.get": { input: ByName; answer: ScheduleResult };
-  "schedules.next": { input: ByName & { count?: number }; answer: { runs: Time[] } };
-  "schedules.create": { input: ByName & ScheduleBody & { job: string }; answer: ScheduleResult };
-  "schedules.update": { input: ByName & ScheduleBody; answer: ScheduleResult };
-  "schedules.remove": { input: ByName; answer: { status: "removed" } };
-  "schedules.enable": { input: ByName; answer: ScheduleResult };
-  "schedules.disable": { input: ByName; answer: ScheduleResult };
-  "schedules.reset": { input: ByName; answer: ScheduleResult };
-  "schedules.run": { input: ByName; answer: Enqueued };
-  "queues.list": { input: None; answer: { queues: QueueResult[] } };
-  "queues.pause": { input: ByQueue; answer: { queue: string; paused: boolean } };
-  "queues.resume": { input: ByQueue; answer: { queue: string; paused: boolean } };
-  "workers.list": { input: None; answer: { workers: WorkerResult[] } };
-  "types.list": { input: None; answer: { types: string[] } };
+  "schedules.preview": { input: TimingBody & { count?: number }; result: { runs: Time[] } };
+  "schedules.get": { input: ByName; result: ScheduleResult };
+  "schedules.next": { input: ByName & { count?: number }; result: { runs: Time[] } };
+  "schedules.create": { input: ByName & ScheduleBody & { job: string }; result: ScheduleResult };
+  "schedules.update": { input: ByName & ScheduleBody; result: ScheduleResult };
+  "schedules.remove": { input: ByName; result: { status: "removed" } };
+  "schedules.enable": { input: ByName; result: ScheduleResult };
+  "schedules.disable": { input: ByName; result: ScheduleResult };
+  "schedules.reset": { input: ByName; result: ScheduleResult };
+  "schedules.run": { input: ByName; result: Enqueued };
+  "queues.list": { input: None; result: { queues: QueueResult[] } };
+  "queues.pause": { input: ByQueue; result: { queue: string; paused: boolean } };
+  "queues.resume": { input: ByQueue; result: { queue: string; paused: boolean } };
+  "workers.list": { input: None; result: { workers: WorkerResult[] } };
+  "types.list": { input: None; result: { types: string[] } };
   "audit.list": {
     input: { actor?: string; action?: string; after?: Time; before?: Time; limit?: number; cursor?: string };
-    answer: { entries: AuditResult[]; cursor: string | null };
+    result: { entries: AuditResult[]; cursor: string | null };
   };
-  "tokens.list": { input: None; answer: { tokens: TokenResult[] } };
+  "tokens.list": { input: None; result: { tokens: TokenResult[] } };
   "tokens.create": {
     input: { name: string; role: TokenRole; user?: string; expiresIn?: string | number };
-    answer: TokenResult & { token: string };
+    result: TokenResult & { token: string };
   };
-  "tokens.revoke": { input: ById; answer: { status: "revoked" } };
-  "session.get": { input: None; answer: SessionResult };
-  "session.start": { input: { token: string }; answer: SessionResult };
-  "session.end": { input: None; answer: { status: "ended" } };
+  "tokens.revoke": { input: ById; result: { status: "revoked" } };
+  "session.get": { input: None; result: SessionResult };
+  "session.start": { input: { token: string }; result: SessionResult };
+  "session.end": { input: None; result: { status: "ended" } };
 }
 
-/** What every error answers. */
+/** The body of every error response. */
 export interface ErrorResult {
   error: { code: string; message: string; hint?: string; issues?: { path: string; message: string }[] };
 }
 
-/** The summary of `GET /api/v1/admin/jobs`. */
+/** The response of `GET /api/v1/admin/jobs`. */
 export interface SummaryResult {
   stats: Record<State, number> & { oldestDueMs: number | null };
   recentFailures: JobSummary[];

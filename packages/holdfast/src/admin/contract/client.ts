@@ -1,20 +1,20 @@
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import { namesUser } from "../../access/secret.js";
-import { BASE, MARK, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import { BASE, HOLDFAST_HEADER, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
-  /** Where the server is: `https://jobs.example.com`. Left out: where the page comes from. */
+  /** The URL of the server, e.g. `https://jobs.example.com`. Default, in a browser: the origin of the page. */
   url?: string;
-  /** Left out: the cookie of a session, in a browser. */
+  /** An API token. Not needed in a browser with a session cookie. */
   token?: string;
-  /** Default: the global `fetch`. An admin API of the same process will do: `admin(hf).fetch`. */
+  /** Default: the global `fetch`. To call an admin API in the same process: `admin(hf).fetch`. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
 /**
- * What the server refused. `SERVER_UNREACHABLE`, with the status 0: none answered; `NOT_HOLDFAST`: what answered is something
- * else, like a proxy before it.
+ * An error response of the server. Two codes come from the client itself: `SERVER_UNREACHABLE` (status 0: no response) and
+ * `UNEXPECTED_RESPONSE` (the response is not from Holdfast, but for example from a proxy).
  */
 export class AdminError extends Error {
   readonly status: number;
@@ -29,9 +29,9 @@ export class AdminError extends Error {
   }
 }
 
-/** A call with nothing to say may be made with nothing. */
+/** The input may be omitted if all its fields are optional. */
 type Arguments<Input> = Record<string, never> extends Input ? [input?: Input] : [input: Input];
-type Call<Name extends RouteName> = (...input: Arguments<Calls[Name]["input"]>) => Promise<Calls[Name]["answer"]>;
+type Call<Name extends RouteName> = (...input: Arguments<Calls[Name]["input"]>) => Promise<Calls[Name]["result"]>;
 type Groups = RouteName extends `${infer Group}.${string}` ? Group : never;
 
 /** One method for each route: `client.jobs.list({ state: ["dead"] })`. */
@@ -40,12 +40,12 @@ export type AdminClient = {
     readonly [Name in RouteName as Name extends `${Group}.${infer Method}` ? Method : never]: Call<Name>;
   };
 } & {
-  /** Counts by state and the latest failures, in one answer. */
+  /** Returns counts by state and the latest failures in one call. */
   summary(): Promise<SummaryResult>;
 };
 
 /**
- * A client of the admin API, typed by the same list of calls as the server.
+ * Creates a client of the admin API. Client and server share the types of all calls.
  *
  * ```ts
  * const client = adminClient({ url: "http://127.0.0.1:7700", token: process.env["HOLDFAST_TOKEN"] });
@@ -54,10 +54,7 @@ export type AdminClient = {
  */
 export function adminClient(options: AdminClientOptions = {}): AdminClient {
   if (options.url !== undefined && namesUser(options.url)) {
-    throw new InvalidOptionError(
-      "url",
-      "must have no name and no password in it; token is for what the server asks for",
-    );
+    throw new InvalidOptionError("url", "must not contain a user name or password; pass an API token as token");
   }
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
@@ -66,11 +63,11 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
     groups[group][method] = async (input) => send(options, requestOf(name, { ...input }, options));
   }
   const summary = (): Promise<unknown> =>
-    send(options, asked(address(options, SUMMARY_PATH), { headers: headersOf(options) }));
+    send(options, newRequest(urlOf(options, SUMMARY_PATH), { headers: headersOf(options) }));
   return { ...groups, summary } as unknown as AdminClient;
 }
 
-function address({ url }: AdminClientOptions, path: string): string {
+function urlOf({ url }: AdminClientOptions, path: string): string {
   const { location } = globalThis as { location?: { origin: string } };
   return `${(url ?? location?.origin ?? "http://localhost").replace(/\/+$/, "")}${path}`;
 }
@@ -81,32 +78,32 @@ function headersOf({ token }: AdminClientOptions): Record<string, string> {
 
 function requestOf(name: RouteName, input: Record<string, unknown>, options: AdminClientOptions): Request {
   const { method, path } = ROUTES[name];
-  let filled: string = path;
+  let filledPath: string = path;
   for (const part of pathParts(path)) {
-    filled = filled.replace(`:${part}`, () => inPath(part, String(input[part])));
+    filledPath = filledPath.replace(`:${part}`, () => encodePathPart(part, String(input[part])));
     delete input[part];
   }
-  const target = address(options, `${BASE}${filled}`);
+  const target = urlOf(options, `${BASE}${filledPath}`);
   const headers = headersOf(options);
-  if (method === "GET") return asked(withQuery(target, input), { headers });
+  if (method === "GET") return newRequest(withQuery(target, input), { headers });
   const isEmpty = Object.values(input).every((value) => value === undefined);
-  if (isEmpty) return asked(target, { method, headers });
-  return asked(target, {
+  if (isEmpty) return newRequest(target, { method, headers });
+  return newRequest(target, {
     method,
     headers: { ...headers, "content-type": "application/json" },
     body: JSON.stringify(input),
   });
 }
 
-/** Not sent on to another address: on its way a change would become a look, and a token be lost or given to others. */
-function asked(target: string, init: RequestInit): Request {
+/** Redirects are not followed: a redirected POST may become a GET, and the token may be lost or sent to another host. */
+function newRequest(target: string, init: RequestInit): Request {
   return new Request(target, { ...init, redirect: "manual" });
 }
 
-/** A name as an address can carry it. Dots alone it cannot: they mean a step in the path, however they are written. */
-function inPath(part: string, value: string): string {
+/** URLs cannot contain "." or ".." as a path segment, not even escaped: URL parsers resolve them. */
+function encodePathPart(part: string, value: string): string {
   if (value !== "." && value !== "..") return encodeURIComponent(value);
-  const message = `${part}: ${JSON.stringify(value)} cannot stand in an address; use the client of the store itself`;
+  const message = `${part}: ${JSON.stringify(value)} cannot be part of a URL; open the store itself instead`;
   throw new AdminError(400, { code: "INVALID_REQUEST", message, issues: [{ path: part, message }] });
 }
 
@@ -120,41 +117,41 @@ function withQuery(target: string, input: Record<string, unknown>): string {
 }
 
 async function send(options: AdminClientOptions, request: Request): Promise<unknown> {
-  const { fetch = (asked) => globalThis.fetch(asked), url: server = new URL(request.url).origin } = options;
+  const { fetch = (sent) => globalThis.fetch(sent), url: server = new URL(request.url).origin } = options;
   const response = await fetch(request).catch((error: unknown) => {
     throw unreachable(server, error);
   });
   const { status, ok, headers } = response;
   const body: unknown = isJson(headers) ? await response.json().catch(() => null) : null;
-  if (ok && body !== null && headers.has(MARK)) return body;
-  if (!ok && isRefusal(body)) throw new AdminError(status, body.error);
-  throw new AdminError(status, { code: "NOT_HOLDFAST", message: strangeAnswer(server, response) });
+  if (ok && body !== null && headers.has(HOLDFAST_HEADER)) return body;
+  if (!ok && isErrorResult(body)) throw new AdminError(status, body.error);
+  throw new AdminError(status, { code: "UNEXPECTED_RESPONSE", message: describeResponse(server, response) });
 }
 
 function isJson(headers: Headers): boolean {
   return /\bjson\b/.test(headers.get("content-type") ?? "");
 }
 
-function isRefusal(body: unknown): body is ErrorResult {
+function isErrorResult(body: unknown): body is ErrorResult {
   const { error } = (body ?? {}) as { error?: Partial<ErrorResult["error"]> | null };
   return typeof error?.code === "string" && typeof error.message === "string";
 }
 
-function strangeAnswer(server: string, { type, status, headers }: Response): string {
-  // Browsers do not tell where to.
-  const to = headers.get("location")?.slice(0, 300) ?? "another address";
-  if (type === "opaqueredirect" || (status >= 300 && status < 400)) return `${server} sends on to ${to}; use that one`;
-  return `${server} answered ${status}, and not as Holdfast does`;
+function describeResponse(server: string, { type, status, headers }: Response): string {
+  // Browsers hide the target of a redirect.
+  const to = headers.get("location")?.slice(0, 300) ?? "another URL";
+  if (type === "opaqueredirect" || (status >= 300 && status < 400)) return `${server} redirects to ${to}; use that URL`;
+  return `${server} responded with status ${status}, but not as a Holdfast server`;
 }
 
-/** What `fetch` throws when nobody answers names no address, and has the reason in its cause. */
+/** The error that `fetch` throws has no URL in its message, and the reason only in its cause. */
 function unreachable(server: string, error: unknown): unknown {
   if (!(error instanceof TypeError)) return error;
   const { cause } = error;
-  const why = cause instanceof Error ? cause.message || String((cause as { code?: unknown }).code) : error.message;
+  const reason = cause instanceof Error ? cause.message || String((cause as { code?: unknown }).code) : error.message;
   return new AdminError(
     0,
-    { code: "SERVER_UNREACHABLE", message: `${server} cannot be reached: ${why}` },
+    { code: "SERVER_UNREACHABLE", message: `${server} cannot be reached: ${reason}` },
     { cause: error },
   );
 }

@@ -2,28 +2,28 @@ import { z } from "zod";
 import { inputSchema, type JsonSchema } from "../http/input.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathParts, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
-import { ERROR, SHAPES, SUMMARY } from "./schemas.js";
+import { ERROR, SCHEMAS, SUMMARY } from "./schemas.js";
 
-/** The statuses that any call may be refused with. */
-const REFUSALS: Readonly<Record<string, string>> = {
-  400: "The request is not as described here; `issues` names the fields.",
-  401: "No token, or one that is not known or has expired.",
-  403: "The token's role may not do this, or the request comes from another site.",
-  404: "There is no such thing.",
-  409: "It is not in a state for this.",
-  413: "The body or a payload is too large.",
-  415: "The body is not JSON.",
-  429: "Too much at once; `retry-after` says when to try again.",
-  503: "The store does not answer, or the server is closing.",
+/** Error responses that any call may return. */
+const ERRORS: Readonly<Record<string, string>> = {
+  400: "Invalid request. `issues` lists the invalid fields.",
+  401: "Missing, invalid, expired or revoked token.",
+  403: "The role lacks permission, or the request comes from another site.",
+  404: "Not found.",
+  409: "The current state does not allow this, or a name or key is taken.",
+  413: "The body or a job's payload is too large.",
+  415: "The content type is not application/json.",
+  429: "A rate or concurrency limit was reached. `retry-after` contains the seconds to wait.",
+  503: "The store does not respond, or the server is shutting down.",
 };
 
-/** The API described by OpenAPI 3.1, made of the schemas that check it. */
+/** The OpenAPI 3.1 document, generated from the schemas that validate requests. */
 export function openApi(version: string, basePath: string): Record<string, unknown> {
   const schemas: Record<string, unknown> = {};
-  const ref = (schema: z.ZodType): unknown => withShared(z.toJSONSchema(schema, { io: "output" }), schemas);
+  const ref = (schema: z.ZodType): unknown => withSharedSchemas(z.toJSONSchema(schema, { io: "output" }), schemas);
   const error = { description: "", content: json(ref(ERROR)) };
-  const refusals = Object.fromEntries(
-    Object.entries(REFUSALS).map(([status, description]) => [status, { ...error, description }]),
+  const errors = Object.fromEntries(
+    Object.entries(ERRORS).map(([status, description]) => [status, { ...error, description }]),
   );
   const paths: Record<string, Record<string, unknown>> = {};
   const add = (path: string, method: string, operation: unknown): void => {
@@ -37,39 +37,39 @@ export function openApi(version: string, basePath: string): Record<string, unkno
       summary: about,
       description:
         role === null
-          ? "Open to all."
-          : `For the role ${role} and above${ofUser ? ", and for a user's own jobs" : ""}.`,
+          ? "No authentication."
+          : `Requires the role ${role} or higher${ofUser ? ", or the role user (own jobs only)" : ""}.`,
       ...(role === null && { security: [] }),
       ...inputOf(name, schemas),
-      responses: { [statusOf(name)]: { description: "Done.", content: json(ref(SHAPES[name].answer)) }, ...refusals },
+      responses: { [statusOf(name)]: { description: "Success.", content: json(ref(SCHEMAS[name].result)) }, ...errors },
     });
   }
   add(SUMMARY_PATH, "GET", {
     operationId: "summary",
     tags: ["jobs"],
-    summary: "Counts by state and the latest failures, in one answer.",
-    description: "For the role viewer and above.",
-    responses: { 200: { description: "Done.", content: json(ref(SUMMARY)) }, ...refusals },
+    summary: "Get counts by state and the latest failures.",
+    description: "Requires the role viewer or higher.",
+    responses: { 200: { description: "Success.", content: json(ref(SUMMARY)) }, ...errors },
   });
   add(`${BASE}/events`, "GET", {
     operationId: "events",
     tags: ["events"],
     summary:
-      "What happens, as server-sent events: `stats` each second, `job` for a change seen in the store, this process's own events, and `missed` where a slow reader missed some.",
-    description: "For the role viewer and above.",
+      "Stream server-sent events: `stats` every second, `job` for each change found in the store, the events of this process, and `missed` if a slow reader missed events.",
+    description: "Requires the role viewer or higher.",
     responses: {
-      200: { description: "A stream.", content: { "text/event-stream": { schema: { type: "string" } } } },
-      ...refusals,
+      200: { description: "An event stream.", content: { "text/event-stream": { schema: { type: "string" } } } },
+      ...errors,
     },
   });
   add(METRICS_PATH, "GET", {
     operationId: "metrics",
     tags: ["health"],
-    summary: "Prometheus' text format.",
-    description: "For the role viewer and above.",
+    summary: "Get metrics in the Prometheus text format.",
+    description: "Requires the role viewer or higher.",
     responses: {
-      200: { description: "Done.", content: { "text/plain": { schema: { type: "string" } } } },
-      ...refusals,
+      200: { description: "Success.", content: { "text/plain": { schema: { type: "string" } } } },
+      ...errors,
     },
   });
   const health = (path: string, name: string, summary: string, status: string): void => {
@@ -78,19 +78,19 @@ export function openApi(version: string, basePath: string): Record<string, unkno
       operationId: name,
       tags: ["health"],
       summary,
-      description: "Open to all.",
+      description: "No authentication.",
       security: [],
-      responses: { 200: { description: "Yes.", content: json(schema) }, 503: refusals["503"] },
+      responses: { 200: { description: "Success.", content: json(schema) }, 503: errors["503"] },
     });
   };
-  health(HEALTH_PATH, "healthy", "Whether the process lives.", "ok");
-  health(READY_PATH, "ready", "Whether the store answers.", "ready");
+  health(HEALTH_PATH, "healthy", "Check that the process is alive.", "ok");
+  health(READY_PATH, "ready", "Check that the store responds.", "ready");
   return {
     openapi: "3.1.0",
     info: {
-      title: "Holdfast",
+      title: "Holdfast admin API",
       version,
-      description: "Jobs, schedules, queues and workers.",
+      description: "Manage jobs, schedules, queues and workers.",
       license: { name: "MIT", identifier: "MIT" },
     },
     servers: [{ url: basePath === "" ? "/" : basePath }],
@@ -106,7 +106,7 @@ export function openApi(version: string, basePath: string): Record<string, unkno
   };
 }
 
-/** What a call that went well answers with. */
+/** The status of a successful call. */
 export function statusOf(name: RouteName): 200 | 201 | 202 {
   if (["jobs.enqueue", "jobs.rerun", "schedules.create", "schedules.run", "tokens.create"].includes(name)) return 201;
   return /Many$|purge$/.test(name) ? 202 : 200;
@@ -114,7 +114,11 @@ export function statusOf(name: RouteName): 200 | 201 | 202 {
 
 function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<string, unknown> {
   const { method, path } = ROUTES[name];
-  const { properties = {}, required = [], ...rest } = withShared({ ...inputSchema(name) }, schemas) as JsonSchema;
+  const {
+    properties = {},
+    required = [],
+    ...rest
+  } = withSharedSchemas({ ...inputSchema(name) }, schemas) as JsonSchema;
   const inPath = pathParts(path);
   const others = Object.entries(properties).filter(([field]) => !inPath.includes(field));
   const parameter = (field: string, where: string): unknown => ({
@@ -140,17 +144,17 @@ function json(schema: unknown): unknown {
   return { "application/json": { schema } };
 }
 
-/** What schemas share goes to one place, where every description finds it. */
-function withShared(schema: object, schemas: Record<string, unknown>): unknown {
+/** Moves shared definitions to `components.schemas` and returns the schema with references to them. */
+function withSharedSchemas(schema: object, schemas: Record<string, unknown>): unknown {
   const { $defs = {}, $schema: _schema, ...own } = schema as { $defs?: Record<string, object>; $schema?: string };
-  for (const [name, shared] of Object.entries($defs)) schemas[name] ??= moved(shared);
+  for (const [name, shared] of Object.entries($defs)) schemas[name] ??= rewriteRefs(shared);
   const { id, ...rest } = own as { id?: string };
-  if (typeof id !== "string") return moved(own);
-  schemas[id] ??= moved(rest);
+  if (typeof id !== "string") return rewriteRefs(own);
+  schemas[id] ??= rewriteRefs(rest);
   return { $ref: `#/components/schemas/${id}` };
 }
 
-function moved(schema: object): unknown {
+function rewriteRefs(schema: object): unknown {
   const text = JSON.stringify(schema, (key, value: unknown) =>
     key === "id" && typeof value === "string" && /^[A-Z]/.test(value) ? undefined : value,
   );

@@ -1,52 +1,55 @@
 import { ROUTE_NAMES, ROUTES } from "./routes.js";
 
-/** The table of docs/reference/http-api.md. A test compares; `scripts/http-reference.mjs` writes it. */
+/** The table in docs/reference/http-api.md, which `scripts/http-reference.mjs` generates and a test compares. */
 export function routeTable(): string {
   const rows = ROUTE_NAMES.map((name) => {
     const { method, path, role, ofUser, about } = ROUTES[name];
-    const who = role === null ? "anybody" : `${role}${ofUser === true ? ", user" : ""}`;
+    const who = role === null ? "none" : `${role}${ofUser === true ? ", user" : ""}`;
     return `| \`${method} ${path}\` | \`${name}\` | ${who} | ${about} |`;
   });
-  return ["| Route | Client | Role | What it does |", "| --- | --- | --- | --- |", ...rows].join("\n");
+  return ["| Route | Client | Role | Description |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
 
 /** The whole page. */
 export function referenceText(): string {
   return `# HTTP reference
 
-Every route of the [admin API](../guides/admin-api.md), below \`/api/admin\`. What goes in and comes out is described by the OpenAPI document that a server
-answers at \`/api/admin/openapi.json\`. The column Client is the method of \`adminClient\`: \`jobs.list\` is \`client.jobs.list()\`. A role may do
-what those before it may: viewer, operator, admin; a route that names user is open to a token that is bound to one user, for that user's jobs.
+All routes of the [admin API](../guides/admin-api.md). Paths in the first table are relative to \`/api/admin\`. A server returns the schemas of requests
+and responses as an OpenAPI document at \`/api/admin/openapi.json\`.
+
+- **Client** is the method of \`adminClient\`: \`jobs.list\` is \`client.jobs.list()\`.
+- **Role** is the lowest role that may call the route: viewer, operator or admin. "user" means that tokens of the role user may call it too, for jobs of
+  that user. "none" means no authentication.
 
 ${routeTable()}
 
-Besides these:
+Other routes:
 
-| Route | Role | What it does |
+| Route | Role | Description |
 | --- | --- | --- |
-| \`GET /api/v1/admin/jobs\` | viewer | Counts by state and the latest failures, in one answer: \`client.summary()\`. |
-| \`GET /api/admin/events\` | viewer | What happens, as server-sent events. |
-| \`GET /api/admin\` | anybody | Name and version of the API, and where its description is. |
-| \`GET /api/admin/openapi.json\` | anybody | The OpenAPI 3.1 document. |
-| \`GET /metrics\` | viewer | Prometheus' text format. |
-| \`GET /healthz\` | anybody | The process lives. |
-| \`GET /readyz\` | anybody | The store answers. |
+| \`GET /api/v1/admin/jobs\` | viewer | Get counts by state and the latest failures: \`client.summary()\`. |
+| \`GET /api/admin/events\` | viewer | Stream job events as server-sent events. |
+| \`GET /api/admin\` | none | Get the name and version of the API, and links. |
+| \`GET /api/admin/openapi.json\` | none | Get the OpenAPI 3.1 document. |
+| \`GET /metrics\` | viewer | Get metrics in the Prometheus text format. |
+| \`GET /healthz\` | none | Check that the process is alive. |
+| \`GET /readyz\` | none | Check that the store responds. |
 
 ## Errors
 
-Every refusal is \`{ "error": { "code", "message", "issues"? } }\`; \`issues\` names the fields that are wrong, each with its \`path\`.
+Every error response has the body \`{ "error": { "code", "message", "issues"? } }\`. \`code\` is stable. \`issues\` lists the invalid fields, each with its \`path\`.
 
-| Status | When |
+| Status | Meaning |
 | --- | --- |
-| 400 | The request is not as described, or malformed; a type's schema does not take the input. |
-| 401 | No token, or one that is not known, was revoked or has expired. |
-| 403 | The role may not do this, the job is another user's, or the request comes from another site. |
-| 404 | There is no such job, schedule, token, operation or route. |
-| 405 | The route is there for other methods; the header \`allow\` names them. |
-| 409 | It is not in a state for this: a job that runs cannot be deleted, a name is taken, a unique key is held, as many queues exist as callers may make. |
-| 413 | The body is longer than 1 MB, or 128 KB where there is no input in it, or a payload than 256 KB. |
-| 415 | The body is not \`application/json\`. |
-| 429 | Too many operations, viewers or failed logins; the header \`retry-after\` says when to try again. |
-| 503 | The store does not answer, or the server is closing. |
+| 400 | The request is malformed, a field is invalid, or the input does not match the schema of the job type. |
+| 401 | The token is missing, invalid, expired or revoked. |
+| 403 | The role lacks permission, the jobs belong to another user, or the request comes from another site. |
+| 404 | The job, schedule, token, operation or route does not exist. |
+| 405 | The route does not support this method. The \`allow\` header lists those that it does. |
+| 409 | The current state does not allow this: a running job cannot be deleted, a name or unique key is taken, or the limit on queues is reached. |
+| 413 | The body is larger than 1 MB (128 KB for routes without an input), or a payload is larger than 256 KB. |
+| 415 | The content type is not \`application/json\`. |
+| 429 | Too many operations, event streams or invalid tokens. The \`retry-after\` header contains the seconds to wait. |
+| 503 | The store does not respond, or the server is shutting down. |
 `;
 }

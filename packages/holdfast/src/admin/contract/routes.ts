@@ -1,41 +1,40 @@
 import type { Role } from "../../access/roles.js";
 import type { Calls } from "./api-types.js";
 
-/** Where the API stands. */
 export const BASE = "/api/admin";
 export const SUMMARY_PATH = "/api/v1/admin/jobs";
 export const METRICS_PATH = "/metrics";
-/** The places that ask who calls: a session's cookie goes to these and no others. */
-export const PLACES: readonly string[] = [BASE, SUMMARY_PATH, METRICS_PATH];
+/** The paths that require authentication. Browsers send the session cookie to these only. */
+export const COOKIE_PATHS: readonly string[] = [BASE, SUMMARY_PATH, METRICS_PATH];
 export const HEALTH_PATH = "/healthz";
 export const READY_PATH = "/readyz";
 
-/** The header that tells an answer of Holdfast's from one of whatever stands before it. */
-export const MARK = "x-holdfast";
+/** A response header that distinguishes responses of Holdfast from those of a proxy. */
+export const HOLDFAST_HEADER = "x-holdfast";
 
-/** A path without the one that the API stands below, where it has that. Some that mount it take it away, others do not. */
+/** Removes the base path if present. Some frameworks strip it when they mount an application, others do not. */
 export function pathBelow(basePath: string, path: string): string {
   const isOwn =
     path.startsWith(`${BASE}/`) || [BASE, SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
   return !isOwn && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path;
 }
 
-/** One route of the API. What goes in and comes out is in `Calls`; schemas that check it are in `shapes.ts`. */
+/** One route of the API. Its types are in `Calls`, its schemas in `schemas.ts`. */
 export interface RouteLine {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Below `/api/admin`. */
+  /** Relative to `/api/admin`. */
   path: `/${string}`;
-  /** The least role that may call it; `null`: anybody, also without a token. */
+  /** The lowest role that may call it; `null`: no authentication. */
   role: Role | null;
-  /** A token that is bound to a user may call it too, and sees and touches only that user's jobs. */
+  /** The role `user` may call it too, and sees and changes only the jobs of that user. */
   ofUser?: true;
-  /** What it is for, in one sentence. */
+  /** One sentence for the OpenAPI document and the reference. */
   about: string;
 }
 
 /**
- * Every route that answers JSON. The server, the OpenAPI document, the client and the tests of who may do what are made of
- * this one list.
+ * Every JSON route. The server, the client, the OpenAPI document, the reference and the authorization tests are generated from this
+ * list.
  */
 export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
   "jobs.list": {
@@ -43,196 +42,206 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs",
     role: "viewer",
     ofUser: true,
-    about: "Jobs that match, newest first, without their payloads.",
+    about: "List jobs that match the conditions, newest first, without payloads.",
   },
   "jobs.stats": {
     method: "GET",
     path: "/jobs/stats",
     role: "viewer",
     about:
-      "Counts by state, queue and type, and the age of the oldest due job. The 200 queues and types with the most jobs by name, the rest as `other`.",
+      "Get counts by state, queue and type, and the age of the oldest due job. Lists the 200 largest queues and types by name, and adds up the others as `other`.",
   },
   "jobs.get": {
     method: "GET",
     path: "/jobs/:id",
     role: "viewer",
     ofUser: true,
-    about: "A job with its payload, history and log.",
+    about: "Get a job with its payload, attempts and log.",
   },
   "jobs.enqueue": {
     method: "POST",
     path: "/jobs",
     role: "operator",
-    about: "Adds a job. The input is checked if the server knows the type.",
+    about: "Enqueue a job. The input is validated if the server knows the job type.",
   },
   "jobs.retry": {
     method: "POST",
     path: "/jobs/:id/retry",
     role: "operator",
     ofUser: true,
-    about: "Runs a dead or cancelled job again, or a failed one now.",
+    about: "Retry a failed, dead or cancelled job now.",
   },
   "jobs.cancel": {
     method: "POST",
     path: "/jobs/:id/cancel",
     role: "operator",
     ofUser: true,
-    about: "Cancels a job that waits, or asks a running one to stop.",
+    about: "Cancel a waiting job, or request cancellation of a running one.",
   },
   "jobs.rerun": {
     method: "POST",
     path: "/jobs/:id/rerun",
     role: "operator",
-    about: "Adds a new job like an old one, with another input if one is given.",
+    about: "Enqueue a copy of a job, optionally with another input.",
   },
-  "jobs.remove": { method: "DELETE", path: "/jobs/:id", role: "admin", about: "Deletes a job that is not running." },
+  "jobs.remove": { method: "DELETE", path: "/jobs/:id", role: "admin", about: "Delete a job that is not running." },
   "jobs.retryMany": {
     method: "POST",
     path: "/jobs/retry",
     role: "operator",
-    about: "Retries jobs by their ids or by a filter, in the background.",
+    about: "Retry jobs by ids or by filter, in the background.",
   },
   "jobs.cancelMany": {
     method: "POST",
     path: "/jobs/cancel",
     role: "operator",
-    about: "Cancels jobs by their ids or by a filter, in the background.",
+    about: "Cancel jobs by ids or by filter, in the background.",
   },
   "jobs.removeMany": {
     method: "POST",
     path: "/jobs/delete",
     role: "admin",
-    about: "Deletes jobs by their ids or by a filter, in the background.",
+    about: "Delete jobs by ids or by filter, in the background.",
   },
   "jobs.purge": {
     method: "POST",
     path: "/jobs/purge",
     role: "admin",
-    about: "Deletes finished jobs that ended long enough ago, in the background.",
+    about: "Delete finished jobs older than a given age, in the background.",
   },
   "operations.list": {
     method: "GET",
     path: "/operations",
     role: "viewer",
-    about: "Background operations of this server, newest first.",
+    about: "List background operations of this server, newest first.",
   },
   "operations.get": {
     method: "GET",
     path: "/operations/:id",
     role: "viewer",
-    about: "How far a background operation is.",
+    about: "Get the progress of a background operation.",
   },
   "operations.stop": {
     method: "POST",
     path: "/operations/:id/stop",
     role: "operator",
-    about: "Stops a background operation; what it has changed stays changed.",
+    about: "Stop a background operation. Changes made so far remain.",
   },
-  "schedules.list": { method: "GET", path: "/schedules", role: "viewer", about: "Schedules by name." },
+  "schedules.list": { method: "GET", path: "/schedules", role: "viewer", about: "List schedules by name." },
   "schedules.preview": {
     method: "POST",
     path: "/schedules/preview",
     role: "viewer",
-    about: "The next runs of a timing that is only thought of.",
+    about: "Preview the next runs of a timing without creating a schedule.",
   },
   "schedules.get": {
     method: "GET",
     path: "/schedules/:name",
     role: "viewer",
-    about: "A schedule with what became of its last slots.",
+    about: "Get a schedule with its input and the outcomes of its last slots.",
   },
   "schedules.next": {
     method: "GET",
     path: "/schedules/:name/preview",
     role: "viewer",
-    about: "The next runs of a schedule.",
+    about: "Preview the next runs of a schedule.",
   },
-  "schedules.create": { method: "POST", path: "/schedules", role: "operator", about: "Makes a schedule." },
+  "schedules.create": { method: "POST", path: "/schedules", role: "operator", about: "Create a schedule." },
   "schedules.update": {
     method: "PUT",
     path: "/schedules/:name",
     role: "operator",
-    about: "Changes what is given of a schedule and leaves the rest.",
+    about: "Update the given fields of a schedule.",
   },
   "schedules.remove": {
     method: "DELETE",
     path: "/schedules/:name",
     role: "operator",
-    about: "Deletes a schedule; its jobs stay.",
+    about: "Delete a schedule. Its jobs remain.",
   },
   "schedules.enable": {
     method: "POST",
     path: "/schedules/:name/enable",
     role: "operator",
-    about: "Lets a schedule run again, from now on.",
+    about: "Enable a schedule, starting with its next slot.",
   },
   "schedules.disable": {
     method: "POST",
     path: "/schedules/:name/disable",
     role: "operator",
-    about: "Lets a schedule rest.",
+    about: "Disable a schedule.",
   },
   "schedules.reset": {
     method: "POST",
     path: "/schedules/:name/reset",
     role: "operator",
-    about: "Takes back what was changed over the definition in code.",
+    about: "Reset a schedule to its definition in code.",
   },
   "schedules.run": {
     method: "POST",
     path: "/schedules/:name/run",
     role: "operator",
-    about: "Makes a job of a schedule now.",
+    about: "Enqueue a job of a schedule now.",
   },
   "queues.list": {
     method: "GET",
     path: "/queues",
     role: "viewer",
-    about: "Queues with their priorities, and whether they are paused.",
+    about: "List queues with their priorities and whether they are paused.",
   },
   "queues.pause": {
     method: "POST",
     path: "/queues/:queue/pause",
     role: "operator",
-    about: "Stops the claiming from a queue; jobs under way go on.",
+    about: "Pause a queue. Running jobs continue.",
   },
   "queues.resume": {
     method: "POST",
     path: "/queues/:queue/resume",
     role: "operator",
-    about: "Lets workers claim from a queue again.",
+    about: "Resume a paused queue.",
   },
-  "workers.list": { method: "GET", path: "/workers", role: "viewer", about: "Workers heard of in the last hour." },
+  "workers.list": {
+    method: "GET",
+    path: "/workers",
+    role: "viewer",
+    about: "List workers with a heartbeat in the last hour.",
+  },
   "types.list": {
     method: "GET",
     path: "/types",
     role: "viewer",
-    about: "Job types that this server or a live worker knows.",
+    about: "List job types that this server or a live worker knows.",
   },
-  "audit.list": { method: "GET", path: "/audit", role: "admin", about: "Who changed what and when, newest first." },
-  "tokens.list": { method: "GET", path: "/tokens", role: "admin", about: "Tokens, without their secrets." },
+  "audit.list": { method: "GET", path: "/audit", role: "admin", about: "List audit entries, newest first." },
+  "tokens.list": { method: "GET", path: "/tokens", role: "admin", about: "List API tokens, without their secrets." },
   "tokens.create": {
     method: "POST",
     path: "/tokens",
     role: "admin",
-    about: "Makes a token. Its text is told this once.",
+    about: "Create an API token. The secret is returned only once.",
   },
-  "tokens.revoke": { method: "DELETE", path: "/tokens/:id", role: "admin", about: "Makes a token worthless." },
+  "tokens.revoke": { method: "DELETE", path: "/tokens/:id", role: "admin", about: "Revoke an API token." },
   "session.get": {
     method: "GET",
     path: "/session",
     role: "viewer",
     ofUser: true,
-    about: "Who is asking, and what they may do.",
+    about: "Get the identity and role of the caller.",
   },
-  "session.start": { method: "POST", path: "/session", role: null, about: "Exchanges a token for a session cookie." },
-  "session.end": { method: "DELETE", path: "/session", role: null, about: "Ends the session of this browser." },
+  "session.start": {
+    method: "POST",
+    path: "/session",
+    role: null,
+    about: "Start a session: exchange an API token for a cookie.",
+  },
+  "session.end": { method: "DELETE", path: "/session", role: null, about: "End the session of this browser." },
 };
 
 export type RouteName = keyof Calls;
 export const ROUTE_NAMES: readonly RouteName[] = Object.keys(ROUTES) as RouteName[];
 
-/** Names of the parts of a path that stand for something: `id` of `/jobs/:id`. */
+/** The parameters of a path: `id` in `/jobs/:id`. */
 export function pathParts(path: string): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string);
 }

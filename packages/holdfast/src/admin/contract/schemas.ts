@@ -8,63 +8,63 @@ import { STATE_NAMES, type FinishedState } from "../../job/state.js";
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import type { RouteName } from "./routes.js";
 
-/** Absent and undefined are the same to a schema. */
+/** To a schema, absent and undefined are the same. */
 type Loose<Value> = Value extends object
   ? { [Key in keyof Value]: Loose<Value[Key]> | (undefined extends Value[Key] ? undefined : never) }
   : Value;
 
-interface Shape<Name extends RouteName> {
-  /** Path, query and body taken together. A field that is not there is refused. */
+interface CallSchemas<Name extends RouteName> {
+  /** Path, query and body combined. Unknown fields are rejected. */
   input: z.ZodType<Loose<Calls[Name]["input"]>>;
-  answer: z.ZodType<Calls[Name]["answer"]>;
+  result: z.ZodType<Calls[Name]["result"]>;
 }
 
-export const PAGE = { usual: 50, most: 200 } as const;
-export const FURTHEST = 10_000;
-export const MOST_IDS = 1_000;
-export const MOST_NAMES = 50;
+export const PAGE_SIZE = { default: 50, max: 200 } as const;
+export const MAX_OFFSET = 10_000;
+export const MAX_IDS = 1_000;
+export const MAX_NAMES = 50;
 
-const text = (longest: number): z.ZodString => z.string().min(1).max(longest);
+const string = (maxLength: number): z.ZodString => z.string().min(1).max(maxLength);
 const instant = z.iso.datetime({ offset: true });
 const time = z.string().meta({ format: "date-time" });
-const length = z.union([z.string().max(40), z.number().min(0).max(LIMITS.durationMs)]);
+const duration = z.union([z.string().max(40), z.number().min(0).max(LIMITS.durationMs)]);
 const state = z.enum(STATE_NAMES);
 const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedState[]);
 const role = z.enum(TOKEN_ROLES);
-const count = (least: number, most: number): z.ZodInt => z.int().min(least).max(most);
-const limit = count(1, PAGE.most).optional();
-const cursor = text(400).optional();
+const count = (min: number, max: number): z.ZodInt => z.int().min(min).max(max);
+const limit = count(1, PAGE_SIZE.max).optional();
+const cursor = string(400).optional();
 const priority = count(-LIMITS.priority, LIMITS.priority);
-const tags = z.array(text(LIMITS.tagLength)).max(LIMITS.tags);
+const tags = z.array(string(LIMITS.tagLength)).max(LIMITS.tags);
 const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);
 
-// Looked at before anything is changed: the one that is none would be met when others are done already.
-const jobId = z.guid({ error: ({ input }) => `${show(input)} is not the id of a job, which is a UUID` });
+// All ids are validated before anything is changed. Otherwise an invalid one would fail the call halfway.
+const jobId = z.guid({ error: ({ input }) => `${show(input)} is not a job id (a UUID)` });
 
 const none = z.strictObject({});
-const byId = { id: text(100) };
-const byName = { name: text(LIMITS.scheduleLength) };
-const byQueue = { queue: text(LIMITS.queueLength) };
+const byId = { id: string(100) };
+const byName = { name: string(LIMITS.scheduleLength) };
+const byQueue = { queue: string(LIMITS.queueLength) };
 
 const conditions = {
   state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
-  type: z.array(text(LIMITS.typeLength)).min(1).max(MOST_NAMES).optional(),
-  queue: z.array(text(LIMITS.queueLength)).min(1).max(MOST_NAMES).optional(),
-  user: text(LIMITS.userLength).optional(),
-  tag: text(LIMITS.tagLength).optional(),
-  schedule: text(LIMITS.scheduleLength).optional(),
+  type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
+  queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
+  user: string(LIMITS.userLength).optional(),
+  tag: string(LIMITS.tagLength).optional(),
+  schedule: string(LIMITS.scheduleLength).optional(),
   createdAfter: instant.optional(),
   createdBefore: instant.optional(),
 };
 const many = z.strictObject({
-  ids: z.array(jobId).min(1).max(MOST_IDS).optional(),
+  ids: z.array(jobId).min(1).max(MAX_IDS).optional(),
   filter: z.strictObject(conditions).optional(),
 });
 
 const timing = {
-  cron: text(LIMITS.cronLength).optional(),
-  timezone: text(100).optional(),
-  every: length.optional(),
+  cron: string(LIMITS.cronLength).optional(),
+  timezone: string(100).optional(),
+  every: duration.optional(),
   startAt: instant.nullable().optional(),
   endAt: instant.nullable().optional(),
 };
@@ -74,23 +74,23 @@ const schedule = {
   enabled: z.boolean().optional(),
   catchUp: catchUp.optional(),
   overlap: z.enum(["allow", "skip"]).optional(),
-  jitter: length.optional(),
-  queue: text(LIMITS.queueLength).optional(),
+  jitter: duration.optional(),
+  queue: string(LIMITS.queueLength).optional(),
   priority: priority.optional(),
   maxAttempts: count(1, LIMITS.maxAttempts).optional(),
-  user: text(LIMITS.userLength).nullable().optional(),
+  user: string(LIMITS.userLength).nullable().optional(),
   tags: tags.optional(),
 };
 
 const unique = z.union([
-  text(LIMITS.keyLength),
+  string(LIMITS.keyLength),
   z.strictObject({
-    key: text(LIMITS.keyLength),
+    key: string(LIMITS.keyLength),
     scope: z
       .union([
         z.enum(["waiting", "live", "forever"]),
-        z.strictObject({ period: length }),
-        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: text(100).optional() }),
+        z.strictObject({ period: duration }),
+        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() }),
       ])
       .optional(),
     onConflict: z.enum(["keep", "replace", "reject"]).optional(),
@@ -214,8 +214,8 @@ const scheduled = z
     ),
   })
   .meta({ id: "Schedule" });
-/** What became of slots is not read for a list, and an input may be large. */
-const scheduledInList = scheduled.omit({ slots: true, input: true }).meta({ id: "ScheduleSummary" });
+/** Lists do not read the slot history, and an input may be large. */
+const scheduleSummary = scheduled.omit({ slots: true, input: true }).meta({ id: "ScheduleSummary" });
 const runs = z.object({ runs: z.array(time) });
 const paused = z.object({ queue: z.string(), paused: z.boolean() });
 const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });
@@ -258,111 +258,111 @@ const session = z
   .object({ name: z.string(), role, user: z.string().nullable(), expiresAt: time.nullable() })
   .meta({ id: "Session" });
 
-/** The schemas of every call: they check what comes in, and describe both ways in the OpenAPI document. */
-export const SHAPES: { readonly [Name in RouteName]: Shape<Name> } = {
+/** The schemas of every call. They validate requests, and the OpenAPI document is generated from them. */
+export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "jobs.list": {
-    input: z.strictObject({ ...conditions, limit, cursor, offset: count(0, FURTHEST).optional() }),
-    answer: z.object({ jobs: z.array(summary), cursor: z.string().nullable() }),
+    input: z.strictObject({ ...conditions, limit, cursor, offset: count(0, MAX_OFFSET).optional() }),
+    result: z.object({ jobs: z.array(summary), cursor: z.string().nullable() }),
   },
-  "jobs.stats": { input: none, answer: stats },
-  "jobs.get": { input: z.strictObject(byId), answer: detail },
+  "jobs.stats": { input: none, result: stats },
+  "jobs.get": { input: z.strictObject(byId), result: detail },
   "jobs.enqueue": {
     input: z.strictObject({
-      type: text(LIMITS.typeLength),
+      type: string(LIMITS.typeLength),
       input: z.unknown().optional(),
-      queue: text(LIMITS.queueLength).optional(),
+      queue: string(LIMITS.queueLength).optional(),
       priority: priority.optional(),
-      delay: length.optional(),
+      delay: duration.optional(),
       runAt: instant.optional(),
       expiresAt: instant.optional(),
-      user: text(LIMITS.userLength).optional(),
+      user: string(LIMITS.userLength).optional(),
       maxAttempts: count(1, LIMITS.maxAttempts).optional(),
       tags: tags.optional(),
       id: z.uuid().optional(),
       unique: unique.optional(),
     }),
-    answer: enqueued,
+    result: enqueued,
   },
   "jobs.retry": {
     input: z.strictObject(byId),
-    answer: z.object({ status: z.literal("retried") }),
+    result: z.object({ status: z.literal("retried") }),
   },
   "jobs.cancel": {
     input: z.strictObject(byId),
-    answer: z.object({ status: z.enum(["cancelled", "requested"]) }),
+    result: z.object({ status: z.enum(["cancelled", "requested"]) }),
   },
-  "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), answer: enqueued },
-  "jobs.remove": { input: z.strictObject(byId), answer: z.object({ status: z.literal("removed") }) },
-  "jobs.retryMany": { input: many, answer: operation },
-  "jobs.cancelMany": { input: many, answer: operation },
-  "jobs.removeMany": { input: many, answer: operation },
-  "jobs.purge": { input: z.strictObject({ state: finished, olderThan: length }), answer: operation },
-  "operations.list": { input: none, answer: z.object({ operations: z.array(operation) }) },
-  "operations.get": { input: z.strictObject(byId), answer: operation },
-  "operations.stop": { input: z.strictObject(byId), answer: operation },
+  "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), result: enqueued },
+  "jobs.remove": { input: z.strictObject(byId), result: z.object({ status: z.literal("removed") }) },
+  "jobs.retryMany": { input: many, result: operation },
+  "jobs.cancelMany": { input: many, result: operation },
+  "jobs.removeMany": { input: many, result: operation },
+  "jobs.purge": { input: z.strictObject({ state: finished, olderThan: duration }), result: operation },
+  "operations.list": { input: none, result: z.object({ operations: z.array(operation) }) },
+  "operations.get": { input: z.strictObject(byId), result: operation },
+  "operations.stop": { input: z.strictObject(byId), result: operation },
   "schedules.list": {
     input: z.strictObject({
       origin: z.enum(["code", "runtime"]).optional(),
       enabled: z.boolean().optional(),
-      type: text(LIMITS.typeLength).optional(),
-      user: text(LIMITS.userLength).optional(),
+      type: string(LIMITS.typeLength).optional(),
+      user: string(LIMITS.userLength).optional(),
       limit,
       cursor,
     }),
-    answer: z.object({ schedules: z.array(scheduledInList), cursor: z.string().nullable() }),
+    result: z.object({ schedules: z.array(scheduleSummary), cursor: z.string().nullable() }),
   },
   "schedules.preview": {
     input: z.strictObject({ ...timing, count: count(1, LIMITS.preview).optional() }),
-    answer: runs,
+    result: runs,
   },
-  "schedules.get": { input: z.strictObject(byName), answer: scheduled },
+  "schedules.get": { input: z.strictObject(byName), result: scheduled },
   "schedules.next": {
     input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional() }),
-    answer: runs,
+    result: runs,
   },
   "schedules.create": {
-    input: z.strictObject({ ...byName, ...schedule, job: text(LIMITS.typeLength) }),
-    answer: scheduled,
+    input: z.strictObject({ ...byName, ...schedule, job: string(LIMITS.typeLength) }),
+    result: scheduled,
   },
   "schedules.update": {
-    input: z.strictObject({ ...byName, ...schedule, job: text(LIMITS.typeLength).optional() }),
-    answer: scheduled,
+    input: z.strictObject({ ...byName, ...schedule, job: string(LIMITS.typeLength).optional() }),
+    result: scheduled,
   },
-  "schedules.remove": { input: z.strictObject(byName), answer: z.object({ status: z.literal("removed") }) },
-  "schedules.enable": { input: z.strictObject(byName), answer: scheduled },
-  "schedules.disable": { input: z.strictObject(byName), answer: scheduled },
-  "schedules.reset": { input: z.strictObject(byName), answer: scheduled },
-  "schedules.run": { input: z.strictObject(byName), answer: enqueued },
-  "queues.list": { input: none, answer: z.object({ queues: z.array(queue) }) },
-  "queues.pause": { input: z.strictObject(byQueue), answer: paused },
-  "queues.resume": { input: z.strictObject(byQueue), answer: paused },
-  "workers.list": { input: none, answer: z.object({ workers: z.array(worker) }) },
-  "types.list": { input: none, answer: z.object({ types: z.array(z.string()) }) },
+  "schedules.remove": { input: z.strictObject(byName), result: z.object({ status: z.literal("removed") }) },
+  "schedules.enable": { input: z.strictObject(byName), result: scheduled },
+  "schedules.disable": { input: z.strictObject(byName), result: scheduled },
+  "schedules.reset": { input: z.strictObject(byName), result: scheduled },
+  "schedules.run": { input: z.strictObject(byName), result: enqueued },
+  "queues.list": { input: none, result: z.object({ queues: z.array(queue) }) },
+  "queues.pause": { input: z.strictObject(byQueue), result: paused },
+  "queues.resume": { input: z.strictObject(byQueue), result: paused },
+  "workers.list": { input: none, result: z.object({ workers: z.array(worker) }) },
+  "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
   "audit.list": {
     input: z.strictObject({
-      actor: text(300).optional(),
-      action: text(100).optional(),
+      actor: string(300).optional(),
+      action: string(100).optional(),
       after: instant.optional(),
       before: instant.optional(),
       limit,
       cursor,
     }),
-    answer: z.object({ entries: z.array(entry), cursor: z.string().nullable() }),
+    result: z.object({ entries: z.array(entry), cursor: z.string().nullable() }),
   },
-  "tokens.list": { input: none, answer: z.object({ tokens: z.array(token) }) },
+  "tokens.list": { input: none, result: z.object({ tokens: z.array(token) }) },
   "tokens.create": {
     input: z.strictObject({
-      name: text(100),
+      name: string(100),
       role,
-      user: text(LIMITS.userLength).optional(),
-      expiresIn: length.optional(),
+      user: string(LIMITS.userLength).optional(),
+      expiresIn: duration.optional(),
     }),
-    answer: z.object({ ...token.shape, token: z.string() }),
+    result: z.object({ ...token.shape, token: z.string() }),
   },
-  "tokens.revoke": { input: z.strictObject(byId), answer: z.object({ status: z.literal("revoked") }) },
-  "session.get": { input: none, answer: session },
-  "session.start": { input: z.strictObject({ token: text(300) }), answer: session },
-  "session.end": { input: none, answer: z.object({ status: z.literal("ended") }) },
+  "tokens.revoke": { input: z.strictObject(byId), result: z.object({ status: z.literal("revoked") }) },
+  "session.get": { input: none, result: session },
+  "session.start": { input: z.strictObject({ token: string(300) }), result: session },
+  "session.end": { input: none, result: z.object({ status: z.literal("ended") }) },
 };
 
 export const SUMMARY: z.ZodType<SummaryResult> = z.object({

@@ -6,11 +6,11 @@ import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
 import { jobSummary } from "../calls/serializers.js";
 import { EventBuffer } from "./event-buffer.js";
-import { statsAnswer } from "../calls/stats-result.js";
-import { newViewer, type Viewer } from "./sse-client.js";
+import { statsResult } from "../calls/stats-result.js";
+import { newSseClient, type SseClient } from "./sse-client.js";
 
-/** Events of the client's own process that viewers are told of as they come. */
-const TOLD: readonly EventName[] = [
+/** Events of this process that are sent immediately. */
+const FORWARDED_EVENTS: readonly EventName[] = [
   "enqueued",
   "claimed",
   "started",
@@ -33,42 +33,43 @@ const TOLD: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
-// What other processes do is seen by looking, once a tick: at the newest jobs, and where those are a backlog that nobody
-// has come to yet, at the newest that somebody has.
-const NEWEST = 100;
-const LOOKS: readonly ListOptions[] = [
+// Changes by other processes are found by polling the newest jobs once per tick. If those are all backlog, that shows nothing, so the
+// newest running and finished jobs are polled too.
+const POLLED_JOBS = 100;
+const POLLS: readonly ListOptions[] = [
   {},
   { state: "running" },
   { state: ["completed", "failed", "dead", "cancelled"] },
 ];
-const MAX_VIEWERS = 200;
+const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
-// Events that come within this after others were sent are sent together: a viewer costs a few writes a second, however much happens.
-const GATHER_MS = 200;
-// A stream ends after this long, and the viewer comes again with a token that still counts.
+// Events within this time are sent together, so that each client costs only a few writes per second.
+const BATCH_MS = 200;
+// Streams end after this time. Clients reconnect, and their token is verified again.
 const STREAM_MS = 300_000;
 const ENCODER = new TextEncoder();
 
 /**
- * What happens, as server-sent events: one feed for all viewers. They cost the store no more than one does, and an event is
- * written once for all of them. It rests while no viewer reads.
+ * Job events as server-sent events. All clients share one feed: the store is polled once for all of them, and each event is
+ * serialized once. The feed stops while no client reads.
  */
 export class Feed {
   readonly #hf: Holdfast;
   readonly #maxPerCaller: number;
   readonly #buffer = new EventBuffer();
-  readonly #viewers = new Map<Viewer, string>();
-  /** Those whose reader has asked for more than there is. */
-  readonly #waiting = new Set<Viewer>();
+  /** With the caller of each. */
+  readonly #clients = new Map<SseClient, string>();
+  /** Clients that wait for new events. */
+  readonly #waiting = new Set<SseClient>();
   #off: (() => void)[] = [];
   #timer: NodeJS.Timeout | null = null;
-  #gathering: NodeJS.Timeout | null = null;
-  /** Events that are yet to be sent. */
-  #text = "";
+  #batchTimer: NodeJS.Timeout | null = null;
+  /** Events that are not sent yet. */
+  #pending = "";
   #deliveredAt = Number.NEGATIVE_INFINITY;
-  /** Whether a viewer has read anything since the last tick. */
-  #isRead = false;
-  /** How the newest jobs were at the last look; null before the first. */
+  /** Whether a client has read anything since the last tick. */
+  #wasRead = false;
+  /** The polled jobs at the last tick, id to version; null before the first. */
   #seen: ReadonlyMap<string, string> | null = null;
   #sent = 0;
   #ticking = false;
@@ -78,66 +79,67 @@ export class Feed {
     this.#maxPerCaller = viewersPerCaller;
   }
 
-  /** The body of a response that goes on until the viewer leaves. `caller`: who reads it, whose share is limited. */
+  /** Returns the body of a response. It ends when the client disconnects. `caller`: for the limit per caller. */
   open(caller: string): ReadableStream<Uint8Array> {
-    const mine = [...this.#viewers.values()].filter((other) => other === caller).length;
+    const mine = [...this.#clients.values()].filter((other) => other === caller).length;
     if (mine >= this.#maxPerCaller) {
-      throw tooMany(`this caller reads ${mine} streams of events already, as many as one may; close one`);
+      throw tooManyStreams(`this caller has ${mine} open event streams, the maximum; close one`);
     }
-    if (this.#viewers.size >= MAX_VIEWERS) throw tooMany(`${MAX_VIEWERS} viewers are connected already`);
-    const viewer = newViewer(this.#buffer, {
-      asked: (by, waits) => {
-        if (waits) this.#waiting.add(by);
-        this.#isRead = true;
-        if (this.#timer === null) this.#begin();
+    if (this.#clients.size >= MAX_CLIENTS)
+      throw tooManyStreams(`the server has ${MAX_CLIENTS} open event streams, the maximum; retry later`);
+    const client = newSseClient(this.#buffer, {
+      onPull: (puller, waits) => {
+        if (waits) this.#waiting.add(puller);
+        this.#wasRead = true;
+        if (this.#timer === null) this.#start();
       },
-      left: (by) => {
-        clearTimeout(ending);
-        this.#waiting.delete(by);
-        this.#viewers.delete(by);
-        if (this.#viewers.size === 0) this.#rest();
+      onEnd: (ended) => {
+        clearTimeout(maxAge);
+        this.#waiting.delete(ended);
+        this.#clients.delete(ended);
+        if (this.#clients.size === 0) this.#stop();
       },
     });
-    const ending = setTimeout(() => viewer.end(), STREAM_MS);
-    ending.unref();
-    this.#viewers.set(viewer, caller);
-    return viewer.body;
+    const maxAge = setTimeout(() => client.end(), STREAM_MS);
+    maxAge.unref();
+    this.#clients.set(client, caller);
+    return client.body;
   }
 
   close(): void {
-    for (const viewer of this.#viewers.keys()) viewer.end();
+    for (const client of this.#clients.keys()) client.end();
   }
 
-  #begin(): void {
-    this.#off = TOLD.map((name) => this.#hf.on(name, (event) => this.#tell(name, event)));
+  #start(): void {
+    this.#off = FORWARDED_EVENTS.map((name) => this.#hf.on(name, (event) => this.#sendLimited(name, event)));
     this.#timer = setInterval(() => void this.#tick(), TICK_MS);
     this.#timer.unref();
     void this.#tick();
   }
 
-  #rest(): void {
+  #stop(): void {
     for (const off of this.#off) off();
     this.#off = [];
     if (this.#timer !== null) clearInterval(this.#timer);
-    if (this.#gathering !== null) clearTimeout(this.#gathering);
-    this.#timer = this.#gathering = null;
+    if (this.#batchTimer !== null) clearTimeout(this.#batchTimer);
+    this.#timer = this.#batchTimer = null;
     this.#seen = null;
-    this.#text = "";
+    this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
   }
 
   async #tick(): Promise<void> {
     this.#sent = 0;
-    // All viewers have stopped reading: nothing is done until one of them goes on.
-    if (!this.#isRead && this.#waiting.size === 0) return this.#rest();
-    this.#isRead = false;
-    // A store that is slow is not asked again before it has answered.
+    // All clients have stopped reading: stop until one of them reads again.
+    if (!this.#wasRead && this.#waiting.size === 0) return this.#stop();
+    this.#wasRead = false;
+    // The last tick still waits for a slow store.
     if (this.#ticking) return;
     this.#ticking = true;
     try {
-      this.#send("stats", statsAnswer(await this.#hf.stats()));
-      await this.#look();
+      this.#send("stats", statsResult(await this.#hf.stats()));
+      await this.#pollJobs();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
     } finally {
@@ -145,57 +147,57 @@ export class Feed {
     }
   }
 
-  async #look(): Promise<void> {
+  async #pollJobs(): Promise<void> {
     const seen = new Map<string, string>();
     const found: Job[] = [];
-    // One after the other: viewers take no more than one connection from the jobs.
-    for (const look of LOOKS) {
-      const { jobs } = await this.#hf.list({ ...look, limit: NEWEST, payloads: false });
+    // In sequence, so that the feed uses only one connection to the store.
+    for (const poll of POLLS) {
+      const { jobs } = await this.#hf.list({ ...poll, limit: POLLED_JOBS, payloads: false });
       found.push(...jobs.toReversed());
     }
     for (const job of found) {
       if (seen.has(job.id)) continue;
-      const mark = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
-      seen.set(job.id, mark);
-      if (this.#seen !== null && this.#seen.get(job.id) !== mark) this.#tell("job", jobSummary(job));
+      const version = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
+      seen.set(job.id, version);
+      if (this.#seen !== null && this.#seen.get(job.id) !== version) this.#sendLimited("job", jobSummary(job));
     }
     this.#seen = seen;
   }
 
-  /** Of a busy queue not every step can be shown; the counts of the next tick tell the rest. */
-  #tell(name: string, event: unknown): void {
+  /** On a busy store, further events of this tick are dropped. The counts of the next tick are still correct. */
+  #sendLimited(name: string, event: unknown): void {
     if (this.#sent++ < MAX_PER_TICK) this.#send(name, event);
   }
 
   #send(name: string, value: unknown): void {
-    // The look that began before the last viewer stopped reading.
+    // The feed was stopped while a poll was in progress.
     if (this.#timer === null) return;
     try {
-      this.#text += `event: ${name}\ndata: ${JSON.stringify(withoutPayload(value))}\n\n`;
+      this.#pending += `event: ${name}\ndata: ${JSON.stringify(withoutOutput(value))}\n\n`;
     } catch {
       return;
     }
-    const waitMs = Math.max(0, this.#deliveredAt + GATHER_MS - performance.now());
-    this.#gathering ??= setTimeout(() => this.#deliver(), waitMs).unref();
+    const waitMs = Math.max(0, this.#deliveredAt + BATCH_MS - performance.now());
+    this.#batchTimer ??= setTimeout(() => this.#deliver(), waitMs).unref();
   }
 
   #deliver(): void {
-    this.#gathering = null;
+    this.#batchTimer = null;
     this.#deliveredAt = performance.now();
-    this.#buffer.push(ENCODER.encode(this.#text));
-    this.#text = "";
+    this.#buffer.push(ENCODER.encode(this.#pending));
+    this.#pending = "";
     const waiting = [...this.#waiting];
     this.#waiting.clear();
-    for (const viewer of waiting) viewer.deliver();
+    for (const client of waiting) client.deliver();
   }
 }
 
-function tooMany(message: string): ApiError {
-  return new ApiError(429, "TOO_MANY_VIEWERS", message, { headers: { "retry-after": "5" } });
+function tooManyStreams(message: string): ApiError {
+  return new ApiError(429, "TOO_MANY_STREAMS", message, { headers: { "retry-after": "5" } });
 }
 
-/** Outputs are read by `jobs.get`, where redaction applies. */
-function withoutPayload(value: unknown): unknown {
+/** Outputs are not redacted here; clients read them with `jobs.get`. */
+function withoutOutput(value: unknown): unknown {
   if (typeof value !== "object" || value === null || !("output" in value)) return value;
   const { output: _output, ...rest } = value;
   return rest;

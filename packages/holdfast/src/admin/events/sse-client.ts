@@ -1,40 +1,40 @@
 import type { EventBuffer } from "./event-buffer.js";
 
 const ENCODER = new TextEncoder();
-const HELLO = ENCODER.encode("retry: 2000\n\n");
-/** Tells a viewer that events before this one were left out: what it shows is to be read again. */
+const GREETING = ENCODER.encode("retry: 2000\n\n");
+/** Sent when events were dropped: the reader must reload what it shows. */
 const MISSED = ENCODER.encode("event: missed\ndata: {}\n\n");
 
-/** A reader of a stream of events. */
-export interface Viewer {
+/** One open event stream. */
+export interface SseClient {
   /** The body of the response. */
   readonly body: ReadableStream<Uint8Array>;
-  /** Delivers what is new. Only for a viewer that waits. */
+  /** Sends new events. Only while the client waits for them. */
   deliver(): void;
   end(): void;
 }
 
-export interface ViewerHooks {
-  /** Called when the viewer asks for more. `waits`: there is nothing yet, and `deliver` is to be called when there is. */
-  asked: (viewer: Viewer, waits: boolean) => void;
-  /** Called once, when the viewer has gone or was disconnected. */
-  left: (viewer: Viewer) => void;
+export interface SseClientHooks {
+  /** Called when the reader requests data. `waits`: there is none yet; call `deliver` when there is. */
+  onPull: (client: SseClient, waits: boolean) => void;
+  /** Called once, when the stream has ended. */
+  onEnd: (client: SseClient) => void;
 }
 
 /**
- * A stream that takes from the buffer when its reader asks and not before: nothing is queued for a viewer, and one that does
- * not read costs nothing, however much happens.
+ * A stream that reads from the buffer only when its reader requests data. Nothing is queued per client, so a client that does not
+ * read costs nothing.
  */
-export function newViewer(buffer: EventBuffer, { asked, left }: ViewerHooks): Viewer {
+export function newSseClient(buffer: EventBuffer, { onPull, onEnd }: SseClientHooks): SseClient {
   let position = buffer.end;
-  let isOver = false;
+  let hasEnded = false;
   let greeted = false;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
   const next = (): Uint8Array | null => {
     if (!greeted) {
       greeted = true;
-      return HELLO;
+      return GREETING;
     }
     const read = buffer.read(position);
     if (read === null) return null;
@@ -42,31 +42,31 @@ export function newViewer(buffer: EventBuffer, { asked, left }: ViewerHooks): Vi
     return read.missed ? Buffer.concat([MISSED, read.bytes]) : read.bytes;
   };
   const deliver = (): boolean => {
-    const bytes = isOver ? null : next();
+    const bytes = hasEnded ? null : next();
     if (bytes !== null) controller?.enqueue(bytes);
     return bytes !== null;
   };
-  const leave = (): void => {
-    if (isOver) return;
-    isOver = true;
-    left(viewer);
+  const end = (): void => {
+    if (hasEnded) return;
+    hasEnded = true;
+    onEnd(client);
     try {
       controller?.close();
     } catch {
-      // The viewer has left by itself.
+      // The reader has cancelled the stream itself.
     }
   };
-  const viewer: Viewer = {
+  const client: SseClient = {
     body: new ReadableStream<Uint8Array>(
       {
         start: (given) => void (controller = given),
-        pull: () => asked(viewer, !deliver()),
-        cancel: leave,
+        pull: () => onPull(client, !deliver()),
+        cancel: end,
       },
       { highWaterMark: 0 },
     ),
     deliver: () => void deliver(),
-    end: leave,
+    end,
   };
-  return viewer;
+  return client;
 }

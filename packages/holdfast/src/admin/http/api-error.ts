@@ -17,7 +17,7 @@ import {
   SchemaUntrustedError,
   TooManyTokensError,
 } from "../../errors.js";
-import { cutText } from "../../job/json.js";
+import { truncate } from "../../job/json.js";
 import type { ErrorResult } from "../contract/api-types.js";
 
 export interface Issue {
@@ -25,7 +25,7 @@ export interface Issue {
   message: string;
 }
 
-/** What the API refuses, with the status that tells it. */
+/** A rejected request, with its HTTP status. */
 export class ApiError extends HoldfastError {
   readonly status: number;
   readonly issues: readonly Issue[];
@@ -44,12 +44,11 @@ export class ApiError extends HoldfastError {
   }
 }
 
-/** An address that names nothing. */
-export function invalidAddress(why: string): ApiError {
-  return new ApiError(400, "INVALID_REQUEST", `the address of this request is malformed: ${why.slice(0, 200)}`);
+export function invalidUrl(reason: string): ApiError {
+  return new ApiError(400, "INVALID_REQUEST", `the request URL is malformed: ${reason.slice(0, 200)}`);
 }
 
-/** The kinds of errors that say something of the request, or of the store. */
+/** Engine errors that callers may see: those caused by the request, and those caused by the store. */
 const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status: number][] = [
   [InvalidOptionError, 400],
   [InvalidInputError, 400],
@@ -69,13 +68,13 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [ClosedError, 503],
 ];
 
-// A message may repeat what was sent, and must not be as long as that.
-const MAX_MESSAGE = 1_000;
-const MAX_ISSUE = 300;
+// A message may quote the request, which can be long.
+const MAX_MESSAGE_LENGTH = 1_000;
+const MAX_ISSUE_LENGTH = 300;
 const MAX_ISSUES = 20;
 
-/** What an error answers; null for one that is nobody's fault but ours. */
-export function answerTo(
+/** The response for an error; null: an internal error, which callers must not see. */
+export function describeError(
   error: unknown,
 ): { status: number; body: ErrorResult; headers: Readonly<Record<string, string>> } | null {
   if (!(error instanceof HoldfastError)) return null;
@@ -83,10 +82,13 @@ export function answerTo(
   const status = error instanceof ApiError ? error.status : known;
   if (status === undefined) return null;
   const { code } = error;
-  const message = cutText(error.message, MAX_MESSAGE);
+  const message = truncate(error.message, MAX_MESSAGE_LENGTH);
   const issues = issuesOf(error)
     .slice(0, MAX_ISSUES)
-    .map((issue) => ({ path: cutText(issue.path, MAX_ISSUE), message: cutText(issue.message, MAX_ISSUE) }));
+    .map((issue) => ({
+      path: truncate(issue.path, MAX_ISSUE_LENGTH),
+      message: truncate(issue.message, MAX_ISSUE_LENGTH),
+    }));
   const headers = error instanceof ApiError ? error.headers : {};
   return { status, headers, body: { error: { code, message, ...(issues.length > 0 && { issues }) } } };
 }

@@ -7,99 +7,107 @@ import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { durationMs, lengthOf, type Duration } from "../../duration.js";
 import { InvalidOptionError, StoreUnavailableError } from "../../errors.js";
 import { Metrics } from "../../observe/metrics.js";
-import { readCount, refuseUnknown } from "../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import { readSessionSecret } from "../../access/session-secret.js";
-import { refuseOtherSites, type Caller } from "../auth/access.js";
-import { ApiError, invalidAddress } from "./api-error.js";
+import type { Caller } from "../auth/credentials.js";
+import { rejectCrossSite } from "../auth/request-origin.js";
+import { ApiError, invalidUrl } from "./api-error.js";
 import { jobSummary } from "../calls/serializers.js";
-import { Attempts } from "../auth/login-throttle.js";
+import { LoginThrottle } from "../auth/login-throttle.js";
 import type { Calls, SessionResult, SummaryResult } from "../contract/api-types.js";
-import { deedOf, endOf, isDeed } from "../calls/audit-entry.js";
-import { Door, socketAddress, type Auth, type ClientAddress } from "../auth/authenticator.js";
+import { auditEntryFor, auditEntryForEnd, isAudited } from "../calls/audit-entry.js";
+import {
+  Authenticator,
+  socketAddress,
+  type Auth,
+  type AuthenticatorOptions,
+  type ClientAddress,
+} from "../auth/authenticator.js";
 import { Feed } from "../events/feed.js";
 import { HANDLERS, type CallContext } from "../calls/handlers.js";
 import { LaneLimit } from "../calls/lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "../contract/openapi.js";
 import { Operations } from "../calls/operations.js";
-import { Outages } from "../calls/store-outages.js";
-import { remembered } from "../calls/cached.js";
+import { StoreOutages } from "../calls/store-outages.js";
+import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "../contract/routes.js";
 import { latestFailures } from "./pages.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
 import { Sessions } from "../auth/sessions.js";
-import { UnderWay } from "../calls/in-flight.js";
+import { InFlightChanges } from "../calls/in-flight.js";
 
 export interface AdminOptions {
   /**
-   * Who may call. `tokens` (default): who has a token, see `hf.tokens`. A function: whom it names, for an application that knows
-   * its users itself; null turns a request away. `open`: whoever is on this machine and reaches it as localhost, for
-   * development; and as soon as there is a token, who has one.
+   * How callers authenticate. `tokens` (default): with an API token, see `hf.tokens`. A function: for an application with its own
+   * users; it returns the identity of the caller, or null to reject the request. `open`: for development; requests from localhost
+   * need no authentication until the first API token exists.
    */
   auth?: Auth;
-  /** Signs the cookies of sessions. Left out: they end with the process, and hold on one server only. */
+  /** Signs session cookies. Without it, sessions end when the process ends and are valid on one server only. */
   sessionSecret?: string;
   /** How long a session lasts. Default 12 h. */
   sessionLength?: Duration;
   /**
-   * Tokens that are not valid which one address may send in a minute, to log in or to call. Others from there are refused then without
-   * asking the store; those that are right come in. Default 10.
+   * Invalid tokens allowed per client address per minute. Further ones are rejected without a read of the store. Valid tokens are
+   * always accepted. Default 10.
    */
   loginAttempts?: number;
   /**
-   * Streams of events that one caller may read at once: one token with its sessions, or one name that `auth` gives. More are
-   * refused with 429. All callers together have 200. Default 20.
+   * Concurrent event streams per caller: per token with its sessions, or per name that `auth` returns. More are rejected with
+   * 429. The limit for all callers together is 200. Default 20.
    */
   viewersPerCaller?: number;
   /**
-   * Lanes, queues with a priority, that there may be for callers to make another one. Jobs for those that are there are always
-   * taken, and what code makes is not limited. Default 10,000.
+   * Callers cannot create a new lane (a pair of queue and priority) while this many exist. Jobs for existing lanes are always
+   * accepted, and code is not limited. Default 10,000.
    */
   maxLanes?: number;
   /**
-   * The address that a token comes from, of the request and of what `fetch` was given with it; null if nobody knows. Left out: that
-   * of the connection, on Node's own server. Behind a proxy only the application knows which header to trust.
+   * Returns the client address of a request, for `loginAttempts`; null: unknown. `env` is the second argument of `fetch`. Default: the
+   * remote address of the connection on Node's server. Behind a proxy, read the header that your proxy sets.
    */
   clientAddress?: ClientAddress;
-  /** The path that the API is reached below, `/ops`, for cookies and the OpenAPI document. Requests may still have it or not. */
+  /** The path that the API is mounted under, e.g. `/ops`. Used for cookies and the OpenAPI document; requests may include it or not. */
   basePath?: string;
-  /** What `/metrics` tells. Left out: those of this client. `false`: there are none. */
+  /** What `/metrics` returns. Default: metrics of this client. `false`: no metrics. */
   metrics?: Pick<Metrics, "text"> | false;
-  /** Told of what went wrong inside. Default: the client's logger, which also gets what this one throws or rejects with. */
+  /** Called with internal errors. Default: logs them. If it throws or rejects, both errors are logged. */
   onError?: (error: unknown) => unknown;
 }
 
-/** The admin API of a client: a `Request` goes in, a `Response` comes out. */
+/** The admin API: a function from `Request` to `Response`. */
 export interface Admin {
-  /** `env`: what the server says of the connection, as Hono's and Node's do; see `clientAddress`. */
+  /** `env`: connection details from the server, as Hono and `nodeListener` pass them; see `clientAddress`. */
   readonly fetch: (request: Request, env?: unknown) => Promise<Response>;
   /** The OpenAPI document. */
   openApi(): Record<string, unknown>;
   /**
-   * Ends streams and operations, and refuses further changes with 503. What was changed by then is in the audit log when this is
-   * over. The client stays open: close it after this.
+   * Ends event streams and operations, and rejects further changes with 503. Resolves when all changes are in the audit log. Does
+   * not close the client: do that afterwards.
    */
   close(): Promise<void>;
 }
 
-const FIELDS: ReadonlySet<string> = new Set([
-  "auth",
-  "sessionSecret",
-  "sessionLength",
-  "loginAttempts",
-  "viewersPerCaller",
-  "maxLanes",
-  "clientAddress",
-  "basePath",
-  "metrics",
-  "onError",
-]);
-const READY_MS = 2_000;
-const READY_FOR_MS = 1_000;
-const FAILURES = 20;
+const FIELDS: ReadonlySet<string> = optionKeys<AdminOptions>({
+  auth: true,
+  sessionSecret: true,
+  sessionLength: true,
+  loginAttempts: true,
+  viewersPerCaller: true,
+  maxLanes: true,
+  clientAddress: true,
+  basePath: true,
+  metrics: true,
+  onError: true,
+});
+const READY_TIMEOUT_MS = 2_000;
+const READY_CACHE_MS = 1_000;
+const RECENT_FAILURES = 20;
+
 /**
- * Serves a client's jobs over HTTP.
+ * Creates the admin API of a client.
  *
  * ```ts
  * const api = admin(hf);
@@ -107,120 +115,124 @@ const FAILURES = 20;
  * ```
  */
 export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
-  return adminOf(hf, options, { tellsOutages: true });
+  return adminOf(hf, options, { emitOutages: true });
 }
 
-/** The same. `tellsOutages: false`: for a caller in this process that tells its errors itself. */
-export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: { tellsOutages: boolean }): Admin {
+/** `emitOutages: false`: for the CLI, which prints the errors of its own calls. */
+export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { emitOutages: boolean }): Admin {
   refuseUnknown(options, FIELDS, "admin");
   const { logger, clock, redact, restore, events } = engineOf(hf);
-  const outages = tellsOutages ? new Outages(events) : null;
+  const outages = emitOutages ? new StoreOutages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
-  const door = new Door(hf, readDoor(options, basePath));
+  const authenticator = new Authenticator(hf, readAuthOptions(options, basePath));
   const operations = new Operations(() => clock.now());
-  const underWay = new UnderWay();
+  const inFlight = new InFlightChanges();
   const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
   const feed = new Feed(hf, {
     viewersPerCaller: readCount(options.viewersPerCaller ?? 20, "viewersPerCaller", 1, 200),
   });
-  const own = options.metrics === undefined ? new Metrics(hf) : null;
-  const metrics = options.metrics === false ? null : (options.metrics ?? own);
+  const ownMetrics = options.metrics === undefined ? new Metrics(hf) : null;
+  const metrics = options.metrics === false ? null : (options.metrics ?? ownMetrics);
   const log = (error: unknown): void => void logger.error({ error }, "the admin API failed");
-  const given = options.onError ?? log;
-  // Not even an onError that fails may end the process; what it was told of is in the log then.
+  const report = options.onError ?? log;
+  // A failing onError must not end the process; log both errors instead.
   const onError = (error: unknown): void =>
     callSafely(
-      () => given(error),
-      (own) => [error, own].forEach(log),
+      () => report(error),
+      (thrown) => [error, thrown].forEach(log),
     );
   let document: Record<string, unknown> | null = null;
-  const documented = (): Record<string, unknown> => (document ??= openApi(VERSION, basePath));
+  const openApiDocument = (): Record<string, unknown> => (document ??= openApi(VERSION, basePath));
   const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });
 
-  /** `begun`: when it is written down that an operation began. It may end before. */
-  const contextOf = (caller: Caller, begun: Promise<void>): CallContext => ({
+  /** `startRecorded`: an operation may end before its start is in the audit log; its end is recorded after that. */
+  const contextOf = (caller: Caller, startRecorded: Promise<void>): CallContext => ({
     hf,
     identity: caller.identity,
     operations,
     lanes,
     redact,
     restore,
-    ended: (answer, target) =>
-      begun.then(() => recordAudit(engineOf(hf), endOf(answer, caller, target as object))).catch(onError),
+    recordEnd: (result, target) =>
+      startRecorded
+        .then(() => recordAudit(engineOf(hf), auditEntryForEnd(result, caller, target as object)))
+        .catch(onError),
   });
 
-  const watched = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>
+  const watchOutages = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>
     outages === null ? work() : outages.watch(name, work);
 
   async function call<Name extends RouteName>(name: Name, { req }: Context): Promise<Response> {
     const { raw: request } = req;
     const path = req.param() as Record<string, string>;
     if (name === "session.start") {
-      refuseOtherSites(request);
+      rejectCrossSite(request);
       const { token } = await readInput("session.start", request, path);
-      const { caller, cookies } = await door.startSession(request, token);
-      return jsonResponse(sessionAnswer(caller), 200, setting(cookies));
+      const { caller, cookies } = await authenticator.startSession(request, token);
+      return jsonResponse(sessionResult(caller), 200, cookieHeaders(cookies));
     }
     if (name === "session.end") {
-      refuseOtherSites(request);
+      rejectCrossSite(request);
       await readInput("session.end", request, path);
-      return jsonResponse({ status: "ended" }, 200, setting(door.endSession(request)));
+      return jsonResponse({ status: "ended" }, 200, cookieHeaders(authenticator.endSession(request)));
     }
-    const caller = await door.permitted(request, ROUTES[name]);
+    const caller = await authenticator.authorize(request, ROUTES[name]);
     const input = await readInput(name, request, path);
-    if (name === "session.get") return jsonResponse(sessionAnswer(caller), 200);
+    if (name === "session.get") return jsonResponse(sessionResult(caller), 200);
     const handler = HANDLERS[name as keyof typeof HANDLERS] as (
       context: CallContext,
       input: Calls[Name]["input"],
-    ) => Promise<Calls[Name]["answer"]>;
-    const change = async (): Promise<Calls[Name]["answer"]> => {
-      let written: () => void = () => {};
-      const begun = new Promise<void>((resolve) => (written = resolve));
-      const answer = await handler(contextOf(caller, begun), input);
+    ) => Promise<Calls[Name]["result"]>;
+    const change = async (): Promise<Calls[Name]["result"]> => {
+      let recorded: () => void = () => {};
+      const startRecorded = new Promise<void>((resolve) => (recorded = resolve));
+      const result = await handler(contextOf(caller, startRecorded), input);
       try {
-        // What was done is in the log before it is answered.
-        await recordAudit(engineOf(hf), deedOf(name, caller, input, answer, redact));
+        // Recorded before the response is sent.
+        await recordAudit(engineOf(hf), auditEntryFor(name, caller, input, result, redact));
       } finally {
-        written();
+        recorded();
       }
-      return answer;
+      return result;
     };
-    const answer = await (isDeed(name) ? underWay.run(change) : handler(contextOf(caller, Promise.resolve()), input));
-    return jsonResponse(answer, statusOf(name));
+    const result = await (isAudited(name)
+      ? inFlight.run(change)
+      : handler(contextOf(caller, Promise.resolve()), input));
+    return jsonResponse(result, statusOf(name));
   }
 
   async function summary(request: Request): Promise<Response> {
-    await door.permitted(request, { role: "viewer" });
-    const [stats, failures] = await Promise.all([hf.stats(), latestFailures(hf, FAILURES)]);
-    const answer: SummaryResult = {
+    await authenticator.authorize(request, { role: "viewer" });
+    const [stats, failures] = await Promise.all([hf.stats(), latestFailures(hf, RECENT_FAILURES)]);
+    const result: SummaryResult = {
       stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
       recentFailures: failures.map(jobSummary),
     };
-    return jsonResponse(answer, 200);
+    return jsonResponse(result, 200);
   }
 
-  /** Anybody may ask, as often as they like: the store is asked once a second, also while it does not answer. */
-  const storeAnswers = remembered(async () => {
-    const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_MS).unref());
-    const answers = engineOf(hf)
+  /** This route needs no authentication, so the store is queried at most once per second, even while it does not respond. */
+  const storeResponds = cached(async () => {
+    const late = new Promise<"late">((resolve) => void setTimeout(() => resolve("late"), READY_TIMEOUT_MS).unref());
+    const response = engineOf(hf)
       .store.dueSchedules(0)
       .then(
-        () => (outages?.answered("look"), true),
-        (error: unknown) => (outages?.failed("look", error), false),
+        () => (outages?.succeeded("read"), true),
+        (error: unknown) => (outages?.failed("read", error), false),
       );
-    const first = await Promise.race([answers, late]);
+    const first = await Promise.race([response, late]);
     if (first !== "late") return first;
-    outages?.failed("look", new StoreUnavailableError(`the store has not answered for ${lengthOf(READY_MS)}`));
+    outages?.failed("read", new StoreUnavailableError(`the store has not responded for ${lengthOf(READY_TIMEOUT_MS)}`));
     return false;
-  }, READY_FOR_MS);
+  }, READY_CACHE_MS);
 
   async function ready(): Promise<Response> {
-    // Anybody may ask, so that no more is told.
-    if (await storeAnswers()) return jsonResponse({ status: "ready" }, 200);
-    throw new ApiError(503, "NOT_READY", "the store does not answer");
+    // No authentication here, so the response has no details.
+    if (await storeResponds()) return jsonResponse({ status: "ready" }, 200);
+    throw new ApiError(503, "NOT_READY", "the store does not respond");
   }
 
-  /** Every route goes through here: what is thrown is answered, and nothing is thrown. */
+  /** Wraps every route: turns errors into responses and never throws. */
   async function guarded(work: () => Promise<Response>): Promise<Response> {
     try {
       return await work();
@@ -228,7 +240,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
       const known = errorResponse(error);
       if (known !== null) return known;
       onError(error);
-      return jsonResponse({ error: { code: "INTERNAL", message: "the server failed; its log says why" } }, 500);
+      return jsonResponse({ error: { code: "INTERNAL_ERROR", message: "internal error; see the server log" } }, 500);
     }
   }
 
@@ -238,16 +250,16 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
   on("GET", HEALTH_PATH, async () => jsonResponse({ status: "ok" }, 200));
   on("GET", READY_PATH, ready);
   on("GET", METRICS_PATH, async ({ req }) => {
-    await door.permitted(req.raw, { role: "viewer" });
-    if (metrics === null) throw new ApiError(404, "NO_METRICS", "this server keeps no metrics");
+    await authenticator.authorize(req.raw, { role: "viewer" });
+    if (metrics === null) throw new ApiError(404, "METRICS_DISABLED", "metrics are disabled on this server");
     return new Response(await metrics.text(), { headers: { ...HEADERS, "content-type": Metrics.contentType } });
   });
-  on("GET", SUMMARY_PATH, ({ req }) => watched("summary", () => summary(req.raw)));
-  on("GET", `${BASE}/openapi.json`, async () => jsonResponse(documented(), 200));
-  for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(frontPage(basePath), 200));
+  on("GET", SUMMARY_PATH, ({ req }) => watchOutages("summary", () => summary(req.raw)));
+  on("GET", `${BASE}/openapi.json`, async () => jsonResponse(openApiDocument(), 200));
+  for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(indexPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
-    const { tokenId, identity } = await door.permitted(req.raw, { role: "viewer" });
-    // To the routing HEAD is GET without a body; a viewer that reads nothing would stay for long.
+    const { tokenId, identity } = await authenticator.authorize(req.raw, { role: "viewer" });
+    // Hono routes HEAD requests here too. Opening a stream that is never read would use up a viewer for minutes.
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
     return new Response(feed.open(tokenId ?? identity.name), {
@@ -256,51 +268,51 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { tellsOutages }: {
   });
   for (const name of ROUTE_NAMES) {
     const { method, path } = ROUTES[name];
-    on(method, `${BASE}${path}`, (c) => watched(name, () => call(name, c)));
+    on(method, `${BASE}${path}`, (c) => watchOutages(name, () => call(name, c)));
   }
-  app.notFound(({ req }) => guarded(() => noRoute(req.method, req.path)));
+  app.notFound(({ req }) => guarded(() => rejectUnrouted(req.method, req.path)));
 
   return {
     async fetch(request, env) {
-      door.arrived(request, env);
-      // As it stands, it would mean something else than what was sent, or nothing.
-      if (!isWellEncoded(request.url)) return guarded(async () => Promise.reject(malformed()));
+      authenticator.registerRequest(request, env);
+      // Reject invalid percent-encoding: the router would decode it to something that the client did not send.
+      if (!isWellEncoded(request.url))
+        return guarded(async () => Promise.reject(invalidUrl("invalid percent-encoding")));
       return app.fetch(request, env);
     },
-    openApi: documented,
+    openApi: openApiDocument,
     async close() {
       feed.close();
-      own?.stop();
-      // A change under way may begin an operation yet.
-      await underWay.close();
+      ownMetrics?.stop();
+      // First, because a change in flight may still start an operation.
+      await inFlight.close();
       await operations.close();
     },
   };
 }
 
-function readDoor(options: AdminOptions, basePath: string): ConstructorParameters<typeof Door>[1] {
+function readAuthOptions(options: AdminOptions, basePath: string): AuthenticatorOptions {
   const { auth = "tokens", sessionSecret = null, clientAddress = socketAddress } = options;
   if (auth !== "tokens" && auth !== "open" && typeof auth !== "function") {
-    throw new InvalidOptionError("auth", 'is none of "tokens", "open", a function');
+    throw new InvalidOptionError("auth", 'must be "tokens", "open" or a function');
   }
   const secret = sessionSecret === null ? null : readSessionSecret(sessionSecret, "sessionSecret");
   if (typeof clientAddress !== "function") throw new InvalidOptionError("clientAddress", "must be a function");
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
-  const attempts = new Attempts(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
-  return { auth, sessions: new Sessions({ secret, lengthMs }), attempts, clientAddress, basePath };
+  const throttle = new LoginThrottle(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
+  return { auth, sessions: new Sessions({ secret, lengthMs }), throttle, clientAddress, basePath };
 }
 
-/** The version of the API's description. */
+/** The version of the OpenAPI document. */
 const VERSION = "1.0.0";
 
-/** What whoever opens the address that the command prints finds there: where to go on, and nothing of jobs. */
-function frontPage(basePath: string): object {
+/** The response at the URL that `holdfast serve` prints: links, and nothing about jobs. */
+function indexPage(basePath: string): object {
   const links = { openapi: `${BASE}/openapi.json`, health: HEALTH_PATH, ready: READY_PATH, metrics: METRICS_PATH };
-  const below = Object.entries(links).map(([name, path]) => [name, `${basePath}${path}`]);
-  return { name: "Holdfast admin API", version: VERSION, links: Object.fromEntries(below) as object };
+  const withBase = Object.entries(links).map(([name, path]) => [name, `${basePath}${path}`]);
+  return { name: "Holdfast admin API", version: VERSION, links: Object.fromEntries(withBase) as object };
 }
 
-/** Whether all escapes in an address stand for something. */
 function isWellEncoded(url: string): boolean {
   try {
     decodeURIComponent(url);
@@ -310,23 +322,19 @@ function isWellEncoded(url: string): boolean {
   }
 }
 
-function malformed(): ApiError {
-  return invalidAddress("it has a % that begins no escape, or escapes that are not UTF-8");
-}
-
-async function noRoute(method: string, path: string): Promise<never> {
-  const others = ROUTE_NAMES.map((name) => ROUTES[name]).filter((line) =>
-    new RegExp(`^${BASE}${line.path.replaceAll(/:\w+/g, "[^/]+")}$`).test(path),
+async function rejectUnrouted(method: string, path: string): Promise<never> {
+  const matches = ROUTE_NAMES.map((name) => ROUTES[name]).filter((route) =>
+    new RegExp(`^${BASE}${route.path.replaceAll(/:\w+/g, "[^/]+")}$`).test(path),
   );
-  if (others.length === 0) throw new ApiError(404, "ROUTE_NOT_FOUND", `there is nothing at ${path.slice(0, 200)}`);
-  const allow = [...new Set(others.map((line) => line.method))].join(", ");
-  throw new ApiError(405, "METHOD_NOT_ALLOWED", `${method} is not for this route; ${allow} is`, { headers: { allow } });
+  if (matches.length === 0) throw new ApiError(404, "ROUTE_NOT_FOUND", `no route at ${path.slice(0, 200)}`);
+  const allow = [...new Set(matches.map((route) => route.method))].join(", ");
+  throw new ApiError(405, "METHOD_NOT_ALLOWED", `method ${method} not allowed; use ${allow}`, { headers: { allow } });
 }
 
-function setting(cookies: readonly string[]): Headers {
+function cookieHeaders(cookies: readonly string[]): Headers {
   return new Headers(cookies.map((cookie): [string, string] => ["set-cookie", cookie]));
 }
 
-function sessionAnswer({ identity: { name, role, user }, sessionEndsAt }: Caller): SessionResult {
+function sessionResult({ identity: { name, role, user }, sessionEndsAt }: Caller): SessionResult {
   return { name, role, user, expiresAt: sessionEndsAt === null ? null : new Date(sessionEndsAt).toISOString() };
 }

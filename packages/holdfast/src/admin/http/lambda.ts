@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { handle, type LambdaContext, type LambdaEvent } from "hono/aws-lambda";
 import type { Admin } from "./app.js";
 
-/** What AWS Lambda is answered. */
+/** The response format of AWS Lambda. */
 export interface LambdaResult {
   statusCode: number;
   headers?: Record<string, string> | undefined;
@@ -13,42 +13,42 @@ export interface LambdaResult {
 }
 
 /**
- * The admin API as a function of AWS Lambda, behind a function URL, API Gateway or a load balancer.
+ * The admin API as an AWS Lambda function, behind a function URL, API Gateway or a load balancer.
  *
  * ```ts
  * export const handler = lambdaHandler(api);
  * ```
  *
- * Lambda answers when all of the answer is there. So the stream of events is cut after its first counts; a browser's
- * `EventSource` comes again by itself.
+ * Lambda sends a response only when it is complete. So the event stream ends after the first counts; `EventSource` in browsers
+ * reconnects by itself.
  */
 export function lambdaHandler(api: Pick<Admin, "fetch">): (event: object, context?: object) => Promise<LambdaResult> {
   const app = new Hono<{ Bindings: LambdaEnv }>();
   app.all("*", async ({ req, env }) => {
-    const incoming = { socket: { remoteAddress: addressIn(env.event) } };
-    return beginningOf(await api.fetch(req.raw, { ...env, incoming }));
+    const incoming = { socket: { remoteAddress: clientAddressOf(env.event) } };
+    return firstEvents(await api.fetch(req.raw, { ...env, incoming }));
   });
-  // All that the API says is text.
-  const answer = handle(app, { isContentTypeBinary: () => false });
+  // All responses are text.
+  const handler = handle(app, { isContentTypeBinary: () => false });
   return (event, context) =>
-    answer(event as LambdaEvent, context as LambdaContext | undefined) as Promise<LambdaResult>;
+    handler(event as LambdaEvent, context as LambdaContext | undefined) as Promise<LambdaResult>;
 }
 
 interface LambdaEnv {
   event: { requestContext?: { http?: { sourceIp?: string }; identity?: { sourceIp?: string } } };
 }
 
-/** Who AWS says is at the other end, where it says so. */
-function addressIn({ requestContext }: LambdaEnv["event"]): string | undefined {
+/** The client address as AWS reports it. */
+function clientAddressOf({ requestContext }: LambdaEnv["event"]): string | undefined {
   return requestContext?.http?.sourceIp ?? requestContext?.identity?.sourceIp;
 }
 
-// A function has 3 s unless told otherwise.
+// Below the default timeout of a Lambda function, 3 s.
 const STREAM_MS = 1_500;
 const COUNTS = /^event: (?:stats|outage)$/m;
 
-/** A stream that would go on becomes what it says first. */
-async function beginningOf(response: Response): Promise<Response> {
+/** Replaces an endless event stream by a response with its first events. */
+async function firstEvents(response: Response): Promise<Response> {
   const { body, headers, status } = response;
   if (body === null || headers.get("content-type") !== "text/event-stream") return response;
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

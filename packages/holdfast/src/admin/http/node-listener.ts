@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener, RequestError } from "@hono/node-server";
-import { invalidAddress } from "./api-error.js";
+import { invalidUrl } from "./api-error.js";
 import type { Admin } from "./app.js";
 import { errorResponse } from "./responses.js";
 
-// A connection over which nothing could be sent for so long is closed: its reader has stopped, or is gone. A stream of events sends
-// something every second.
+// A connection is closed if nothing could be sent for this long: its reader has stopped or is gone. (An event stream sends something
+// every second.)
 export const IDLE_MS = 120_000;
 
 /**
- * The admin API for what speaks Node's own requests: `http.createServer`, Express, Fastify's `raw`.
+ * The admin API as a Node request listener, for `http.createServer`, Express and Fastify's `raw`.
  *
  * ```ts
  * app.use("/jobs", nodeListener(api)); // Express
@@ -25,26 +25,26 @@ export function listenerWith(
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const listener = getRequestListener(
     (request, env) => {
-      // A header Host that no address can have is noticed only when the address is read.
-      if (!URL.canParse(request.url)) throw new RequestError("its host cannot be");
+      // An invalid Host header shows only when the URL is parsed.
+      if (!URL.canParse(request.url)) throw new RequestError("invalid Host header");
       return api.fetch(request, env);
     },
     {
       overrideGlobalObjects: false,
       errorHandler: (error) =>
-        (error instanceof RequestError ? errorResponse(invalidAddress(error.message)) : null) ??
+        (error instanceof RequestError ? errorResponse(invalidUrl(error.message)) : null) ??
         new Response(null, { status: 500 }),
     },
   );
   return (incoming, outgoing) => {
-    giveBack(incoming);
+    restoreBody(incoming);
     outgoing.setTimeout(idleMs, () => outgoing.destroy());
     void listener(incoming, outgoing);
   };
 }
 
-/** A body that was read before us (by `express.json()`, say) would be missing; it is put where the listener looks first. */
-function giveBack(incoming: IncomingMessage & { body?: unknown; rawBody?: unknown }): void {
+/** If middleware such as `express.json()` has consumed the body, passes it to the listener as `rawBody`, which it reads first. */
+function restoreBody(incoming: IncomingMessage & { body?: unknown; rawBody?: unknown }): void {
   const { body, readableEnded } = incoming;
   if (!readableEnded || body === undefined || Buffer.isBuffer(incoming.rawBody)) return;
   if (Buffer.isBuffer(body)) incoming.rawBody = body;

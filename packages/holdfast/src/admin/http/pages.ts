@@ -5,53 +5,57 @@ import type { JobFilter, Skipped, Store } from "../../store.js";
 import type { JobConditions } from "../contract/api-types.js";
 import { ApiError } from "./api-error.js";
 
-/** All jobs, or one user's. */
-export type Listed = Pick<Holdfast, "list">;
+/** The client, or the jobs of one user. */
+export type JobLister = Pick<Holdfast, "list">;
 
 export interface Page {
   jobs: Job[];
   cursor: string | null;
 }
 
-const FILLING_MS = 50;
-const PASSING_MS = 2_000;
-// In a store that reads what it passes over.
-const LONGEST = 1_000;
+const FILL_MS = 50;
+const SKIP_MS = 2_000;
+// For stores without `skip`, which have to read the skipped jobs.
+const MAX_READ = 1_000;
 
 /**
- * A page without payloads. Where few match among very many the store gives short ones: it is filled from several, as far as a
- * moment allows.
+ * A page without payloads. If few of very many jobs match, the store returns short pages; this combines several of them for up
+ * to 50 ms.
  */
 export async function filledPage(
-  listed: Listed,
+  lister: JobLister,
   conditions: JobConditions,
   limit: number,
   from: string | null = null,
 ): Promise<Page> {
-  const until = performance.now() + FILLING_MS;
+  const until = performance.now() + FILL_MS;
   const filled: Page = { jobs: [], cursor: from };
   do {
-    const rest = { limit: limit - filled.jobs.length, cursor: filled.cursor, payloads: false };
-    const page: Page = await listed.list({ ...conditions, ...rest });
+    const options = { limit: limit - filled.jobs.length, cursor: filled.cursor, payloads: false };
+    const page: Page = await lister.list({ ...conditions, ...options });
     filled.jobs.push(...page.jobs);
     filled.cursor = page.cursor;
   } while (filled.cursor !== null && filled.jobs.length < limit && performance.now() < until);
   return filled;
 }
 
-/** Where the page after so many jobs begins; null: there is none. */
+/** Skips `offset` jobs and returns the cursor of the page after them; null: there are no more jobs. */
 export async function skip(
   { store, cursors }: Pick<EngineContext, "store" | "cursors">,
   filter: JobFilter,
   offset: number,
 ): Promise<string | null> {
-  const until = performance.now() + PASSING_MS;
+  const until = performance.now() + SKIP_MS;
   let cursor: string | null = null;
   for (let left = offset; left > 0;) {
     if (performance.now() > until) {
-      throw new ApiError(400, "OFFSET_TOO_LARGE", `${offset} such jobs take too long to pass over; go on by cursor`);
+      throw new ApiError(
+        400,
+        "OFFSET_TOO_LARGE",
+        `offset ${offset} is too large for this filter; use cursor pagination`,
+      );
     }
-    const page: Skipped = await passed(store, filter, left, cursor);
+    const page: Skipped = await skipSome(store, filter, left, cursor);
     ({ cursor } = page);
     if (cursor === null) return null;
     left -= page.passed;
@@ -59,18 +63,18 @@ export async function skip(
   return cursor === null ? null : cursors.seal(cursor);
 }
 
-async function passed(store: Store, filter: JobFilter, most: number, cursor: string | null): Promise<Skipped> {
-  if (store.skip !== undefined) return store.skip(filter, { limit: most, cursor });
-  const page = await store.list(filter, { limit: Math.min(most, LONGEST), cursor, payloads: false });
+async function skipSome(store: Store, filter: JobFilter, limit: number, cursor: string | null): Promise<Skipped> {
+  if (store.skip !== undefined) return store.skip(filter, { limit, cursor });
+  const page = await store.list(filter, { limit: Math.min(limit, MAX_READ), cursor, payloads: false });
   return { passed: page.jobs.length, cursor: page.cursor };
 }
 
-/** The latest failures: jobs that wait for another attempt, and those that were given up. */
-export async function latestFailures(listed: Listed, limit: number): Promise<Job[]> {
-  // Each by themselves: those that wait are looked for among all that do, which must not cut short what is found of the others.
+/** The latest failures: jobs that wait for a retry, and dead jobs. */
+export async function latestFailures(lister: JobLister, limit: number): Promise<Job[]> {
+  // Two queries: finding failed jobs means scanning all waiting jobs, and that must not use up the time for the dead ones.
   const pages = await Promise.all([
-    filledPage(listed, { state: ["dead"] }, limit),
-    filledPage(listed, { state: ["failed"] }, limit),
+    filledPage(lister, { state: ["dead"] }, limit),
+    filledPage(lister, { state: ["failed"] }, limit),
   ]);
   const failedAt = ({ error, updatedAt }: Job): number => (error?.at ?? updatedAt).getTime();
   const jobs = pages.flatMap((page) => page.jobs);

@@ -1,14 +1,14 @@
-import { answerTo } from "./api-error.js";
-import { MARK } from "../contract/routes.js";
+import { describeError } from "./api-error.js";
+import { HOLDFAST_HEADER } from "../contract/routes.js";
 
-/** A page that somebody makes of an answer can load nothing, run nothing and be framed by nobody. */
+/** If a browser renders a response as a page, that page cannot load or run anything, and cannot be framed. */
 export const HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
   "cross-origin-resource-policy": "same-origin",
   "cache-control": "no-store",
-  [MARK]: "admin",
+  [HOLDFAST_HEADER]: "admin",
 };
 
 export function jsonResponse(
@@ -17,13 +17,13 @@ export function jsonResponse(
   headers: Readonly<Record<string, string>> | Headers = {},
 ): Response {
   const all = new Headers({ ...HEADERS, "content-type": "application/json" });
-  // A cookie is added to those there are.
+  // Append, because there may be several set-cookie headers.
   for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) all.append(name, value);
   return new Response(JSON.stringify(body), { status, headers: all });
 }
 
-/** Null: the error is a fault of the server's own. */
+/** Null: an internal error. */
 export function errorResponse(error: unknown): Response | null {
-  const known = answerTo(error);
+  const known = describeError(error);
   return known === null ? null : jsonResponse(known.body, known.status, known.headers);
 }

@@ -11,59 +11,60 @@ export interface ServeOptions {
   timeouts?: Timeouts;
 }
 
-/** How long a client may take; all in milliseconds. */
+/** How long a client may take. */
 export interface Timeouts {
   /** To send the headers of a request. */
   headersMs: number;
-  /** To send all of it. */
+  /** To send the whole request. */
   requestMs: number;
-  /** To take what it is sent. */
+  /** To accept data that the server sends. */
   idleMs: number;
-  /** How often the first two are looked at. Node's own default, 30 s, would let each take so much longer. */
+  /** How often the first two are checked. With Node's default of 30 s, clients could exceed them by that much. */
   checkMs: number;
 }
 
 export const TIMEOUTS: Timeouts = { headersMs: 10_000, requestMs: 60_000, idleMs: IDLE_MS, checkMs: 1_000 };
 
-/** A server that listens. */
-export interface Serving {
-  /** Where it is reached. */
+/** A running server. */
+export interface RunningServer {
   url: string;
-  /** Takes no more requests, and ends those under way. */
+  /** Accepts no more requests and closes open connections. */
   stop(): Promise<void>;
 }
 
-/** The address cannot be listened on. */
 export class NotListeningError extends HoldfastError {
-  constructor(where: string, cause: NodeJS.ErrnoException) {
+  constructor(address: string, cause: NodeJS.ErrnoException) {
     const advice =
       cause.code === "EADDRINUSE"
-        ? "something else listens there; choose another port"
+        ? "the address is in use; choose another port"
         : cause.code === "EACCES"
-          ? "this user may not; choose a port above 1023"
+          ? "permission denied; choose a port above 1023"
           : cause.message;
-    super("NOT_LISTENING", `cannot listen on ${where}: ${advice}`, { cause });
+    super("NOT_LISTENING", `cannot listen on ${address}: ${advice}`, { cause });
   }
 }
 
-/** Serves over HTTP/1.1 on Node's own server. */
+/** Serves the API over HTTP/1.1 with Node's server. */
 export async function serve(
   api: Pick<Admin, "fetch">,
   { host, port, timeouts = TIMEOUTS }: ServeOptions,
-): Promise<Serving> {
+): Promise<RunningServer> {
   const server = createServer(
     {
       headersTimeout: timeouts.headersMs,
       requestTimeout: timeouts.requestMs,
       connectionsCheckingInterval: timeouts.checkMs,
     },
-    listenerWith({ fetch: async (request, env) => fromRoot(request) ?? api.fetch(request, env) }, timeouts.idleMs),
+    listenerWith(
+      { fetch: async (request, env) => redirectFromRoot(request) ?? api.fetch(request, env) },
+      timeouts.idleMs,
+    ),
   );
-  await listening(server, host, port);
-  const { port: taken } = server.address() as AddressInfo;
+  await listen(server, host, port);
+  const { port: boundPort } = server.address() as AddressInfo;
   const name = host.includes(":") ? `[${host}]` : host;
   return {
-    url: `http://${name}:${taken}`,
+    url: `http://${name}:${boundPort}`,
     async stop() {
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       server.closeAllConnections();
@@ -72,13 +73,13 @@ export async function serve(
   };
 }
 
-/** There is nothing else on this server: whoever comes to its root means the API. Relative, as a proxy may put it below a path. */
-function fromRoot({ method, url }: Request): Response | null {
+/** Nothing else is on this server, so `/` redirects to the API. The redirect is relative: a proxy may mount the server under a path. */
+function redirectFromRoot({ method, url }: Request): Response | null {
   if (method !== "GET" || new URL(url).pathname !== "/") return null;
   return new Response(null, { status: 302, headers: { location: `.${BASE}`, "cache-control": "no-store" } });
 }
 
-async function listening(server: Server, host: string, port: number): Promise<void> {
+async function listen(server: Server, host: string, port: number): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => reject(new NotListeningError(`${host}:${port}`, error)));
     server.listen(port, host, resolve);

@@ -3,64 +3,68 @@ import { didYouMean } from "../../config/nearest.js";
 import { show } from "../../options.js";
 
 const KINDS: Readonly<Record<string, string>> = {
-  string: "a text",
+  string: "a string",
   number: "a number",
-  int: "a whole number",
+  int: "an integer",
   boolean: "true or false",
-  array: "a list",
+  array: "an array",
   object: "an object",
 };
 const SIZES: Readonly<Record<string, string>> = { string: " characters", array: " entries" };
 
-/** What is wrong with a field, in words that go after its name. */
-export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
+/** The message for a validation issue. It follows the name of the field. */
+export function validationMessage(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === "unrecognized_keys") return unknownField(issue);
-  if (issue.code === "invalid_type" && issue.input === undefined) return "is missing";
+  if (issue.code === "invalid_type" && issue.input === undefined) return "is required";
   if (issue.code === "too_small" && issue.minimum === 1 && issue.origin in SIZES) return "must not be empty";
   if (issue.code === "invalid_union") {
-    // The one whose kind it is, if only a part of it is wrong.
+    // If the value matches one alternative except for a nested field, report that field.
     const part = issue.errors.map(([first]) => first).find((first) => first !== undefined && first.path.length > 0);
     if (part !== undefined) return `${part.path.join(".")} ${part.message}`;
   }
-  const wanted = wantedBy(issue);
-  return wanted === null ? undefined : `must be ${wanted}, and is ${shown(issue)}`;
+  const expected = expectedBy(issue);
+  if (expected !== null && (issue.code === "too_big" || issue.code === "too_small") && issue.origin in SIZES)
+    return `must have ${expected}, got ${received(issue)}`;
+  return expected === null ? undefined : `must be ${expected}, got ${received(issue)}`;
 }
 
 function unknownField({ keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>): string {
   const [key = ""] = keys;
   const known = inst instanceof z.ZodObject ? Object.keys(inst.shape) : [];
-  return `there is no such field${didYouMean(key, known)}`;
+  return `unknown field${didYouMean(key, known)}`;
 }
 
-/** As it goes after "must be"; null: there are no words for it here. */
-function wantedBy(issue: z.core.$ZodRawIssue | z.core.$ZodIssue): string | null {
+/** The end of the sentence "must be …"; null: use the default message. */
+function expectedBy(issue: z.core.$ZodRawIssue | z.core.$ZodIssue): string | null {
   switch (issue.code) {
     case "invalid_type":
       return KINDS[issue.expected] ?? null;
     case "invalid_value":
-      return inARow(issue.values.map(String));
+      return joinWithOr(issue.values.map(String));
     case "too_big":
-      return `${Number(issue.maximum)}${SIZES[issue.origin] ?? ""} at most`;
+      return `at most ${Number(issue.maximum)}${SIZES[issue.origin] ?? ""}`;
     case "too_small":
-      return `${Number(issue.minimum)}${SIZES[issue.origin] ?? ""} at least`;
+      return `at least ${Number(issue.minimum)}${SIZES[issue.origin] ?? ""}`;
     case "invalid_format":
-      return issue.format === "datetime" ? "an instant like 2026-11-15T12:00:00Z" : null;
+      return issue.format === "datetime" ? "a time like 2026-11-15T12:00:00Z" : null;
     case "invalid_union": {
-      const ways = issue.errors.map(([first]) => (first === undefined ? null : wantedBy(first)));
-      return ways.includes(null) ? null : inARow(ways as string[]);
+      const expected = issue.errors.map(([first]) => (first === undefined ? null : expectedBy(first)));
+      return expected.includes(null) ? null : joinWithOr(expected as string[]);
     }
     default:
       return null;
   }
 }
 
-function inARow(words: readonly string[]): string {
-  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+function joinWithOr(alternatives: readonly string[]): string {
+  return alternatives.length < 2
+    ? alternatives.join("")
+    : `${alternatives.slice(0, -1).join(", ")} or ${alternatives.at(-1)}`;
 }
 
-/** Of what is too long or too short its length, of the rest what it is. */
-function shown({ code, input }: z.core.$ZodRawIssue): string {
+/** The length of a value that is too long or too short; otherwise the value. */
+function received({ code, input }: z.core.$ZodRawIssue): string {
   const isSize = code === "too_big" || code === "too_small";
-  const counts = isSize && (typeof input === "string" || Array.isArray(input));
-  return counts ? String(input.length) : show(input);
+  const hasLength = isSize && (typeof input === "string" || Array.isArray(input));
+  return hasLength ? String(input.length) : show(input);
 }

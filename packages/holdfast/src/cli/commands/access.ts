@@ -3,53 +3,62 @@ import { TOKEN_ROLES } from "../../access/roles.js";
 import { command, group, YES, type Command } from "../parse/command.js";
 import { BadUsage } from "../errors.js";
 import { readTime } from "../parse/instant.js";
-import { REACH, reach } from "../store/admin-connection.js";
+import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { agoOf, clockOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
 const create = command({
   name: "create",
-  summary: "Makes a token, and tells it this once.",
-  arguments: { name: { kind: "text", says: "What it is for; the audit log names it so." } },
+  summary: "Create an API token. The secret is printed once.",
+  arguments: { name: { kind: "text", description: "What the token is for. Shown in the audit log." } },
   flags: {
-    role: { kind: "choice", choices: TOKEN_ROLES, required: true, says: "What it allows." },
-    user: { kind: "text", says: "Whose jobs it sees and touches; with the role user, and only with that." },
-    expires: { kind: "duration", says: "Worthless after this long, such as 30d. Default: never." },
-    ...REACH,
+    role: { kind: "choice", choices: TOKEN_ROLES, required: true, description: "Permissions of the token." },
+    user: {
+      kind: "text",
+      description: "User whose jobs the token may access. Required for the role user, and only allowed with it.",
+    },
+    expires: { kind: "duration", description: "Expire after this duration, e.g. 30d. Default: never." },
+    ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: "tokens create ci --role operator --expires 90d", says: "For scripts that enqueue and retry." },
-    { line: "tokens create ada --role user --user ada", says: "For one user's own jobs." },
+    { line: "tokens create ci --role operator --expires 90d", description: "For scripts that enqueue and retry jobs." },
+    { line: "tokens create ada --role user --user ada", description: "For the jobs of one user." },
   ],
   async run(context, { flags, args }) {
     const { role, user, expires: expiresIn } = flags;
-    if (role === "user" && user === undefined) throw new BadUsage("--role user needs --user <user>");
-    if (role !== "user" && user !== undefined) throw new BadUsage(`--user goes with --role user, and not with ${role}`);
-    await reach(context, { ...flags, makes: true }, async (client) => {
-      const made = await client.tokens.create({
+    if (role === "user" && user === undefined) throw new BadUsage("--role user requires --user <user>");
+    if (role !== "user" && user !== undefined) throw new BadUsage(`--user requires --role user, not ${role}`);
+    await withAdmin(context, { ...flags, createsStore: true }, async (client) => {
+      const created = await client.tokens.create({
         name: args.name,
         role,
         ...(user !== undefined && { user }),
         ...(expiresIn !== undefined && { expiresIn }),
       });
-      context.output.answer(made, (page) => page.line(made.token));
-      context.output.note(paint("Keep it: it is not shown again.", "gray"));
+      context.output.result(created, (page) => page.line(created.token));
+      context.output.note(paint("Store it now; it cannot be shown again.", "gray"));
     });
   },
 });
 
 const list = command({
   name: "list",
-  summary: "Shows tokens, without their secrets.",
-  flags: REACH,
+  summary: "List API tokens, without their secrets.",
+  flags: CONNECTION_FLAGS,
   run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
+    withAdmin(context, flags, async (client) => {
       const { tokens } = await client.tokens.list();
-      context.output.answer({ tokens }, (page) => {
-        if (tokens.length === 0) return page.line("There are no tokens.");
+      context.output.result({ tokens }, (page) => {
+        if (tokens.length === 0) return page.line("No API tokens.");
         const now = Date.now();
         page.table(
-          [{ title: "Id", whole: true }, { title: "Name" }, { title: "Role" }, { title: "Made" }, { title: "Expires" }],
+          [
+            { title: "Id", whole: true },
+            { title: "Name" },
+            { title: "Role" },
+            { title: "Created" },
+            { title: "Expires" },
+          ],
           tokens.map(({ id, name, role, user, createdAt, expiresAt }): Part[] => [
             id,
             name,
@@ -64,57 +73,57 @@ const list = command({
 
 const revoke = command({
   name: "revoke",
-  summary: "Makes a token worthless, at once and everywhere.",
-  arguments: { id: { kind: "text", says: "The token's id, as list shows it." } },
-  flags: { yes: YES, ...REACH },
+  summary: "Revoke an API token immediately.",
+  arguments: { id: { kind: "text", description: "Token id, as printed by tokens list." } },
+  flags: { yes: YES, ...CONNECTION_FLAGS },
   async run(context, { flags, args }) {
     const { id } = args;
-    await context.confirm(`Revoke the token ${id}?`, flags.yes);
-    await reach(context, flags, async (client) => {
+    await context.confirm(`Revoke token ${id}?`, flags.yes);
+    await withAdmin(context, flags, async (client) => {
       const { status } = await client.tokens.revoke({ id });
-      context.output.answer({ id, status }, (page) => page.line(`${id} is revoked`));
+      context.output.result({ id, status }, (page) => page.line(`Revoked ${id}`));
     });
   },
 });
 
 export const tokensCommand: Command = group({
   name: "tokens",
-  summary: "Makes and revokes tokens of the API.",
+  summary: "Create, list and revoke API tokens.",
   commands: [create, list, revoke],
 });
 
-/** Several tokens may have one name: the id says which it was. */
-function whoOf({ actor, detail }: AuditResult): string {
+/** The actor, with the token id: several tokens may have the same name. */
+function actorOf({ actor, detail }: AuditResult): string {
   const { token } = (detail ?? {}) as { token?: unknown };
   return typeof token === "string" ? `${actor} ${token}` : actor;
 }
 
 export const auditCommand: Command = command({
   name: "audit",
-  summary: "Shows who changed what, newest first.",
+  summary: "Show the audit log, newest first.",
   flags: {
-    actor: { kind: "text", says: "Only what this one did, such as token:ci." },
-    action: { kind: "text", says: "Only this, such as jobs.retry." },
+    actor: { kind: "text", description: "Only entries of this actor, e.g. token:ci." },
+    action: { kind: "text", description: "Only entries with this action, e.g. jobs.retry." },
     after: {
       kind: "text",
       form: "past",
       placeholder: "time",
-      says: "Only since then: an ISO time, or how long ago, such as 2h.",
+      description: "Only entries after this time: an ISO time or an age, e.g. 2h.",
     },
-    before: { kind: "text", form: "past", placeholder: "time", says: "Only before then." },
-    limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
-    cursor: { kind: "text", says: "Go on where the page before ended." },
-    ...REACH,
+    before: { kind: "text", form: "past", placeholder: "time", description: "Only entries before this time." },
+    limit: { kind: "count", least: 1, most: 200, default: 50, description: "Maximum number of entries." },
+    cursor: { kind: "text", description: "Continue after the previous page." },
+    ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: "audit --after 1d --action jobs.remove", says: "Who deleted jobs since yesterday?" },
-    { line: "audit --before 2026-06-01T00:00:00Z --json", says: "What was before June, for a script." },
+    { line: "audit --after 1d --action jobs.remove", description: "Who deleted jobs in the last 24 hours?" },
+    { line: "audit --before 2026-06-01T00:00:00Z --json", description: "Entries before June, for a script." },
   ],
   run(context, { flags }) {
     const { actor, action, limit, cursor } = flags;
     const after = flags.after === undefined ? undefined : readTime(flags.after, "past");
     const before = flags.before === undefined ? undefined : readTime(flags.before, "past");
-    return reach(context, flags, async (client) => {
+    return withAdmin(context, flags, async (client) => {
       const page = await client.audit.list({
         limit,
         ...(after !== undefined && { after }),
@@ -123,20 +132,26 @@ export const auditCommand: Command = command({
         ...(action !== undefined && { action }),
         ...(cursor !== undefined && { cursor }),
       });
-      context.output.answer(page, (out) => {
-        if (page.entries.length === 0) return out.line("There are no such entries.");
+      context.output.result(page, (out) => {
+        if (page.entries.length === 0) return out.line("No matching entries.");
         out.table(
-          [{ title: "When" }, { title: "Who" }, { title: "What" }, { title: "To" }, { title: "Count", align: "right" }],
+          [
+            { title: "Time" },
+            { title: "Actor" },
+            { title: "Action" },
+            { title: "Target" },
+            { title: "Count", align: "right" },
+          ],
           page.entries.map((entry): Part[] => [
             clockOf(entry.at),
-            whoOf(entry),
+            actorOf(entry),
             entry.action,
             entry.target ?? "",
             String(entry.count),
           ]),
         );
       });
-      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+      if (page.cursor !== null) context.output.note(paint(`More entries: --cursor ${page.cursor}`, "gray"));
     });
   },
 });

@@ -18,7 +18,7 @@ import {
   type Source,
   type Value,
 } from "../../config/index.js";
-import { writeDownIfThere } from "../store/bare-store.js";
+import { recordIfStoreExists } from "../audit.js";
 import { command, group, type Argument, type Command, type Context } from "../parse/command.js";
 import { BadUsage, Failure } from "../errors.js";
 import { STDIN } from "../parse/stdin.js";
@@ -27,20 +27,23 @@ import { paint, type Part } from "../ui/style.js";
 const KEY = {
   kind: "text",
   complete: KEY_NAMES,
-  says: "The key, such as jobs.concurrency.",
+  description: "The key, e.g. jobs.concurrency.",
 } as const satisfies Argument;
 
 function readKey(name: string): KeyName {
   if (isKey(name)) return name;
-  throw new BadUsage(`${JSON.stringify(name)} is not a key${suggest(name)}`, "holdfast config list shows all keys");
+  throw new BadUsage(
+    `${JSON.stringify(name)} is not a key${suggest(name)}`,
+    "to list all keys, run: holdfast config list",
+  );
 }
 
-/** Where the file is looked for. */
+/** Where to look for the configuration file. */
 function placeOf({ cwd, env, configFile }: Context): { cwd: string; env: Context["env"]; file: string | undefined } {
   return { cwd, env, file: configFile };
 }
 
-/** As it can be typed again. */
+/** A value as the user would type it. */
 function writtenAs(value: unknown): string {
   if (value === null) return "";
   return typeof value === "string" ? value : JSON.stringify(value);
@@ -48,11 +51,11 @@ function writtenAs(value: unknown): string {
 
 const list = command({
   name: "list",
-  summary: "Shows every value with where it came from.",
-  about: "Passwords in the address of a store are shown as ***.",
+  summary: "Show all values and their sources.",
+  about: "Passwords in the address of the store are printed as ***.",
   run({ config, output }) {
     const rows = KEY_NAMES.map((key) => ({ key, value: shownValue(config, key), source: config.sources[key] }));
-    output.answer({ file: config.file, values: rows }, (page) => {
+    output.result({ file: config.file, values: rows }, (page) => {
       page.table(
         [{ title: "Key", whole: true }, { title: "Value" }, { title: "Source" }],
         rows.map(({ key, value, source }): Part[] => [key, shown(value), from(source, config.cwd)]),
@@ -71,54 +74,57 @@ function from(source: Source, cwd: string): Part {
 
 const get = command({
   name: "get",
-  summary: "Shows one value, as it is.",
-  about: "Prints nothing but the value, also a password: for scripts. An empty line: it is not set.",
+  summary: "Print one value.",
+  about: "For scripts: prints the value only, including passwords. Prints an empty line if the key is not set.",
   arguments: { key: KEY },
-  examples: [{ line: "config get jobs.concurrency", says: "How many handlers run at once." }],
+  examples: [{ line: "config get jobs.concurrency", description: "Print the number of concurrent jobs." }],
   run({ config, output }, { args }) {
     const key = readKey(args.key);
     const value = config.values[key];
-    output.answer({ key, value, source: config.sources[key] }, (page) => page.line(writtenAs(value)));
+    output.result({ key, value, source: config.sources[key] }, (page) => page.line(writtenAs(value)));
   },
 });
 
 const set = command({
   name: "set",
-  summary: "Sets a key in the configuration file.",
+  summary: "Set a key in the configuration file.",
   about:
-    "Comments, order and spacing of the file stay as they are. Without a file, holdfast.toml is made in the current folder. The change is in the audit log of the store, where that is there and can be reached.",
+    "Keeps comments, order and spacing of the file. Creates holdfast.toml in the current folder if there is no file. The change is recorded in the audit log if the store exists and can be reached.",
   arguments: {
     key: KEY,
     value: {
       kind: "text",
       stdin: true,
-      says: "The value, or - for stdin, which no list of processes shows; a list as a,b.",
+      description:
+        "The value. A list is written as a,b. Use - to read a secret from stdin: arguments are visible in the process list.",
     },
   },
   examples: [
-    { line: "config set jobs.concurrency 8", says: "Eight handlers at once." },
-    { line: "config set jobs.queues mail,video", says: "Only two queues." },
-    { line: "config set retention.dead forever", says: "Keep dead jobs." },
-    { line: "config set store -", says: "An address with a password, from stdin." },
+    { line: "config set jobs.concurrency 8", description: "Run up to 8 jobs concurrently." },
+    { line: "config set jobs.queues mail,video", description: "Claim from two queues only." },
+    { line: "config set retention.dead forever", description: "Keep dead jobs." },
+    { line: "config set store -", description: "Read an address with a password from stdin." },
   ],
   async run(context, { args }) {
     const key = readKey(args.key);
     const value = readValue(key, await textOf(context, args.value));
     const { path: file, narrowed } = await setKey(placeOf(context), key, value);
     const written = shownAs(key, value);
-    await writeDownIfThere(context, { action: "config.set", target: key, detail: { file, value: written } });
-    tell(context, { key, value: written, file });
+    await recordIfStoreExists(context, { action: "config.set", target: key, detail: { file, value: written } });
+    printChange(context, { key, value: written, file });
     if (narrowed) {
-      context.output.note(`every user could read ${showPath(file, context.cwd)}; now only its owner can (mode 0600)`);
+      context.output.note(
+        `${showPath(file, context.cwd)} was readable by every user; now only by its owner (mode 0600)`,
+      );
     }
   },
 });
 
-const MOST_BYTES = 100_000;
+const MAX_BYTES = 100_000;
 
-/** What was typed, or the line that stdin has. */
+/** The argument, or the line on stdin. */
 async function textOf(context: Context, given: string | typeof STDIN): Promise<string> {
-  return given === STDIN ? (await context.readInput(MOST_BYTES)).replace(/\r?\n$/, "") : given;
+  return given === STDIN ? (await context.readInput(MAX_BYTES)).replace(/\r?\n$/, "") : given;
 }
 
 function readValue(key: KeyName, text: string): Value {
@@ -126,7 +132,7 @@ function readValue(key: KeyName, text: string): Value {
   if ("value" in read) return read.value as Value;
   const shownText = keyOf(key).secret === true ? hideSecret(text) : text;
   const is = describe(keyOf(key));
-  // Most problems say what the value must be; the hint is for the others.
+  // Most problems already name the expected value.
   const hint = read.problem.includes(is) ? undefined : `${key} is ${is}`;
   throw new BadUsage(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, hint);
 }
@@ -135,53 +141,54 @@ function shownAs(key: KeyName, value: Value): Value {
   return keyOf(key).secret === true && typeof value === "string" ? hideSecret(value) : value;
 }
 
-function tell(context: Context, { key, value, file }: { key: KeyName; value: Value; file: string }): void {
+function printChange(context: Context, { key, value, file }: { key: KeyName; value: Value; file: string }): void {
   const { output, cwd, env } = context;
-  output.answer({ key, value, file }, (page) => page.line(`${key} = ${writtenAs(value)} in ${showPath(file, cwd)}`));
-  warnOfVariable(context, key, env);
+  output.result({ key, value, file }, (page) => page.line(`${key} = ${writtenAs(value)} in ${showPath(file, cwd)}`));
+  warnIfOverridden(context, key, env);
 }
 
-function warnOfVariable({ output }: Context, key: KeyName, env: Context["env"]): void {
+function warnIfOverridden({ output }: Context, key: KeyName, env: Context["env"]): void {
   const variable = variableOf(key);
-  if (env[variable] !== undefined) output.warn(`${variable} is set and counts for more than the file`);
+  if (env[variable] !== undefined) output.warn(`${variable} is set and overrides the file`);
 }
 
 const unset = command({
   name: "unset",
-  summary: "Takes a key out of the configuration file, so that its default counts.",
+  summary: "Remove a key from the configuration file (its default then applies).",
   arguments: { key: KEY },
-  examples: [{ line: "config unset jobs.queues", says: "All queues again." }],
+  examples: [{ line: "config unset jobs.queues", description: "Claim from all queues again." }],
   async run(context, { args }) {
     const { output, cwd } = context;
     const key = readKey(args.key);
     const place = placeOf(context);
     const file = await unsetKey(place, key);
-    if (file !== null) await writeDownIfThere(context, { action: "config.unset", target: key, detail: { file } });
+    if (file !== null) await recordIfStoreExists(context, { action: "config.unset", target: key, detail: { file } });
     const where = showPath(file ?? fileToWrite(place), cwd);
-    output.answer({ key, file, unset: file !== null }, (page) =>
-      page.line(file === null ? `${key} is not in ${where}` : `${key} is no longer in ${where}`),
+    output.result({ key, file, unset: file !== null }, (page) =>
+      page.line(file === null ? `${key} was not set in ${where}` : `Removed ${key} from ${where}`),
     );
-    if (file !== null) warnOfVariable(context, key, context.env);
+    if (file !== null) warnIfOverridden(context, key, context.env);
   },
 });
 
 const path = command({
   name: "path",
-  summary: "Shows which configuration file is used.",
+  summary: "Print the path of the configuration file in use.",
   run(context) {
     const found = findFile(placeOf(context));
     if (found === null) {
-      throw new Failure("there is no holdfast.toml in this folder or above it", {
-        hint: "holdfast config set <key> <value> makes one",
+      throw new Failure("no holdfast.toml in this folder or its parents", {
+        hint: "to create one, run: holdfast config set <key> <value>",
       });
     }
-    context.output.answer({ file: found.path }, (page) => page.line(found.path));
+    context.output.result({ file: found.path }, (page) => page.line(found.path));
   },
 });
 
 export const configCommand: Command = group({
   name: "config",
-  summary: "Reads and changes the configuration.",
-  about: "Values come from flags, then variables such as HOLDFAST_JOBS_CONCURRENCY, then holdfast.toml, then defaults.",
+  summary: "Read and change the configuration.",
+  about:
+    "Flags override variables such as HOLDFAST_JOBS_CONCURRENCY, which override holdfast.toml, which overrides the defaults.",
   commands: [list, get, set, unset, path],
 });

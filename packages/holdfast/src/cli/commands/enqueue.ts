@@ -7,69 +7,82 @@ import { readText, showValue } from "../../config/index.js";
 import { command, type Command } from "../parse/command.js";
 import { BadUsage } from "../errors.js";
 import { readTime } from "../parse/instant.js";
-import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../module/known-jobs.js";
+import { knownJobs, MODULE_FLAG, warnAboutDefaults, warnIfNoWorker } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
-import { REACH, reach } from "../store/admin-connection.js";
+import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 
 const SCOPES = ["waiting", "live", "forever"] as const;
 const IN_ZONE = /^([a-z]+)(?:@(.+))?$/;
 
 export const enqueueCommand: Command = command({
   name: "enqueue",
-  summary: "Adds a job.",
+  summary: "Enqueue a job.",
   about:
-    "The input is JSON; - reads it from stdin. Where the type is known, by --module or jobs.module or to the server, the input is checked, and queue, priority and attempts are the type's own; otherwise they are the defaults, and the worker checks the input.",
+    "If the job type is known (from --module, jobs.module or the server), the input is validated, and queue, priority and attempts default to those of the type. Otherwise global defaults apply, and the worker validates the input.",
   arguments: {
-    type: { kind: "text", says: "The job's type." },
-    input: { kind: "json", stdin: true, optional: true, says: "The input as JSON, or - for stdin." },
+    type: { kind: "text", description: "The job type." },
+    input: { kind: "json", stdin: true, optional: true, description: "Input as JSON, or - to read it from stdin." },
   },
   flags: {
-    queue: { kind: "text", says: "The queue." },
-    priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "Higher runs first." },
-    delay: { kind: "duration", says: "Run no earlier than this long from now." },
-    at: { kind: "text", form: "instant", placeholder: "time", says: "Run no earlier than this ISO time." },
+    queue: { kind: "text", description: "Queue of the job." },
+    priority: {
+      kind: "count",
+      least: -LIMITS.priority,
+      most: LIMITS.priority,
+      description: "Jobs with a higher priority run first.",
+    },
+    delay: { kind: "duration", description: "Run after this duration, e.g. 10m." },
+    at: { kind: "text", form: "instant", placeholder: "time", description: "Run at this ISO time." },
     expires: {
       kind: "text",
       form: "future",
       placeholder: "time",
-      says: "Not begun by then, it goes dead: an ISO time, or how long from now, such as 2h.",
+      description: "Expire the job if it has not started by this time: an ISO time or a duration, e.g. 2h.",
     },
-    unique: { kind: "text", placeholder: "key", says: "A key that only one job has." },
+    unique: { kind: "text", placeholder: "key", description: "Unique key: only one job can hold it." },
     "unique-for": {
       kind: "text",
       placeholder: "scope",
       complete: [...SCOPES, ...CALENDAR_UNITS],
-      says: "How long it has the key: waiting, live, ever, a duration, or a calendar period such as day or day@Europe/Berlin. Default: live.",
+      description:
+        "How long the job holds the key: waiting, live, forever, a duration, or a calendar period such as day or day@Europe/Berlin. Default: live.",
     },
     "on-conflict": {
       kind: "choice",
+      placeholder: "action",
       choices: ["keep", "replace", "reject"],
-      says: "What becomes of it where another job has the key. Default: keep that one.",
+      description: "What to do when the key is taken. Default: keep.",
     },
-    user: { kind: "text", says: "The user that the job belongs to." },
-    tag: { kind: "text", repeated: true, says: "A tag to find it by." },
-    attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts in all." },
-    ...TYPES_FROM,
-    id: { kind: "text", placeholder: "uuid", says: "An id of your own: repeated, it adds nothing twice." },
-    ...REACH,
+    user: { kind: "text", description: "User that the job belongs to." },
+    tag: { kind: "text", repeated: true, description: "Tag, for filters." },
+    attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, description: "Maximum number of attempts." },
+    ...MODULE_FLAG,
+    id: { kind: "text", placeholder: "uuid", description: "Job id. Enqueueing the same id again has no effect." },
+    ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: `enqueue email.welcome '{"to":"ada@example.com"}'`, says: "A job for now." },
-    { line: "enqueue report --module jobs.ts", says: "With the queue and attempts that the type has there." },
-    { line: "enqueue report --delay 1h --unique report:today", says: "A job for later, once." },
-    { line: "enqueue sync --unique ada --unique-for 10m", says: "At most once in ten minutes." },
-    { line: "enqueue digest --unique ada --unique-for day@Europe/Berlin", says: "Once a day, as Berlin counts them." },
+    { line: `enqueue email.welcome '{"to":"ada@example.com"}'`, description: "Run as soon as possible." },
+    { line: "enqueue report --module jobs.ts", description: "Use the queue and attempts of the type in jobs.ts." },
+    {
+      line: "enqueue report --delay 1h --unique report:today",
+      description: "Run in an hour, unless such a job is already waiting or running.",
+    },
+    { line: "enqueue sync --unique ada --unique-for 10m", description: "At most once in ten minutes per key." },
+    {
+      line: "enqueue digest --unique ada --unique-for day@Europe/Berlin",
+      description: "At most once per day in Berlin.",
+    },
   ],
   async run(context, { flags, args }) {
     const input = await readPayload(context, args.input);
     const { queue, priority, delay, at, expires, user, tag: tags, attempts: maxAttempts, id } = flags;
-    if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at do not go together");
+    if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at cannot be combined");
     const runAt = at === undefined ? undefined : readTime(at, "instant");
     const expiresAt = expires === undefined ? undefined : readTime(expires, "future");
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
-    await reach(context, { ...flags, jobs: jobs ?? [], makes: true }, async (client) => {
-      const made = await client.jobs.enqueue({
+    await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
+      const enqueued = await client.jobs.enqueue({
         type: args.type,
         ...(input !== undefined && { input }),
         ...(queue !== undefined && { queue }),
@@ -83,18 +96,18 @@ export const enqueueCommand: Command = command({
         ...(maxAttempts !== undefined && { maxAttempts }),
         ...(id !== undefined && { id }),
       });
-      context.output.answer(made, (page) => page.line(made.id));
-      if (made.replaced) context.output.note("it was there already, and is as you say now");
-      else if (made.duplicate) context.output.note("it was there already");
-      if (jobs !== null) warnOfDefaults(context, args.type, jobs, flags);
-      await warnOfUnknown(context, client, args.type);
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      if (enqueued.replaced) context.output.note("replaced the existing job");
+      else if (enqueued.duplicate) context.output.note("duplicate: a job with this key or id already exists");
+      if (jobs !== null) warnAboutDefaults(context, args.type, jobs, flags);
+      await warnIfNoWorker(context, client, args.type);
     });
   },
 });
 
 type Unique = Exclude<Calls["jobs.enqueue"]["input"]["unique"], string | undefined>;
 
-/** The key with how long it is held, and what becomes of those who come later. */
+/** The `unique` option of the flags. */
 function uniqueOf(
   key: string | undefined,
   scope: string | undefined,
@@ -102,7 +115,7 @@ function uniqueOf(
 ): Unique | undefined {
   if (key === undefined) {
     if (scope === undefined && onConflict === undefined) return undefined;
-    throw new BadUsage(`${scope === undefined ? "--on-conflict" : "--unique-for"} goes with --unique`);
+    throw new BadUsage(`${scope === undefined ? "--on-conflict" : "--unique-for"} requires --unique`);
   }
   return {
     key,
@@ -120,8 +133,8 @@ function scopeOf(text: string): NonNullable<Unique["scope"]> {
   const calendar = CALENDAR_UNITS.find((unit) => unit === word);
   if (calendar !== undefined) return { calendar, ...(zone !== undefined && { zone: zoneOf(zone) }) };
   throw new BadUsage(
-    `--unique-for: ${showValue(text)} is neither ${SCOPES.join(", ")}, nor a duration, nor a calendar period`,
-    "such as 10m, or day@Europe/Berlin",
+    `--unique-for: ${showValue(text)} is not ${SCOPES.join(", ")}, a duration or a calendar period`,
+    "examples: 10m, day, day@Europe/Berlin",
   );
 }
 

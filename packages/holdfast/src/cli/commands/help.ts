@@ -2,11 +2,14 @@ import { didYouMean } from "../../config/index.js";
 import { command, type Command } from "../parse/command.js";
 import { BadUsage } from "../errors.js";
 import { showHelp } from "../parse/help.js";
+import { usageHint } from "../parse/parse.js";
 
 export const helpCommand: Command = command({
   name: "help",
-  summary: "Shows the help of a command, or all commands.",
-  arguments: { command: { kind: "text", optional: true, repeated: true, says: "The command, such as: config set." } },
+  summary: "Show help for a command, or list all commands.",
+  arguments: {
+    command: { kind: "text", optional: true, repeated: true, description: "The command, e.g. config set." },
+  },
   run({ output, root }, { args }) {
     let command = root;
     for (const [index, word] of args.command.entries()) {
@@ -14,10 +17,7 @@ export const helpCommand: Command = command({
       if (next === undefined) {
         const names = command.commands.map(({ name }) => name);
         const path = args.command.slice(0, index + 1).join(" ");
-        throw new BadUsage(
-          `there is no command ${JSON.stringify(path)}${didYouMean(word, names)}`,
-          `${root.name} --help shows all commands`,
-        );
+        throw new BadUsage(`unknown command ${JSON.stringify(path)}${didYouMean(word, names)}`, usageHint(root.name));
       }
       command = next;
     }

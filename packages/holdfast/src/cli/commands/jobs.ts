@@ -7,34 +7,34 @@ import { command, group, YES, type Argument, type Command, type Context, type Fl
 import { BadUsage, Failure } from "../errors.js";
 import { readTime } from "../parse/instant.js";
 import type { Output, Page } from "../ui/output.js";
-import { knownJobs, TYPES_FROM } from "../module/known-jobs.js";
+import { knownJobs, MODULE_FLAG } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
-import { REACH, reach } from "../store/admin-connection.js";
+import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { agoOf, clockOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
-const ID = { kind: "text", says: "The id of a job." } as const satisfies Argument;
+const ID = { kind: "text", description: "Job id." } as const satisfies Argument;
 const IDS = {
   kind: "text",
   repeated: true,
   optional: true,
-  says: "The ids of jobs; or say which by the flags.",
+  description: "Job ids. Without ids, flags select the jobs.",
 } as const satisfies Argument;
 
 const FILTER = {
-  state: { kind: "choice", choices: STATE_NAMES, repeated: true, says: "Only jobs in this state." },
-  type: { kind: "text", repeated: true, says: "Only jobs of this type." },
-  queue: { kind: "text", repeated: true, says: "Only jobs of this queue." },
-  user: { kind: "text", says: "Only this user's jobs." },
-  tag: { kind: "text", says: "Only jobs with this tag." },
-  schedule: { kind: "text", says: "Only jobs that this schedule made." },
+  state: { kind: "choice", choices: STATE_NAMES, repeated: true, description: "Only jobs in this state." },
+  type: { kind: "text", repeated: true, description: "Only jobs of this type." },
+  queue: { kind: "text", repeated: true, description: "Only jobs in this queue." },
+  user: { kind: "text", description: "Only jobs of this user." },
+  tag: { kind: "text", description: "Only jobs with this tag." },
+  schedule: { kind: "text", description: "Only jobs of this schedule." },
   after: {
     kind: "text",
     form: "past",
     placeholder: "time",
-    says: "Only jobs made since: an ISO time, or how long ago, such as 2h.",
+    description: "Only jobs created after this time: an ISO time or an age, e.g. 2h.",
   },
-  before: { kind: "text", form: "past", placeholder: "time", says: "Only jobs made before." },
+  before: { kind: "text", form: "past", placeholder: "time", description: "Only jobs created before this time." },
 } as const satisfies Record<string, Flag>;
 
 interface GivenFilter {
@@ -48,7 +48,7 @@ interface GivenFilter {
   readonly before: string | undefined;
 }
 
-/** The conditions that were given; none of the others. */
+/** The filter of the given flags. */
 function conditionsOf({ state, type, queue, user, tag, schedule, after, before }: GivenFilter): JobConditions {
   return {
     ...(state.length > 0 && { state: state as readonly State[] }),
@@ -64,21 +64,21 @@ function conditionsOf({ state, type, queue, user, tag, schedule, after, before }
 
 const list = command({
   name: "list",
-  summary: "Shows jobs, newest first.",
+  summary: "List jobs, newest first.",
   flags: {
     ...FILTER,
-    limit: { kind: "count", least: 1, most: 200, default: 50, says: "At most this many." },
-    offset: { kind: "count", least: 0, most: 10_000, says: "Pass over this many." },
-    cursor: { kind: "text", says: "Go on where the page before ended." },
-    ...REACH,
+    limit: { kind: "count", least: 1, most: 200, default: 50, description: "Maximum number of jobs." },
+    offset: { kind: "count", least: 0, most: 10_000, description: "Skip this many jobs." },
+    cursor: { kind: "text", description: "Continue after the previous page." },
+    ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: "jobs list --state dead --type email.welcome", says: "Jobs of a type that were given up." },
-    { line: "jobs list --after 1h --json", says: "Jobs of the last hour, for a script." },
+    { line: "jobs list --state dead --type email.welcome", description: "Dead jobs of a type." },
+    { line: "jobs list --after 1h --json", description: "Jobs of the last hour, for a script." },
   ],
   run(context, { flags }) {
     const conditions = conditionsOf(flags);
-    return reach(context, flags, async (client) => {
+    return withAdmin(context, flags, async (client) => {
       const { limit, offset, cursor } = flags;
       const page = await client.jobs.list({
         ...conditions,
@@ -86,23 +86,23 @@ const list = command({
         ...(offset !== undefined && { offset }),
         ...(cursor !== undefined && { cursor }),
       });
-      // Where few match among very many, a page may be short and not the last.
+      // If few of very many jobs match, a page may be short without being the last.
       while (page.cursor !== null && page.jobs.length < limit) {
-        const rest = await client.jobs.list({ ...conditions, limit: limit - page.jobs.length, cursor: page.cursor });
-        page.jobs.push(...rest.jobs);
-        page.cursor = rest.cursor;
+        const more = await client.jobs.list({ ...conditions, limit: limit - page.jobs.length, cursor: page.cursor });
+        page.jobs.push(...more.jobs);
+        page.cursor = more.cursor;
       }
-      context.output.answer(page, (out) => {
-        if (page.jobs.length === 0) return out.line("There are no such jobs.");
+      context.output.result(page, (out) => {
+        if (page.jobs.length === 0) return out.line("No matching jobs.");
         const now = Date.now();
         out.table(
           [
             { title: "Id", whole: true, below: true },
-            { title: "Type", least: 16 },
+            { title: "Type", minWidth: 16 },
             { title: "State", whole: true },
-            { title: "When", whole: true },
+            { title: "Time", whole: true },
             { title: "Attempt", align: "right", whole: true },
-            { title: "Error", least: 20 },
+            { title: "Error", minWidth: 20 },
           ],
           page.jobs.map((job): Part[] => [
             job.id,
@@ -114,7 +114,7 @@ const list = command({
           ]),
         );
       });
-      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+      if (page.cursor !== null) context.output.note(paint(`More jobs: --cursor ${page.cursor}`, "gray"));
     });
   },
 });
@@ -125,13 +125,13 @@ function attemptOf({ attempt, maxAttempts }: JobSummary): string {
 
 const show = command({
   name: "show",
-  summary: "Shows all that is known of a job.",
+  summary: "Show a job with its input, output, errors and log.",
   arguments: { id: ID },
-  flags: REACH,
+  flags: CONNECTION_FLAGS,
   run: (context, { flags, args }) =>
-    reach(context, flags, async (client) => {
+    withAdmin(context, flags, async (client) => {
       const job = await client.jobs.get({ id: args.id });
-      context.output.answer(job, (page) => showJob(page, job));
+      context.output.result(job, (page) => showJob(page, job));
     }),
 });
 
@@ -178,7 +178,7 @@ function showJob(page: Page, job: JobDetail): void {
   if (job.log.length > 0) part("Log", job.log.map(({ at, line }) => `${clockOf(at)}  ${line}`).join("\n"));
 }
 
-/** An error with its data and its causes, as Node prints one that nobody caught. */
+/** An error with its data and causes, as Node prints an uncaught one. */
 function errorLines({ stack, message, data, cause }: AttemptError): string[] {
   return [
     stack ?? message,
@@ -193,8 +193,8 @@ type Many = (
   target: { ids: readonly string[] } | { filter: JobConditions },
 ) => Promise<OperationResult>;
 
-/** A command that changes one job, some, or all that match. */
-function changing(
+/** A command that changes one job, several, or all that match a filter. */
+function bulkCommand(
   name: string,
   summary: string,
   {
@@ -202,88 +202,94 @@ function changing(
     many,
     done,
     manyDone = done,
-    left,
-    asks,
+    skipped,
+    confirmation,
     examples,
   }: {
     one: Single;
     many: Many;
-    /** What becomes of one, and of many where that can be one thing or another. */
+    /** What happened to one job, and to several if that may differ. */
     done: string;
     manyDone?: string;
-    /** Why some that matched are as they were. */
-    left: string;
-    asks?: string;
+    /** Why some of the jobs may not have been changed. */
+    skipped: string;
+    confirmation?: string;
     examples: Command["examples"];
   },
 ): Command {
   return command({
     name,
     summary,
-    about: "One job by its id; several by their ids, or all that match the flags, with progress.",
+    about: "Takes one or more job ids, or flags that select jobs.",
     arguments: { id: IDS },
-    flags: { ...FILTER, ...(asks !== undefined && { yes: YES }), ...REACH },
+    flags: { ...FILTER, ...(confirmation !== undefined && { yes: YES }), ...CONNECTION_FLAGS },
     examples,
     async run(context, { flags, args }) {
       const filter = conditionsOf(flags as unknown as GivenFilter);
       const ids = args.id;
       const isFilter = Object.keys(filter).length > 0;
       if (ids.length === 0 && !isFilter)
-        throw new BadUsage("no job is named", "give ids, or flags such as --state dead");
-      if (ids.length > 0 && isFilter) throw new BadUsage("ids and flags do not go together", "give one of them");
-      if (asks !== undefined) {
-        const what = isFilter ? "all jobs that match" : jobsText(ids.length);
-        await context.confirm(`${asks} ${what}?`, (flags as { yes?: boolean }).yes === true);
+        throw new BadUsage("no jobs selected", "give job ids, or flags such as --state dead");
+      if (ids.length > 0 && isFilter)
+        throw new BadUsage("job ids and filter flags cannot be combined", "give one of them");
+      if (confirmation !== undefined) {
+        const what = isFilter ? "all matching jobs" : jobsText(ids.length);
+        await context.confirm(`${confirmation} ${what}?`, (flags as { yes?: boolean }).yes === true);
       }
-      await reach(context, flags as { url: string | undefined; token: string | undefined }, async (client) => {
+      await withAdmin(context, flags as { url: string | undefined; token: string | undefined }, async (client) => {
         const [id] = ids;
         if (ids.length === 1 && id !== undefined) {
           const { status } = await one(client, id);
-          const told = status === "requested" ? "is asked to stop" : done;
-          context.output.answer({ id, status }, (page) => page.line(`${id} ${told}`));
+          const what = status === "requested" ? "cancellation requested" : done;
+          context.output.result({ id, status }, (page) => page.line(`${id} ${what}`));
           return;
         }
         const started = await many(client, isFilter ? { filter } : { ids });
-        await follow(context, client, started, { done: manyDone, left });
+        await follow(context, client, started, { done: manyDone, skipped });
       });
     },
   });
 }
 
-const LOOK_MS = 200;
+const POLL_MS = 200;
 
-interface Words {
+interface Summary {
   readonly done: string;
-  readonly left: string;
+  readonly skipped: string;
 }
 
-/** Shows how far an operation is until it ends. */
-async function follow(context: Context, client: AdminClient, started: OperationResult, words: Words): Promise<void> {
+/** Shows the progress of an operation until it ends. */
+async function follow(
+  context: Context,
+  client: AdminClient,
+  started: OperationResult,
+  summary: Summary,
+): Promise<void> {
   const { output, signal } = context;
   const { id } = started;
-  const progress = output.progress(words.done, started.total);
+  const progress = output.progress(summary.done, started.total);
   let operation = started;
   while (operation.state === "running") {
-    await sleep(LOOK_MS, null, { signal }).catch(() => {});
-    const look = signal.aborted ? null : await client.operations.get({ id }).catch(unlessAborted(signal));
-    // What has been changed stays so; the rest is left alone.
-    operation = look ?? (await client.operations.stop({ id }));
+    await sleep(POLL_MS, null, { signal }).catch(() => {});
+    const current = signal.aborted ? null : await client.operations.get({ id }).catch(unlessAborted(signal));
+    // After Ctrl-C: jobs that were changed stay changed, the others are left as they are.
+    operation = current ?? (await client.operations.stop({ id }));
     progress.update(operation.looked, operation.total ?? undefined);
   }
   progress.hide();
   if (operation.state === "failed")
     throw new Failure(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
-  tell(output, operation, words);
+  printSummary(output, operation, summary);
 }
 
-function tell(output: Output, operation: OperationResult, { done, left }: Words): void {
+function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
   const { changed, looked, state } = operation;
   const [count, why] =
-    changed < looked ? [`${countOf(changed)} of ${jobsText(looked)}`, `; ${left}`] : [jobsText(changed), ""];
-  output.answer(operation, (page) => page.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`));
+    changed < looked ? [`${countOf(changed)} of ${jobsText(looked)}`, `; ${skipped}`] : [jobsText(changed), ""];
+  output.result(operation, (page) => page.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`));
 }
 
-/** A look that was under way at Ctrl-C has no answer. */
+/** A request in flight at Ctrl-C has no response. */
 function unlessAborted(signal: AbortSignal): (error: unknown) => null {
   return (error) => {
     if (!signal.aborted) throw error;
@@ -291,51 +297,54 @@ function unlessAborted(signal: AbortSignal): (error: unknown) => null {
   };
 }
 
-const RETRY_LEFT = "only failed, dead and cancelled jobs can be retried";
-const retry = changing("retry", "Runs dead or cancelled jobs again, and failed ones now.", {
+const RETRY_SKIPPED = "only failed, dead and cancelled jobs can be retried";
+const retry = bulkCommand("retry", "Retry failed, dead or cancelled jobs now.", {
   one: (client, id) => client.jobs.retry({ id }),
   many: (client, target) => client.jobs.retryMany(target),
-  done: "waiting to run again",
-  left: RETRY_LEFT,
+  done: "retried",
+  skipped: RETRY_SKIPPED,
   examples: [
-    { line: "jobs retry 01a1e0d0-d1c0-79bf-a2c2-8d02453060e6", says: "One job." },
-    { line: "jobs retry --state dead --type email.welcome", says: "All of a type that were given up." },
+    { line: "jobs retry 01a1e0d0-d1c0-79bf-a2c2-8d02453060e6", description: "One job." },
+    { line: "jobs retry --state dead --type email.welcome", description: "All dead jobs of a type." },
   ],
 });
-const cancel = changing("cancel", "Cancels jobs that wait, and asks running ones to stop.", {
+const cancel = bulkCommand("cancel", "Cancel waiting jobs, and ask running ones to stop.", {
   one: (client, id) => client.jobs.cancel({ id }),
   many: (client, target) => client.jobs.cancelMany(target),
   done: "cancelled",
   manyDone: "cancelled or asked to stop",
-  left: "the others had ended",
-  examples: [{ line: "jobs cancel --queue mail --state pending", says: "All that wait in a queue." }],
+  skipped: "the others had finished",
+  examples: [{ line: "jobs cancel --queue mail --state pending", description: "All pending jobs of a queue." }],
 });
-const remove = changing("delete", "Deletes jobs that are not running, for good.", {
+const remove = bulkCommand("delete", "Delete jobs permanently. Running jobs are skipped.", {
   one: (client, id) => client.jobs.remove({ id }),
   many: (client, target) => client.jobs.removeMany(target),
   done: "deleted",
-  left: "those that run are left",
-  asks: "Delete",
+  skipped: "running jobs were skipped",
+  confirmation: "Delete",
   examples: [
-    { line: "jobs delete --state cancelled --before 1d --yes", says: "Cancelled jobs of yesterday and before." },
+    {
+      line: "jobs delete --state cancelled --before 1d --yes",
+      description: "Cancelled jobs that are older than a day.",
+    },
   ],
 });
 
 const retryDead = command({
   name: "retry-dead",
-  summary: "Runs all dead jobs again.",
+  summary: "Retry all dead jobs.",
   flags: {
-    type: { kind: "text", repeated: true, says: "Only of this type." },
-    queue: { kind: "text", repeated: true, says: "Only of this queue." },
-    ...REACH,
+    type: { kind: "text", repeated: true, description: "Only jobs of this type." },
+    queue: { kind: "text", repeated: true, description: "Only jobs in this queue." },
+    ...CONNECTION_FLAGS,
   },
   run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
+    withAdmin(context, flags, async (client) => {
       const { type, queue } = flags;
       const filter = { state: ["dead"] as const, ...(type.length > 0 && { type }), ...(queue.length > 0 && { queue }) };
       await follow(context, client, await client.jobs.retryMany({ filter }), {
-        done: "waiting to run again",
-        left: RETRY_LEFT,
+        done: "retried",
+        skipped: RETRY_SKIPPED,
       });
     }),
 });
@@ -345,32 +354,39 @@ const BEFORE = {
   form: "past",
   placeholder: "time",
   required: true,
-  says: "Those that ended before: an ISO time, or how long ago, such as 7d.",
+  description: "Only jobs that finished before this time: an ISO time or an age, e.g. 7d.",
 } as const satisfies Flag;
 
 const purge = command({
   name: "purge",
-  summary: "Deletes jobs that finished long ago.",
+  summary: "Delete finished jobs by age.",
   flags: {
     state: {
       kind: "choice",
       choices: ["completed", "dead", "cancelled"],
       default: "completed",
-      says: "Which of the finished jobs.",
+      description: "State of the jobs.",
     },
     before: BEFORE,
     yes: YES,
-    ...REACH,
+    ...CONNECTION_FLAGS,
   },
-  examples: [{ line: "jobs purge --before 7d --yes", says: "Completed jobs that ended a week ago or earlier." }],
+  examples: [
+    { line: "jobs purge --before 7d --yes", description: "Delete completed jobs that are older than a week." },
+  ],
   run: (context, { flags }) => purgeJobs(context, flags.state, flags),
 });
 
 const purgeCompleted = command({
   name: "purge-completed",
-  summary: "Deletes completed jobs that ended long ago: jobs purge without --state.",
-  flags: { before: BEFORE, yes: YES, ...REACH },
-  examples: [{ line: "jobs purge-completed --before 7d --yes", says: "Those that ended a week ago or earlier." }],
+  summary: "Delete completed jobs by age. Same as jobs purge --state completed.",
+  flags: { before: BEFORE, yes: YES, ...CONNECTION_FLAGS },
+  examples: [
+    {
+      line: "jobs purge-completed --before 7d --yes",
+      description: "Delete completed jobs that are older than a week.",
+    },
+  ],
   run: (context, { flags }) => purgeJobs(context, "completed", flags),
 });
 
@@ -381,42 +397,42 @@ async function purgeJobs(
 ): Promise<void> {
   const before = readTime(flags.before, "past");
   const olderThan = Date.now() - Date.parse(before);
-  if (olderThan < 0) throw new BadUsage("--before is not in the past", "no job can have ended after now");
-  await context.confirm(`Delete all ${state} jobs that ended before ${clockOf(before)}?`, flags.yes);
-  await reach(context, flags, async (client) => {
+  if (olderThan < 0) throw new BadUsage("--before must be in the past");
+  await context.confirm(`Delete all ${state} jobs that finished before ${clockOf(before)}?`, flags.yes);
+  await withAdmin(context, flags, async (client) => {
     await follow(context, client, await client.jobs.purge({ state, olderThan }), {
       done: "deleted",
-      left: "the others are in another state now",
+      skipped: "the others have changed state",
     });
   });
 }
 
 const rerun = command({
   name: "rerun",
-  summary: "Adds a new job like an old one, with another input if one is given.",
-  about: "Where the type is known, by jobs.module or to the server, the input is checked.",
+  summary: "Enqueue a copy of a job, optionally with another input.",
+  about: "The input is validated if the job type is known (from --module, jobs.module or the server).",
   arguments: {
     id: ID,
     input: {
       kind: "json",
       stdin: true,
       optional: true,
-      says: "The input as JSON, or - for stdin; the old job's if none.",
+      description: "Input as JSON, or - to read it from stdin. Default: the input of the original job.",
     },
   },
-  flags: { ...TYPES_FROM, ...REACH },
+  flags: { ...MODULE_FLAG, ...CONNECTION_FLAGS },
   async run(context, { flags, args }) {
     const input = await readPayload(context, args.input);
     const jobs = (await knownJobs(context, flags.url)) ?? [];
-    await reach(context, { ...flags, jobs }, async (client) => {
-      const made = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
-      context.output.answer(made, (page) => page.line(made.id));
+    await withAdmin(context, { ...flags, jobs }, async (client) => {
+      const enqueued = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
     });
   },
 });
 
 export const jobsCommand: Command = group({
   name: "jobs",
-  summary: "Looks at jobs and changes them.",
+  summary: "List, show, retry, cancel and delete jobs.",
   commands: [list, show, retry, cancel, remove, retryDead, purge, purgeCompleted, rerun],
 });

@@ -5,59 +5,59 @@ import { isOutage } from "../../errors.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { DrainOptions } from "../../engine/worker/drain.js";
 import type { WorkOptions } from "../../engine/worker/work-options.js";
-import { tellStoreOnly } from "../store/bare-store.js";
+import { warnIfUrlIgnored } from "../store/open.js";
 import { command, type Command } from "../parse/command.js";
 import { workOptions } from "../work-options.js";
 import { BadUsage } from "../errors.js";
 import type { Output } from "../ui/output.js";
 import { runJobs } from "../run-jobs.js";
-import { MODULE, WORK } from "./worker.js";
+import { MODULE, WORK_FLAGS } from "./worker.js";
 
 export const processCommand: Command = command({
   name: "process",
   logs: true,
-  summary: "Runs what is due and ends, or goes on looking: for cron and for places without a service.",
+  summary: "Run due jobs and exit, or keep polling (--poll). For cron and serverless.",
   about:
-    "SIGTERM and Ctrl-C end it: no more jobs are claimed, and those under way have jobs.grace_s to end; the exit code is 0. Schedules are fired, and retention and lost leases looked after, between the looks too.",
+    "Also fires schedules and does maintenance, such as retention and expired leases. On SIGTERM or Ctrl-C it claims no more jobs, waits up to jobs.grace_s for running ones and exits with code 0.",
   arguments: { module: MODULE },
   flags: {
-    once: { kind: "switch", says: "Run one job, if one is due." },
-    poll: { kind: "switch", says: "Look again every interval, until Ctrl-C." },
+    once: { kind: "switch", description: "Run at most one job." },
+    poll: { kind: "switch", description: "Poll until stopped." },
     interval: {
       kind: "duration",
       least: "100ms",
       bareMs: true,
-      says: "How often with --poll: 30s, or milliseconds such as 5000. Default 5s.",
+      description: "Interval of --poll, e.g. 30s or 5000 (milliseconds). Default: 5s.",
     },
-    ...WORK,
+    ...WORK_FLAGS,
   },
   examples: [
-    { line: "process jobs.ts", says: "All that is due now, and what that enqueues." },
-    { line: "process jobs.ts --once", says: "One job at most." },
-    { line: "process jobs.ts --poll --interval 30s", says: "Every half minute." },
+    { line: "process jobs.ts", description: "Run all due jobs, and those they enqueue." },
+    { line: "process jobs.ts --once", description: "Run at most one job." },
+    { line: "process jobs.ts --poll --interval 30s", description: "Poll every 30 seconds." },
   ],
   async run(context, { flags, args }) {
-    if (flags.once && flags.poll) throw new BadUsage("--once and --poll do not go together");
-    if (flags.interval !== undefined && !flags.poll) throw new BadUsage("--interval goes with --poll");
+    if (flags.once && flags.poll) throw new BadUsage("--once and --poll cannot be combined");
+    if (flags.interval !== undefined && !flags.poll) throw new BadUsage("--interval requires --poll");
     const given = workOptions(context);
     if (given === null) return 0;
     const { output } = context;
-    tellStoreOnly(context);
+    warnIfUrlIgnored(context);
     return runJobs(context, args.module, async (hf, signal) => {
-      const options = { ...tickOptions(given), signal };
+      const options = { ...drainOptions(given), signal };
       const firesSchedules = context.config.values["jobs.scheduler_enabled"];
-      const beside = new Beside(hf, firesSchedules);
+      const duties = new PeriodicDuties(hf, firesSchedules);
       const everyMs = durationMs(flags.interval ?? "5s", "interval");
       const ran = flags.poll
-        ? await poll(hf, options, { beside, everyMs, output, signal })
-        : await runDue(hf, options, { beside, once: flags.once, signal });
-      output.answer({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
+        ? await poll(hf, options, { duties, everyMs, output, signal })
+        : await runDue(hf, options, { duties, once: flags.once, signal });
+      output.result({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
     });
   },
 });
 
-/** What of a worker's options concerns a single look. */
-function tickOptions({ concurrency, queues, lease, grace }: WorkOptions): DrainOptions {
+/** The worker options that apply to a drain. */
+function drainOptions({ concurrency, queues, lease, grace }: WorkOptions): DrainOptions {
   return {
     ...(concurrency !== undefined && { concurrency }),
     ...(queues !== undefined && { queues }),
@@ -66,8 +66,8 @@ function tickOptions({ concurrency, queues, lease, grace }: WorkOptions): DrainO
   };
 }
 
-/** What a worker does beside running jobs, step by step. */
-class Beside {
+/** What a worker does besides running jobs: schedules and maintenance. */
+class PeriodicDuties {
   readonly #hf: Holdfast;
   readonly #firesSchedules: boolean;
   #maintainedAt = Number.NEGATIVE_INFINITY;
@@ -81,7 +81,7 @@ class Beside {
     if (this.#firesSchedules) await this.#hf.schedules.fireDue();
   }
 
-  /** However often jobs are looked for, old ones are not looked for more often than by a worker. */
+  /** Skipped if the last maintenance is recent: a short polling interval must not make it more frequent than in a worker. */
   async maintain(): Promise<void> {
     const now = performance.now();
     if (now - this.#maintainedAt < DEFAULTS.maintenance.retentionMs) return;
@@ -93,52 +93,52 @@ class Beside {
 async function runDue(
   hf: Holdfast,
   options: DrainOptions,
-  { beside, once, signal }: { beside: Beside; once: boolean; signal: AbortSignal },
+  { duties, once, signal }: { duties: PeriodicDuties; once: boolean; signal: AbortSignal },
 ): Promise<number> {
-  await beside.fire();
+  await duties.fire();
   const ran = once ? Number(await hf.runNext(options)) : await hf.drain(options);
-  // Somebody waits for the end.
-  if (!signal.aborted) await beside.maintain();
+  // After a signal, exit without delay.
+  if (!signal.aborted) await duties.maintain();
   return ran;
 }
 
 interface Polling {
-  beside: Beside;
+  duties: PeriodicDuties;
   everyMs: number;
   output: Output;
   signal: AbortSignal;
 }
 
-/** Jobs may come for hours without a pause: schedules and maintenance do not wait for one. */
+/** Drains and duties run independently: a drain may take hours while jobs keep arriving. */
 async function poll(
   hf: Holdfast,
   options: DrainOptions,
-  { beside, everyMs, output, signal }: Polling,
+  { duties, everyMs, output, signal }: Polling,
 ): Promise<number> {
   let ran = 0;
-  let isOut = false;
-  /** Every interval until the signal. A store that does not answer is told once, and asked again next time. */
-  async function again(work: () => Promise<unknown>): Promise<void> {
+  let inOutage = false;
+  /** Repeats `work` until the signal. An outage of the store is logged once, and retried at every interval. */
+  async function repeat(work: () => Promise<unknown>): Promise<void> {
     while (!signal.aborted) {
       try {
         await work();
-        isOut = false;
+        inOutage = false;
       } catch (error) {
         if (!isOutage(error)) throw error;
-        if (!isOut) output.warn(`${(error as Error).message}; it is asked again every interval`);
-        isOut = true;
+        if (!inOutage) output.warn(`${(error as Error).message}; retrying every interval`);
+        inOutage = true;
       }
       await sleep(everyMs, null, { signal }).catch(() => {});
     }
   }
-  const look = async (): Promise<void> => {
+  const drain = async (): Promise<void> => {
     const more = await hf.drain(options);
     ran += more;
   };
-  const lookAfter = async (): Promise<void> => {
-    await beside.fire();
-    await beside.maintain();
+  const doDuties = async (): Promise<void> => {
+    await duties.fire();
+    await duties.maintain();
   };
-  await Promise.all([again(lookAfter), again(look)]);
+  await Promise.all([repeat(doDuties), repeat(drain)]);
   return ran;
 }

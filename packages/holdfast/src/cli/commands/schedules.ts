@@ -5,54 +5,68 @@ import { command, group, YES, type Argument, type Command, type Flag, type Given
 import { BadUsage } from "../errors.js";
 import { readTime } from "../parse/instant.js";
 import type { Page } from "../ui/output.js";
-import { knownJobs, TYPES_FROM, warnOfDefaults, warnOfUnknown } from "../module/known-jobs.js";
+import { knownJobs, MODULE_FLAG, warnAboutDefaults, warnIfNoWorker } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
-import { REACH, reach } from "../store/admin-connection.js";
+import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { agoOf, clockIn, clockOf, lengthOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
-const NAME = { kind: "text", says: "The schedule's name." } as const satisfies Argument;
+const NAME = { kind: "text", description: "Name of the schedule." } as const satisfies Argument;
 
 const TIMING = {
-  cron: { kind: "text", says: 'A cron pattern, such as "0 8 * * MON-FRI".' },
-  timezone: { kind: "text", says: "The pattern's zone, such as Europe/Berlin. Default UTC." },
-  every: { kind: "duration", says: "An interval instead of a pattern, such as 15m." },
+  cron: { kind: "text", description: 'Cron pattern, e.g. "0 8 * * MON-FRI".' },
+  timezone: { kind: "text", description: "Time zone of the pattern, e.g. Europe/Berlin. Default: UTC." },
+  every: { kind: "duration", description: "Interval instead of a pattern, e.g. 15m." },
   start: {
     kind: "text",
     form: "future",
     placeholder: "time",
-    says: "No run before then: an ISO time, or how long from now.",
+    description: "First possible run: an ISO time or a duration from now.",
   },
-  end: { kind: "text", form: "future", placeholder: "time", says: "No run from then on." },
+  end: {
+    kind: "text",
+    form: "future",
+    placeholder: "time",
+    description: "No runs from this time on: an ISO time or a duration from now.",
+  },
 } as const satisfies Record<string, Flag>;
 const SETTINGS = {
   ...TIMING,
-  input: { kind: "json", stdin: true, says: "The input of its jobs, as JSON, or - for stdin." },
-  queue: { kind: "text", says: "The queue of its jobs." },
-  priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, says: "The priority of its jobs." },
-  attempts: { kind: "count", least: 1, most: LIMITS.maxAttempts, says: "Attempts of each job." },
-  user: { kind: "text", says: "The user that its jobs belong to." },
-  tag: { kind: "text", repeated: true, says: "A tag of its jobs; all that are given count, and no others." },
-  jitter: { kind: "duration", most: "1d", says: "Each run begins up to this much later, to spread load." },
-  overlap: { kind: "choice", choices: ["allow", "skip"], says: "Whether a run begins while the one before is live." },
+  input: { kind: "json", stdin: true, description: "Input of the jobs as JSON, or - to read it from stdin." },
+  queue: { kind: "text", description: "Queue of the jobs." },
+  priority: { kind: "count", least: -LIMITS.priority, most: LIMITS.priority, description: "Priority of the jobs." },
+  attempts: {
+    kind: "count",
+    least: 1,
+    most: LIMITS.maxAttempts,
+    description: "Maximum number of attempts of each job.",
+  },
+  user: { kind: "text", description: "User that the jobs belong to." },
+  tag: { kind: "text", repeated: true, description: "Tag of the jobs. Given tags replace all existing ones." },
+  jitter: { kind: "duration", most: "1d", description: "Delay each run by a random time up to this, to spread load." },
+  overlap: {
+    kind: "choice",
+    choices: ["allow", "skip"],
+    description: "Whether a run may start while the previous one is unfinished.",
+  },
   "catch-up": {
     kind: "text",
     placeholder: "what",
     complete: ["skip", "latest", "all"],
-    says: `What becomes of slots that were missed: skip, latest, all (the newest ${LIMITS.catchUp}), or all:20 (the newest 20).`,
+    description: `What to do with slots missed during downtime: skip, latest, all (the newest ${LIMITS.catchUp}), or all:20 (the newest 20).`,
   },
-  enabled: { kind: "choice", choices: ["true", "false"], says: "Whether it runs." },
+  enabled: { kind: "choice", choices: ["true", "false"], description: "Whether the schedule runs." },
 } as const satisfies Record<string, Flag>;
 
-/** What a schedule can be without. */
-const TAKEN_AWAY = {
+/** The change that removes each optional setting. */
+const UNSET = {
   start: { startAt: null },
   end: { endAt: null },
   user: { user: null },
   tags: { tags: [] },
 } as const;
 
-/** When it runs, of what was given. */
+/** The timing of the given flags. */
 function timingOf({ cron, timezone, every, start, end }: GivenFlags<typeof TIMING>): TimingBody {
   return {
     ...(cron !== undefined && { cron }),
@@ -87,25 +101,29 @@ function readCatchUp(text: string): NonNullable<ScheduleBody["catchUp"]> {
   const count = newest === undefined ? 0 : Number(newest["count"] ?? LIMITS.catchUp);
   if (count >= 1 && count <= LIMITS.catchUp) return { all: count };
   throw new BadUsage(
-    `--catch-up: ${showValue(text)} is none of skip, latest, all and all:<count>`,
-    `a count is from 1 to ${LIMITS.catchUp}: all:20`,
+    `--catch-up: ${showValue(text)} is not skip, latest, all or all:<count>`,
+    `the count must be 1 to ${LIMITS.catchUp}, e.g. all:20`,
   );
 }
 
 const list = command({
   name: "list",
-  summary: "Shows schedules by name.",
+  summary: "List schedules by name.",
   flags: {
-    type: { kind: "text", says: "Only those that make jobs of this type." },
-    user: { kind: "text", says: "Only those whose jobs belong to this user." },
-    origin: { kind: "choice", choices: ["code", "runtime"], says: "Only those defined in code, or at run time." },
-    enabled: { kind: "choice", choices: ["true", "false"], says: "Only those that run, or that rest." },
-    limit: { kind: "count", least: 1, most: 200, default: 200, says: "At most this many." },
-    cursor: { kind: "text", says: "Go on where the page before ended." },
-    ...REACH,
+    type: { kind: "text", description: "Only schedules of this job type." },
+    user: { kind: "text", description: "Only schedules of this user." },
+    origin: {
+      kind: "choice",
+      choices: ["code", "runtime"],
+      description: "Only schedules defined in code, or at run time.",
+    },
+    enabled: { kind: "choice", choices: ["true", "false"], description: "Only enabled, or only disabled schedules." },
+    limit: { kind: "count", least: 1, most: 200, default: 200, description: "Maximum number of schedules." },
+    cursor: { kind: "text", description: "Continue after the previous page." },
+    ...CONNECTION_FLAGS,
   },
   run: (context, { flags }) =>
-    reach(context, flags, async (client) => {
+    withAdmin(context, flags, async (client) => {
       const { type, user, origin, enabled, limit, cursor } = flags;
       const page = await client.schedules.list({
         limit,
@@ -115,14 +133,14 @@ const list = command({
         ...(enabled !== undefined && { enabled: enabled === "true" }),
         ...(cursor !== undefined && { cursor }),
       });
-      context.output.answer(page, (out) => {
-        if (page.schedules.length === 0) return out.line("There are no schedules.");
+      context.output.result(page, (out) => {
+        if (page.schedules.length === 0) return out.line("No schedules.");
         const now = Date.now();
         out.table(
           [
             { title: "Name", whole: true },
             { title: "Job" },
-            { title: "When" },
+            { title: "Timing" },
             { title: "Next run" },
             { title: "Last slot" },
             { title: "Defined" },
@@ -130,14 +148,14 @@ const list = command({
           page.schedules.map((each): Part[] => [
             each.name,
             each.type,
-            whenOf(each),
+            timingText(each),
             nextOf(each, now),
             agoOf(each.lastSlot, now),
             definedOf(each),
           ]),
         );
       });
-      if (page.cursor !== null) context.output.note(paint(`There are more: --cursor ${page.cursor}`, "gray"));
+      if (page.cursor !== null) context.output.note(paint(`More schedules: --cursor ${page.cursor}`, "gray"));
     }),
 });
 
@@ -145,7 +163,7 @@ function definedOf({ origin, changed }: ScheduleSummary): string {
   if (origin === "runtime") return "at run time";
   return changed.length === 0 ? "in code" : "in code, changed";
 }
-function whenOf({ cron, timezone, everyMs }: ScheduleSummary): string {
+function timingText({ cron, timezone, everyMs }: ScheduleSummary): string {
   if (everyMs !== null) return `every ${lengthOf(everyMs)}`;
   return `${cron ?? ""}${timezone === null || timezone === "UTC" ? "" : ` ${timezone}`}`;
 }
@@ -158,7 +176,7 @@ function showSchedule(page: Page, schedule: ScheduleResult): void {
   page.fields([
     ["name", schedule.name],
     ["job", schedule.type],
-    ["when", whenOf(schedule)],
+    ["timing", timingText(schedule)],
     ["next run", `${clockOf(schedule.nextRunAt)} (`, nextOf(schedule, now), ")"],
     ["last slot", clockOf(schedule.lastSlot)],
     ...(schedule.startAt === null ? [] : [["start", clockOf(schedule.startAt)] as const]),
@@ -173,7 +191,7 @@ function showSchedule(page: Page, schedule: ScheduleResult): void {
     ["defined", definedOf(schedule)],
     ...(schedule.changed.length === 0
       ? []
-      : [["changed", `${schedule.changed.join(", ")} (schedules reset undoes it)`] as const]),
+      : [["changed", `${schedule.changed.join(", ")} (to undo, run: holdfast schedules reset)`] as const]),
     ["input", JSON.stringify(schedule.input)],
   ]);
   if (schedule.slots.length === 0) return;
@@ -186,102 +204,111 @@ function showSchedule(page: Page, schedule: ScheduleResult): void {
 
 const show = command({
   name: "show",
-  summary: "Shows a schedule with what became of its last slots.",
+  summary: "Show a schedule and its last slots.",
   arguments: { name: NAME },
-  flags: REACH,
+  flags: CONNECTION_FLAGS,
   run: (context, { flags, args }) =>
-    reach(context, flags, async (client) => {
+    withAdmin(context, flags, async (client) => {
       const schedule = await client.schedules.get({ name: args.name });
-      context.output.answer(schedule, (page) => showSchedule(page, schedule));
+      context.output.result(schedule, (page) => showSchedule(page, schedule));
     }),
 });
 
 const create = command({
   name: "create",
-  summary: "Makes a schedule.",
-  arguments: { name: NAME, job: { kind: "text", says: "The type of the jobs it makes." } },
-  flags: { ...SETTINGS, ...TYPES_FROM, ...REACH },
+  summary: "Create a schedule.",
+  arguments: { name: NAME, job: { kind: "text", description: "Type of the jobs." } },
+  flags: { ...SETTINGS, ...MODULE_FLAG, ...CONNECTION_FLAGS },
   examples: [
     {
       line: "schedules create digest email.digest --every 1h",
-      says: "Once an hour.",
+      description: "Run every hour.",
     },
     {
       line: "schedules create report report.daily --cron @daily --catch-up all:7",
-      says: "Every day; after a week's pause, seven times.",
+      description: "Run daily, and catch up to 7 missed days.",
     },
   ],
   async run(context, { flags, args }) {
     if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
     const body = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
     const jobs = await knownJobs(context, flags.url);
-    await reach(context, { ...flags, jobs: jobs ?? [], makes: true }, async (client) => {
+    await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
       const schedule = await client.schedules.create({ name: args.name, ...body, job: args.job });
-      context.output.answer(schedule, (page) => page.line(`${schedule.name} runs next ${clockOf(schedule.nextRunAt)}`));
-      if (jobs !== null) warnOfDefaults(context, args.job, jobs, flags, "schedule");
-      await warnOfUnknown(context, client, args.job);
+      context.output.result(schedule, (page) =>
+        page.line(`Created ${schedule.name}; next run ${clockOf(schedule.nextRunAt)}`),
+      );
+      if (jobs !== null) warnAboutDefaults(context, args.job, jobs, flags, "schedule");
+      await warnIfNoWorker(context, client, args.job);
     });
   },
 });
 
 const update = command({
   name: "update",
-  summary: "Changes what is given of a schedule and leaves the rest.",
+  summary: "Change the given settings of a schedule.",
   arguments: { name: NAME },
   flags: {
-    job: { kind: "text", says: "The type of the jobs it makes." },
+    job: { kind: "text", description: "Type of the jobs." },
     ...SETTINGS,
-    unset: { kind: "choice", choices: ["start", "end", "user", "tags"], repeated: true, says: "Takes this away." },
-    ...TYPES_FROM,
-    ...REACH,
+    unset: {
+      kind: "choice",
+      choices: ["start", "end", "user", "tags"],
+      repeated: true,
+      description: "Remove this setting.",
+    },
+    ...MODULE_FLAG,
+    ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: "schedules update digest --every 30m --jitter 1m", says: "More often, and spread." },
-    { line: "schedules update digest --unset end", says: "For good." },
+    { line: "schedules update digest --every 30m --jitter 1m", description: "Run every 30 minutes, with jitter." },
+    { line: "schedules update digest --unset end", description: "Run without an end." },
   ],
   async run(context, { flags, args }) {
     const given = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
-    const away = Object.assign({}, ...flags.unset.map((name) => TAKEN_AWAY[name])) as ScheduleBody;
-    const both = Object.keys(away).find((field) => field in given);
-    if (both !== undefined) throw new BadUsage(`${both} is both set and taken away`, "give one of them");
-    const body = { ...(flags.job !== undefined && { job: flags.job }), ...given, ...away };
-    if (Object.keys(body).length === 0) throw new BadUsage("nothing is to be changed", "give a flag such as --cron");
+    const removed = Object.assign({}, ...flags.unset.map((name) => UNSET[name])) as ScheduleBody;
+    const both = Object.keys(removed).find((field) => field in given);
+    if (both !== undefined) throw new BadUsage(`${both} is both set and unset`, "give one of them");
+    const body = { ...(flags.job !== undefined && { job: flags.job }), ...given, ...removed };
+    if (Object.keys(body).length === 0) throw new BadUsage("no changes given", "give a flag such as --cron");
     const jobs = (await knownJobs(context, flags.url)) ?? [];
-    await reach(context, { ...flags, jobs }, async (client) => {
+    await withAdmin(context, { ...flags, jobs }, async (client) => {
       const schedule = await client.schedules.update({ name: args.name, ...body });
-      context.output.answer(schedule, (page) => showSchedule(page, schedule));
-      if (flags.job !== undefined) await warnOfUnknown(context, client, flags.job);
+      context.output.result(schedule, (page) => showSchedule(page, schedule));
+      if (flags.job !== undefined) await warnIfNoWorker(context, client, flags.job);
     });
   },
 });
 
-const turning = (name: "enable" | "disable" | "reset", summary: string, done: string): Command =>
+const simpleChange = (name: "enable" | "disable" | "reset", summary: string, done: string): Command =>
   command({
     name,
     summary,
     arguments: { name: NAME },
-    flags: REACH,
+    flags: CONNECTION_FLAGS,
     run: (context, { flags, args }) =>
-      reach(context, flags, async (client) => {
+      withAdmin(context, flags, async (client) => {
         const schedule = await client.schedules[name]({ name: args.name });
-        context.output.answer(schedule, (page) => page.line(`${schedule.name} ${done}`));
+        context.output.result(schedule, (page) => page.line(`${done} ${schedule.name}`));
       }),
   });
 
 const remove = command({
   name: "delete",
-  summary: "Deletes a schedule; its jobs stay.",
+  summary: "Delete a schedule. Its jobs stay.",
   arguments: { name: NAME },
-  flags: { yes: YES, ...REACH },
+  flags: { yes: YES, ...CONNECTION_FLAGS },
   async run(context, { flags, args }) {
     const { name } = args;
-    await context.confirm(`Delete the schedule ${name}?`, flags.yes);
-    await reach(context, flags, async (client) => {
+    await context.confirm(`Delete schedule ${name}?`, flags.yes);
+    await withAdmin(context, flags, async (client) => {
       const { origin } = await client.schedules.get({ name });
       const { status } = await client.schedules.remove({ name });
-      context.output.answer({ name, status }, (page) => page.line(`${name} is deleted`));
+      context.output.result({ name, status }, (page) => page.line(`Deleted ${name}`));
       if (origin === "code") {
-        context.output.warn("its code makes it again at the next start; schedules disable lets it rest for good");
+        context.output.warn(
+          "the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable",
+        );
       }
     });
   },
@@ -289,21 +316,25 @@ const remove = command({
 
 const preview = command({
   name: "preview",
-  summary: "Shows the next runs of a schedule, or of a timing that is only thought of.",
+  summary: "Show the next runs of a schedule, or of a cron pattern or interval.",
   arguments: { name: { ...NAME, optional: true } },
-  flags: { ...TIMING, count: { kind: "count", least: 1, most: 100, default: 5, says: "How many." }, ...REACH },
-  examples: [{ line: "schedules preview --every 90m --count 3", says: "When would that be?" }],
+  flags: {
+    ...TIMING,
+    count: { kind: "count", least: 1, most: 100, default: 5, description: "Number of runs." },
+    ...CONNECTION_FLAGS,
+  },
+  examples: [{ line: "schedules preview --every 90m --count 3", description: "The next three runs of an interval." }],
   async run(context, { flags, args }) {
     const { count } = flags;
     const timing = timingOf(flags);
-    const isThoughtOf = Object.keys(timing).length > 0;
+    const hasTiming = Object.keys(timing).length > 0;
     if (args.name === undefined && timing.cron === undefined && timing.every === undefined) {
-      throw new BadUsage("name a schedule, or give --cron or --every");
+      throw new BadUsage("give the name of a schedule, --cron or --every");
     }
-    if (args.name !== undefined && isThoughtOf) {
-      throw new BadUsage("a name and a timing do not go together", "give one of them");
+    if (args.name !== undefined && hasTiming) {
+      throw new BadUsage("a schedule name and timing flags cannot be combined", "give one of them");
     }
-    await reach(context, flags, async (client) => {
+    await withAdmin(context, flags, async (client) => {
       const { runs } =
         args.name === undefined
           ? await client.schedules.preview({ count, ...timing })
@@ -311,12 +342,12 @@ const preview = command({
       const zone =
         args.name === undefined ? flags.timezone : (await client.schedules.get({ name: args.name })).timezone;
       const now = Date.now();
-      context.output.answer({ runs }, (page) => {
-        if (runs.length === 0) return page.line("It does not run any more.");
-        // The clock that the pattern is read by comes first.
+      context.output.result({ runs }, (page) => {
+        if (runs.length === 0) return page.line("No more runs.");
+        // The time zone of the pattern comes first.
         const own = zone === undefined || zone === null || zone === "UTC" ? [] : [zone];
         page.table(
-          [...own, "UTC", "Here", ""].map((title) => ({ title })),
+          [...own, "UTC", "Local", ""].map((title) => ({ title })),
           runs.map((run): Part[] => [...own.map((each) => clockIn(run, each)), run, clockOf(run), agoOf(run, now)]),
         );
       });
@@ -326,28 +357,28 @@ const preview = command({
 
 const run = command({
   name: "run",
-  summary: "Makes a job of a schedule now, besides its slots.",
+  summary: "Run a schedule now, in addition to its slots.",
   arguments: { name: NAME },
-  flags: REACH,
+  flags: CONNECTION_FLAGS,
   run: (context, { flags, args }) =>
-    reach(context, flags, async (client) => {
-      const made = await client.schedules.run({ name: args.name });
-      context.output.answer(made, (page) => page.line(made.id));
-      if (made.duplicate) context.output.note("a run of it is live already; this is its job");
+    withAdmin(context, flags, async (client) => {
+      const enqueued = await client.schedules.run({ name: args.name });
+      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      if (enqueued.duplicate) context.output.note("a run is already live; this is its job");
     }),
 });
 
 export const schedulesCommand: Command = group({
   name: "schedules",
-  summary: "Looks at schedules and changes them.",
+  summary: "List, create, change and delete schedules.",
   commands: [
     list,
     show,
     create,
     update,
-    turning("enable", "Lets a schedule run again, from now on.", "is enabled"),
-    turning("disable", "Lets a schedule rest.", "is disabled"),
-    turning("reset", "Takes back what was changed over the definition in code.", "is as its code says"),
+    simpleChange("enable", "Enable a schedule from now on.", "Enabled"),
+    simpleChange("disable", "Disable a schedule.", "Disabled"),
+    simpleChange("reset", "Discard changes to a schedule that is defined in code.", "Reset"),
     remove,
     preview,
     run,

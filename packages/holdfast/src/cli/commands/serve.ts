@@ -1,19 +1,19 @@
 import { SECRET_VARIABLE } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
-import { tellStoreOnly } from "../store/bare-store.js";
+import { warnIfUrlIgnored } from "../store/open.js";
 import { command, keyFlag, type Command, type Context } from "../parse/command.js";
 import { Failure } from "../errors.js";
 import { openService } from "../store/clients.js";
 import { modulePath } from "../../config/index.js";
 import { jobsModule } from "../module/jobs-module.js";
 
-/** The flags of whatever listens. */
-export const LISTEN: {
+/** The flags of commands that serve HTTP. */
+export const LISTEN_FLAGS: {
   readonly host: ReturnType<typeof keyFlag<"server.host">>;
   readonly port: ReturnType<typeof keyFlag<"server.port">>;
 } = { host: keyFlag("server.host"), port: keyFlag("server.port", { short: "p" }) };
 
-/** Serves a client's API until `stop`. Without any token only this machine is let in. */
+/** Serves the admin API of a client. If no API tokens exist, only requests from localhost are accepted. */
 export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
   const { admin } = await import("../../admin/http/app.js");
   const { isLoopback } = await import("../../admin/auth/loopback.js");
@@ -22,8 +22,8 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
   if (!hasTokens && !isLoopback(host)) {
-    throw new Failure(`there is no token, and ${host} is open to other machines`, {
-      hint: "holdfast tokens create <name> --role admin, or --host 127.0.0.1",
+    throw new Failure(`no API tokens exist, and ${host} accepts requests from other machines`, {
+      hint: "run: holdfast tokens create <name> --role admin, or use --host 127.0.0.1",
     });
   }
   const basePath = values["server.base_path"];
@@ -39,10 +39,12 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   });
   const serving = await serve(api, { host, port: values["server.port"] }).catch((error: unknown) => {
     if (!(error instanceof NotListeningError)) throw error;
-    const hint = "--port names another, as does server.port; 0 takes any that is free";
+    const hint = "use --port or server.port; 0 picks a free port";
     throw new Failure(error.message, { code: error.code, cause: error, hint });
   });
-  if (!hasTokens) context.output.note("No token is asked for, as there is none yet: only this machine is let in.");
+  if (!hasTokens) {
+    context.output.note("No API tokens exist, so authentication is off. Only requests from localhost are accepted.");
+  }
   return {
     url: serving.url,
     async stop() {
@@ -52,7 +54,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   };
 }
 
-/** Until somebody asks the command to end. */
+/** Resolves when the command is asked to stop. */
 export function untilStopped(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
@@ -63,26 +65,28 @@ export function untilStopped(signal: AbortSignal): Promise<void> {
 export const serveCommand: Command = command({
   name: "serve",
   logs: true,
-  summary: "Serves the admin API, and runs no jobs.",
-  about: `With the module of the jobs, by its path or jobs.module, what is enqueued by the API is checked and has the queue and attempts of its type; without, the worker checks it. ${SECRET_VARIABLE}, of 32 characters or more, lets sessions outlive a restart and hold on several servers.`,
+  summary: "Serve the admin API. Runs no jobs.",
+  about: `With a jobs module, the API validates inputs and uses the queue and attempts of the job type; without one, the worker validates inputs. Set ${SECRET_VARIABLE} (at least 32 characters) to keep sessions across restarts and servers.`,
   arguments: {
     module: {
       kind: "text",
       placeholder: "path",
       complete: "files",
       optional: true,
-      says: "The module that exports the job types; else jobs.module, if that is set.",
+      description: "Module that exports the job types. Default: jobs.module, if set.",
     },
   },
-  flags: { ...LISTEN, store: keyFlag("store", { placeholder: "url" }) },
+  flags: { ...LISTEN_FLAGS, store: keyFlag("store", { placeholder: "url" }) },
   async run(context, { args }) {
-    tellStoreOnly(context);
+    warnIfUrlIgnored(context);
     const hasModule = args.module !== undefined || modulePath(context.config) !== null;
     const jobs = hasModule ? (await jobsModule(context, args.module)).jobs : [];
     const hf = await openService(context, { jobs });
     try {
       const serving = await serveClient(context, hf);
-      context.output.event({ url: serving.url }, (page) => page.line(`Holdfast serves ${serving.url}/api/admin`));
+      context.output.event({ url: serving.url }, (page) =>
+        page.line(`Serving the admin API at ${serving.url}/api/admin`),
+      );
       await untilStopped(context.signal);
       await serving.stop();
     } finally {

@@ -5,45 +5,45 @@ import { isFinished, STATE_NAMES } from "../../job/state.js";
 import { command, type Command } from "../parse/command.js";
 import { BadUsage } from "../errors.js";
 import type { Page } from "../ui/output.js";
-import { REACH, reach } from "../store/admin-connection.js";
+import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { clockOf, countOf, lengthOf, stateOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
 export const statsCommand: Command = command({
   name: "stats",
-  summary: "Shows how many jobs there are, by state and queue.",
+  summary: "Show the number of jobs by queue and state.",
   flags: {
-    watch: { kind: "switch", short: "w", says: "Again every interval, until Ctrl-C." },
+    watch: { kind: "switch", short: "w", description: "Refresh until Ctrl-C." },
     interval: {
       kind: "duration",
       least: "100ms",
       bareMs: true,
-      says: "How often with --watch: 5s, or milliseconds such as 500. Default 2s.",
+      description: "Interval of --watch, e.g. 5s or 500 (milliseconds). Default: 2s.",
     },
-    ...REACH,
+    ...CONNECTION_FLAGS,
   },
   run(context, { flags }) {
-    if (flags.interval !== undefined && !flags.watch) throw new BadUsage("--interval goes with --watch");
+    if (flags.interval !== undefined && !flags.watch) throw new BadUsage("--interval requires --watch");
     const everyMs = durationMs(flags.interval ?? "2s", "interval");
-    return reach(context, flags, async (client) => {
+    return withAdmin(context, flags, async (client) => {
       const { output, signal } = context;
-      const look = async (): Promise<{ stats: StatsResult; paused: readonly string[] }> => {
+      const fetchStats = async (): Promise<{ stats: StatsResult; paused: readonly string[] }> => {
         const [stats, { queues }] = await Promise.all([client.jobs.stats(), client.queues.list()]);
         return { stats, paused: queues.filter(({ paused }) => paused).map(({ queue }) => queue) };
       };
       if (!flags.watch) {
-        const { stats, paused } = await look();
-        return output.answer(stats, (page) => showStats(page, stats, paused));
+        const { stats, paused } = await fetchStats();
+        return output.result(stats, (page) => showStats(page, stats, paused));
       }
-      const stop = AbortSignal.any([signal, output.gone]);
+      const stop = AbortSignal.any([signal, output.stdoutClosed]);
       const frames = output.frames();
       try {
         while (!stop.aborted) {
-          const { stats, paused } = await look();
+          const { stats, paused } = await fetchStats();
           const at = clockOf(new Date().toISOString());
           frames.show(stats, (page, rows) => {
             page.line(paint(at, "bold"));
-            showStats(page, stats, paused, rows === null ? Infinity : rows - AROUND_QUEUES);
+            showStats(page, stats, paused, rows === null ? Infinity : rows - OTHER_LINES);
             if (rows === null) page.line("");
           });
           await sleep(everyMs, null, { signal: stop }).catch(() => {});
@@ -55,11 +55,11 @@ export const statsCommand: Command = command({
   },
 });
 
-/** Lines of a frame beside its queues: the time, the titles, how many queues are left out, their sum, and what follows. */
-const AROUND_QUEUES = 7;
+/** The lines of a frame that are not queues: time, titles, the number of omitted queues, the totals and the fields below. */
+const OTHER_LINES = 7;
 
-function showStats(page: Page, stats: StatsResult, paused: readonly string[], mostQueues = Infinity): void {
-  const queues = busiest(Object.entries(stats.queues), mostQueues);
+function showStats(page: Page, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
+  const queues = busiest(Object.entries(stats.queues), maxQueues);
   const left = Object.keys(stats.queues).length - queues.length;
   page.table(
     [{ title: "Queue", whole: true }, ...STATE_NAMES.map((title) => ({ title, align: "right" as const }))],
@@ -75,7 +75,7 @@ function showStats(page: Page, stats: StatsResult, paused: readonly string[], mo
   page.line("");
   const { oldestDueMs, lastMinute, completedPerSecond } = stats;
   page.fields([
-    ["oldest due job", oldestDueMs === null ? "none waits" : `${lengthOf(oldestDueMs)} ago`],
+    ["oldest due job", oldestDueMs === null ? "none" : `${lengthOf(oldestDueMs)} ago`],
     [
       "last minute",
       `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,
@@ -85,11 +85,11 @@ function showStats(page: Page, stats: StatsResult, paused: readonly string[], mo
 
 type Queue = readonly [name: string, counts: StatsResult["states"]];
 
-/** So many queues, in their order: where not all have room, those with the most jobs that are not finished. */
-function busiest(queues: readonly Queue[], most: number): readonly Queue[] {
-  if (queues.length <= most + 1) return queues;
+/** At most `max` queues, in order. If not all fit, those with the most unfinished jobs. */
+function busiest(queues: readonly Queue[], max: number): readonly Queue[] {
+  if (queues.length <= max + 1) return queues;
   const live = ([, counts]: Queue): number =>
     STATE_NAMES.filter((state) => !isFinished(state)).reduce((sum, state) => sum + counts[state], 0);
-  const kept = new Set(queues.toSorted((a, b) => live(b) - live(a)).slice(0, Math.max(0, most)));
-  return queues.filter((queue) => kept.has(queue));
+  const shown = new Set(queues.toSorted((a, b) => live(b) - live(a)).slice(0, Math.max(0, max)));
+  return queues.filter((queue) => shown.has(queue));
 }

@@ -2,8 +2,8 @@ import { command, type Command } from "../parse/command.js";
 
 export const versionCommand: Command = command({
   name: "version",
-  summary: "Shows the version.",
+  summary: "Show the version.",
   run({ output, version }) {
-    output.answer({ version }, (page) => page.line(version));
+    output.result({ version }, (page) => page.line(version));
   },
 });

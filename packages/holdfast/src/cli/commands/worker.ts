@@ -2,26 +2,26 @@ import { resolve } from "node:path";
 import { hideSecret, modulePath, showPath } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { WorkOptions } from "../../engine/worker/work-options.js";
-import { tellStoreOnly } from "../store/bare-store.js";
+import { warnIfUrlIgnored } from "../store/open.js";
 import { command, keyFlag, type Command, type Context } from "../parse/command.js";
-import { UNMENDABLE, watchAndRun } from "../dev.js";
+import { FATAL, watchAndRun } from "../dev.js";
 import { workOptions } from "../work-options.js";
 import { moduleNamedBy, noModule, refuseUntrustedModule } from "../module/jobs-module.js";
 import { Failure } from "../errors.js";
-import { refuseFile } from "../module/load-module.js";
+import { checkModuleFile } from "../module/load-module.js";
 import { runJobs } from "../run-jobs.js";
-import { LISTEN, serveClient, untilStopped } from "./serve.js";
+import { LISTEN_FLAGS, serveClient, untilStopped } from "./serve.js";
 
-/** The argument of whatever runs jobs. */
+/** The argument of commands that run jobs. */
 export const MODULE = {
   kind: "text",
   placeholder: "path",
   complete: "files",
   optional: true,
-  says: "The module that exports the job types; else jobs.module.",
+  description: "Module that exports the job types. Default: jobs.module.",
 } as const;
-/** The flags of whatever runs jobs. */
-export const WORK: {
+/** The flags of commands that run jobs. */
+export const WORK_FLAGS: {
   readonly concurrency: ReturnType<typeof keyFlag<"jobs.concurrency">>;
   readonly queues: ReturnType<typeof keyFlag<"jobs.queues">>;
   readonly store: ReturnType<typeof keyFlag<"store">>;
@@ -34,30 +34,34 @@ export const WORK: {
 export const workerCommand: Command = command({
   name: "worker",
   logs: true,
-  summary: "Runs jobs and schedules, until it is asked to end.",
+  summary: "Run jobs and schedules until stopped.",
   about:
-    "SIGTERM and Ctrl-C drain it: no more jobs are claimed, and those under way have jobs.grace_s to end. Beside job types the module may export setup, teardown, reporter, telemetry and logger.",
+    "On SIGTERM or Ctrl-C it claims no more jobs and waits up to jobs.grace_s for running ones. Besides job types, the module may export setup, teardown, reporter, telemetry and logger.",
   arguments: { module: MODULE },
-  flags: { ...WORK, serve: { kind: "switch", says: "Serve the admin API and metrics too." }, ...LISTEN },
-  examples: [{ line: "worker jobs.ts --concurrency 16", says: "Sixteen handlers at once." }],
+  flags: {
+    ...WORK_FLAGS,
+    serve: { kind: "switch", description: "Also serve the admin API and metrics." },
+    ...LISTEN_FLAGS,
+  },
+  examples: [{ line: "worker jobs.ts --concurrency 16", description: "Run up to 16 jobs concurrently." }],
   async run(context, { flags, args }) {
     const options = workOptions(context);
     if (options === null) return 0;
-    tellStoreOnly(context);
+    warnIfUrlIgnored(context);
     return runJobs(context, args.module, async (hf, signal) => {
       const serving = flags.serve ? await serveClient(context, hf) : null;
       const worker = hf.work(options);
       const { values } = context.config;
       const queues = values["jobs.queues"];
-      const from = queues === null || queues.length === 0 ? "all queues" : queues.join(", ");
+      const from = queues === null || queues.length === 0 ? "all queues" : `queues ${queues.join(", ")}`;
       context.output.event({ worker: worker.id, url: serving?.url ?? null }, (page) =>
         page.line(
-          `Worker ${worker.id} runs on ${hideSecret(values.store)}, ${values["jobs.concurrency"]} jobs at once from ${from}` +
-            (serving === null ? "" : `; ${serving.url}/api/admin`),
+          `Worker ${worker.id} started on ${hideSecret(values.store)} (concurrency ${values["jobs.concurrency"]}, ${from})` +
+            (serving === null ? "" : `; admin API: ${serving.url}/api/admin`),
         ),
       );
       await untilStopped(signal);
-      context.output.note("Stopping: jobs under way may end.");
+      context.output.note("Shutting down; waiting for running jobs.");
       await worker.stop();
       await serving?.stop();
     });
@@ -67,38 +71,38 @@ export const workerCommand: Command = command({
 export const devCommand: Command = command({
   name: "dev",
   logs: true,
-  summary: "Runs jobs, schedules and the admin API, and starts again when files change.",
-  about:
-    "Watches the folder of the module, and logs each job with what it says. Made for development; holdfast worker is for production.",
+  summary: "Run jobs, schedules and the admin API, and restart when files change.",
+  about: "For development. Watches the folder of the module and logs every job. Use holdfast worker in production.",
   arguments: { module: MODULE },
-  flags: { ...WORK, ...LISTEN },
-  examples: [{ line: "dev jobs.ts", says: "On the file holdfast.db, unless the configuration names another store." }],
+  flags: { ...WORK_FLAGS, ...LISTEN_FLAGS },
+  examples: [{ line: "dev jobs.ts", description: "Uses the file holdfast.db unless another store is configured." }],
   async run(context, { args }) {
     const options = workOptions(context);
     if (options === null) return 0;
-    // Only a process of its own gets a module anew.
-    if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module).catch(tellWatcher);
-    tellStoreOnly(context);
+    // A changed module can only be loaded in a new process.
+    if (context.env["HOLDFAST_DEV_CHILD"] === "1") return runOnce(context, options, args.module).catch(reportFatal);
+    warnIfUrlIgnored(context);
     const path = args.module === undefined ? modulePath(context.config) : resolve(context.cwd, args.module);
     if (path === null) throw noModule();
     if (args.module === undefined) refuseUntrustedModule(context, path);
     const namedBy = args.module === undefined ? moduleNamedBy(context) : null;
-    refuseFile(path, args.module ?? showPath(path, context.cwd), namedBy);
+    checkModuleFile(path, args.module ?? showPath(path, context.cwd), namedBy);
     const graceMs = context.config.values["jobs.grace_s"] * 1_000;
-    return watchAndRun({ path, file: context.config.file, output: context.output, signal: context.signal, graceMs });
+    const { argv, env, cwd, output, signal } = context;
+    return watchAndRun({ path, argv, env, cwd, file: context.config.file, output, signal, graceMs });
   },
 });
 
-/** An address that is taken is no fault of the files: no change of them would mend it. */
-async function tellWatcher(error: unknown): Promise<never> {
+/** Reports an error that no change of a file would fix, such as a port in use, to the parent process. */
+async function reportFatal(error: unknown): Promise<never> {
   if (error instanceof Failure && error.code === "NOT_LISTENING") {
-    await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(UNMENDABLE, resolve)));
+    await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(FATAL, resolve)));
   }
   throw error;
 }
 
-/** Whoever watches has been killed: nobody would ever end us. */
-function parentGone(): Promise<void> {
+/** Resolves when the parent process has died: nothing else would stop this one. */
+function parentExit(): Promise<void> {
   return new Promise((resolve) => {
     if (process.channel === undefined || process.channel === null) return;
     process.channel.unref();
@@ -112,9 +116,9 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
     const worker = hf.work(options);
     const store = hideSecret(context.config.values.store);
     context.output.event({ url: serving.url, worker: worker.id }, (page) =>
-      page.line(`Running on ${store}; ${serving.url}/api/admin`),
+      page.line(`Running on ${store}; admin API: ${serving.url}/api/admin`),
     );
-    await Promise.race([untilStopped(signal), parentGone()]);
+    await Promise.race([untilStopped(signal), parentExit()]);
     await worker.stop();
     await serving.stop();
   };

@@ -7,67 +7,66 @@ import { messageOf } from "../../job/thrown.js";
 import { Failure } from "../errors.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
+type Env = Readonly<Record<string, string | undefined>>;
+
 const TYPESCRIPT = [".ts", ".mts"];
 
-/** A module of jobs that was loaded. */
+/** A loaded jobs module. */
 export interface JobsModule extends ModuleExports {
-  /** Its whole path. */
+  /** Absolute. */
   readonly path: string;
 }
 
 /**
- * Loads a module with job types, in TypeScript or JavaScript. The module gets the same `holdfast` as this command, so that its
- * errors are known here.
+ * Loads a jobs module in TypeScript or JavaScript. The module gets the same copy of `holdfast` as this command, so that
+ * `instanceof` works for its errors.
  */
 export async function loadJobs(
   given: string,
-  cwd: string = process.cwd(),
+  { cwd, env }: { cwd: string; env: Env },
   namedBy: string | null = null,
 ): Promise<JobsModule> {
   const path = resolve(cwd, given);
-  refuseFile(path, given, namedBy);
-  return { path, ...readExports(await load(path, given), given) };
+  checkModuleFile(path, given, namedBy);
+  return { path, ...readExports(await load(path, given, env), given) };
 }
 
-/**
- * What is no file, or no module by its name, need not be loaded to say so. `namedBy` says who named it, if it was not typed as an
- * argument just now.
- */
-export function refuseFile(path: string, given: string, namedBy: string | null = null): void {
+/** Throws if the file does not exist or is not a module. `namedBy` is where the path comes from, if not an argument. */
+export function checkModuleFile(path: string, given: string, namedBy: string | null = null): void {
   const file = statSync(path, { throwIfNoEntry: false });
   if (file === undefined) {
     const near = MODULE_ENDINGS.map((ending) => `${given}${ending}`).find((name) =>
       existsSync(resolve(dirname(path), name)),
     );
-    const found = near === undefined ? (given === path ? null : `looked for ${path}`) : `there is ${near}`;
+    const found = near === undefined ? (given === path ? null : `looked for ${path}`) : `did you mean ${near}?`;
     const hints = [found, namedBy].filter((hint) => hint !== null);
-    throw new Failure(`there is no file ${given}`, hints.length === 0 ? {} : { hint: hints.join("; ") });
+    throw new Failure(`file not found: ${given}`, hints.length === 0 ? {} : { hint: hints.join("; ") });
   }
-  if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "name the module itself" });
+  if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "pass the path of the module file" });
   if (!MODULE_ENDINGS.includes(extname(path))) {
-    throw new Failure(`${given} is not a module of jobs`, {
-      hint: `its name must end in ${MODULE_ENDINGS.join(", ")}`,
+    throw new Failure(`${given} is not a jobs module`, {
+      hint: `the file name must end in ${MODULE_ENDINGS.join(", ")}`,
     });
   }
 }
 
-/** Node loads what it can, with whatever loader is active; TypeScript that is beyond it goes to jiti. */
-async function load(path: string, given: string): Promise<Exports> {
+/** Node loads what it can, with any registered loader. TypeScript that it cannot load goes to jiti. */
+async function load(path: string, given: string, env: Env): Promise<Exports> {
   if (findsOtherCopy(path)) shareThisCopy();
   try {
     try {
       return (await import(pathToFileURL(path).href)) as Exports;
     } catch (error) {
-      if (!isTypeScript(path) || !isBeyondNode(error)) throw error;
+      if (!isTypeScript(path) || !isUnsupportedByNode(error)) throw error;
     }
-    return await loadByJiti(path);
+    return await loadByJiti(path, env);
   } catch (error) {
     if (error instanceof UntrustedFileError) throw error;
-    // Node goes on with every module on the way there.
+    // Node appends every module on the way there.
     const [why = ""] = messageOf(error).trim().replaceAll(/\s+/g, " ").split(" Require stack:");
     throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
       cause: error,
-      hint: "--verbose shows where it fails",
+      hint: "run with --verbose for the stack trace",
     });
   }
 }
@@ -76,37 +75,37 @@ function isTypeScript(path: string): boolean {
   return TYPESCRIPT.includes(extname(path));
 }
 
-/** Told while the module was linked: none of its code has run. */
-const BEYOND_NODE: ReadonlySet<unknown> = new Set([
+/** Errors of linking, before any code of the module has run. */
+const UNSUPPORTED_BY_NODE: ReadonlySet<unknown> = new Set([
   "ERR_UNKNOWN_FILE_EXTENSION",
   "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
   "ERR_INVALID_TYPESCRIPT_SYNTAX",
   "ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING",
-  // `./other.js` where there is `other.ts`, or a path of tsconfig.json.
+  // An import of `./other.js` for `other.ts`, or a path of tsconfig.json.
   "ERR_MODULE_NOT_FOUND",
   "ERR_UNSUPPORTED_DIR_IMPORT",
 ]);
-function isBeyondNode(error: unknown): boolean {
-  return BEYOND_NODE.has((error as { code?: unknown } | null)?.code);
+function isUnsupportedByNode(error: unknown): boolean {
+  return UNSUPPORTED_BY_NODE.has((error as { code?: unknown } | null)?.code);
 }
 
-/** This package, whose entry points a module shall get. */
+/** The folder of this package. */
 const HOME = dirname(createRequire(import.meta.url).resolve("holdfast/package.json"));
 
-/** Would Node give the module another copy of Holdfast than this? The command may be installed elsewhere. */
+/** Whether the module would import another copy of Holdfast: the command may be installed elsewhere. */
 function findsOtherCopy(path: string): boolean {
   try {
     const found = createRequire(path).resolve("holdfast/package.json");
     return realpathSync(dirname(found)) !== realpathSync(HOME);
   } catch {
-    // It finds none: only with ours it will work.
+    // It finds none, and needs this one.
     return true;
   }
 }
 
 let shared = false;
 
-/** Whoever imports `holdfast` from now on, in this process, gets this copy. */
+/** Makes all later imports of `holdfast` in this process resolve to this copy. */
 function shareThisCopy(): void {
   if (shared) return;
   shared = true;
@@ -124,7 +123,7 @@ function shareThisCopy(): void {
   });
 }
 
-/** The same for a Node that has no hooks in its own thread yet. */
+/** The same hook for versions of Node without `registerHooks`. */
 const HOOK = `data:text/javascript,${encodeURIComponent(`
 let points;
 export const initialize = (data) => { points = data; };
@@ -132,31 +131,31 @@ export const resolve = (specifier, context, next) =>
   Object.hasOwn(points, specifier) ? { url: points[specifier], shortCircuit: true } : next(specifier, context);
 `)}`;
 
-async function loadByJiti(path: string): Promise<Exports> {
-  refuseForeignPaths(path);
+async function loadByJiti(path: string, env: Env): Promise<Exports> {
+  rejectForeignTsconfig(path, env);
   const { createJiti } = await import("jiti");
   const jiti = createJiti(pathToFileURL(path).href, {
     alias: entryPoints(),
     tsconfigPaths: true,
     sourceMaps: true,
     interopDefault: false,
-    // Kept in a folder that others may be able to write to.
+    // The cache folder may be writable by other users.
     fsCache: false,
   });
   return jiti.import<Exports>(path);
 }
 
 /**
- * The nearest tsconfig.json, which jiti looks for, may say which file an import means: one in a folder above that neither this user nor
- * the module's owner has written would choose the code that runs.
+ * jiti uses the nearest tsconfig.json, whose `paths` choose the files that an import loads. A file of another user in a
+ * parent folder could choose the code that runs, so it is rejected.
  */
-function refuseForeignPaths(path: string): void {
+function rejectForeignTsconfig(path: string, env: Env): void {
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const file = join(folder, "tsconfig.json");
     if (existsSync(file)) {
-      if (isOwnedByTrusted(file, process.env, statSync(path).uid)) return;
+      if (isOwnedByTrusted(file, env, statSync(path).uid)) return;
       const problem = `${file} belongs to another user (uid ${statSync(file).uid}), so it is not used`;
-      throw new UntrustedFileError(file, problem, "put a tsconfig.json of your own beside the module; {} will do");
+      throw new UntrustedFileError(file, problem, "put your own tsconfig.json next to the module; {} is enough");
     }
     if (dirname(folder) === folder) return;
   }

@@ -6,56 +6,56 @@ import type { JobType } from "../../job/job.js";
 import { read } from "../../job/thrown.js";
 import { Failure } from "../errors.js";
 
-/** What a module exports, by name. */
+/** The exports of a module, by name. */
 export type Exports = Readonly<Record<string, unknown>>;
 
-/** What a jobs module brings. */
+/** The exports of a jobs module that have a meaning. */
 export interface ModuleExports {
   readonly jobs: readonly JobType[];
-  /** Called once with the client before it works: to define schedules, say. */
+  /** Called once with the client before it claims jobs, for example to define schedules. */
   readonly setup: ((hf: Holdfast) => unknown) | null;
-  /** Called once at the end, when the client is closed: to send what telemetry or a log still has. */
+  /** Called once after the client is closed, for example to flush telemetry. */
   readonly teardown: (() => unknown) | null;
-  /** For the client, as `holdfast()` takes it; so are the next two. */
+  /** Passed to `holdfast()`, like the next two. */
   readonly reporter: ErrorReporter | null;
   readonly telemetry: Telemetry | null;
   readonly logger: Logger | null;
 }
 
-/** The names that mean something: what an export of that name must be, and the functions it must have; null: it is one. */
-const MEANT = {
+/** What each named export must be. `calls`: the functions it must have; null if it must be a function itself. */
+const NAMED_EXPORTS = {
   setup: { calls: null, must: "be a function", hint: "export function setup(hf) { … }" },
   teardown: { calls: null, must: "be a function", hint: "export async function teardown() { … }" },
   reporter: {
     calls: ["report"],
-    must: "be an object with a function report",
-    hint: "export const reporter = sentry(Sentry), or one of your own",
+    must: "be an object with a report() function",
+    hint: "export const reporter = sentry(Sentry), or your own object",
   },
   telemetry: {
     calls: ["enqueue", "run"],
-    must: "be an object with functions enqueue and run",
-    hint: "export const telemetry = openTelemetry(), or one of your own",
+    must: "be an object with functions enqueue() and run()",
+    hint: "export const telemetry = openTelemetry(), or your own object",
   },
   logger: {
     calls: ["info", "warn", "error"],
-    must: "be an object with functions info, warn and error",
-    hint: "export const logger = pino(), or one of your own",
+    must: "be an object with functions info(), warn() and error()",
+    hint: "export const logger = pino(), or your own object",
   },
 } as const;
 
-/** Every export counts that is a job type, or a list or record of them, by any name; what else counts has a name of its own. */
+/** Reads job types from exports of any name, also from arrays and objects of them, and the exports of {@link NAMED_EXPORTS}. */
 export function readExports(exported: Exports, given: string): ModuleExports {
   const jobs = jobsIn(exported, given);
-  const named = <Kind>(name: keyof typeof MEANT): Kind | null => {
+  const named = <Kind>(name: keyof typeof NAMED_EXPORTS): Kind | null => {
     const value = exported[name];
-    // A job is a job, whatever its name.
+    // A job type is a job type, whatever its name.
     if (value === undefined || jobsIn({ [name]: value }, given).length > 0) return null;
-    const { calls, must, hint } = MEANT[name];
+    const { calls, must, hint } = NAMED_EXPORTS[name];
     const fits = calls === null ? typeof value === "function" : calls.every((call) => hasFunction(value, call));
     if (!fits) throw new Failure(`${name} in ${given} must ${must}`, { hint });
     return value as Kind;
   };
-  const brought: ModuleExports = {
+  const found: ModuleExports = {
     jobs,
     setup: named("setup"),
     teardown: named("teardown"),
@@ -65,11 +65,11 @@ export function readExports(exported: Exports, given: string): ModuleExports {
   };
   if (jobs.length === 0) {
     const names = Object.keys(exported);
-    throw new Failure(`there is no job in ${given}: it exports ${names.length === 0 ? "nothing" : names.join(", ")}`, {
-      hint: "export what job({ … }) returned, by any name",
+    throw new Failure(`no job types in ${given}; it exports ${names.length === 0 ? "nothing" : names.join(", ")}`, {
+      hint: "export the result of job({ … }), under any name",
     });
   }
-  return brought;
+  return found;
 }
 
 function hasFunction(value: unknown, call: string): boolean {
@@ -78,29 +78,29 @@ function hasFunction(value: unknown, call: string): boolean {
 
 function jobsIn(exported: Exports, given: string): JobType[] {
   const byType = new Map<string, { job: JobType; name: string }>();
-  const look = (value: unknown, name: string, depth: number): void => {
+  const collect = (value: unknown, name: string, depth: number): void => {
     if (isJobType(value)) {
       const known = byType.get(value.type);
       if (known === undefined) byType.set(value.type, { job: value, name });
       else if (known.job !== value) {
         throw new Failure(
-          `${known.name} and ${name} in ${given} are two jobs of the type ${JSON.stringify(value.type)}`,
+          `${known.name} and ${name} in ${given} both define the job type ${JSON.stringify(value.type)}`,
           {
-            hint: "give one of them another type",
+            hint: "rename one of them",
           },
         );
       }
       return;
     }
     if (typeof value !== "object" || value === null || depth === 0) return;
-    // A module may export anything beside its jobs, and a getter in that may throw.
-    for (const key of Object.keys(value)) look(read(value, key), `${name}.${key}`, depth - 1);
+    // A module may export anything, and a getter of it may throw.
+    for (const key of Object.keys(value)) collect(read(value, key), `${name}.${key}`, depth - 1);
   };
-  for (const [name, value] of Object.entries(exported)) look(value, name, 2);
+  for (const [name, value] of Object.entries(exported)) collect(value, name, 2);
   return [...byType.values()].map(({ job }) => job);
 }
 
-/** What `job()` made, of this copy of the package or another. */
+/** A result of `job()`, of this copy of the package or another. */
 function isJobType(value: unknown): value is JobType {
   return (
     typeof value === "object" &&

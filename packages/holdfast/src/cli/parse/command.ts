@@ -1,49 +1,49 @@
 import { keyOf, KEYS, type Config, type KeyName, type Kind, type ValueOf } from "../../config/index.js";
 import type { Output } from "../ui/output.js";
 
-/** What flags and arguments have in common. */
+/** Common to flags and arguments. */
 interface Described {
   /** One sentence. */
-  readonly says: string;
-  /** What stands for the value in help: `<path>`. Default: by its kind. */
+  readonly description: string;
+  /** The placeholder of the value in help: `<path>`. The default depends on the kind. */
   readonly placeholder?: string;
-  /** What the shell completes; choices are known anyway. `"files"`: names of files. */
+  /** Values for shell completion, or `"files"` for file names. Choices are completed anyway. */
   readonly complete?: readonly string[] | "files";
-  /** May be given more than once: a list of all. */
+  /** May be given several times; the value is an array. */
   readonly repeated?: true;
-  /** `-` stands for stdin, and is given as `STDIN`. */
+  /** `-` reads the value from stdin. The command then gets `STDIN`. */
   readonly stdin?: true;
 }
 
-/** A flag, such as `--limit 10`. A switch can be turned off by `--no-…`. */
+/** A flag, such as `--limit 10`. A switch can be turned off with `--no-…`. */
 export type Flag = Kind &
   Described & {
     /** One letter: `-y`. */
     readonly short?: string;
-    /** What it is if not given. */
+    /** The value if the flag is not given. */
     readonly default?: unknown;
     readonly required?: true;
-    /** The key of the configuration that it sets for this call; it is read with that, and is no flag to the command. */
+    /** The configuration key that this flag sets for one run. The command reads it from the configuration. */
     readonly key?: KeyName;
   };
 
-/** An argument, by its place. */
+/** A positional argument. */
 export type Argument = Kind & Described & { readonly optional?: true };
 
 /** By name, without the dashes. */
 export type Flags = Readonly<Record<string, Flag>>;
-/** By name, in their order. */
+/** By name, in order. */
 export type Arguments = Readonly<Record<string, Argument>>;
 
 type One<Of extends Kind & Described> = Of extends { repeated: true } ? readonly ValueOf<Of>[] : ValueOf<Of>;
 type IsGiven = { kind: "switch" } | { repeated: true } | { required: true } | { default: boolean | number | string };
-/** The values of flags, typed by their table. */
+/** The parsed flags, typed by their definitions. */
 export type GivenFlags<Of extends Flags> = {
   readonly [Name in keyof Of as Of[Name] extends { key: string } ? never : Name]: Of[Name] extends IsGiven
     ? One<Of[Name]>
     : One<Of[Name]> | undefined;
 };
-/** The values of arguments, typed by their table. */
+/** The parsed arguments, typed by their definitions. */
 export type GivenArguments<Of extends Arguments> = {
   readonly [Name in keyof Of]: Of[Name] extends { repeated: true }
     ? One<Of[Name]>
@@ -52,39 +52,43 @@ export type GivenArguments<Of extends Arguments> = {
       : One<Of[Name]>;
 };
 
-/** What every command gets. */
+/** Passed to every command. */
 export interface Context {
-  /** The configuration, read at the first use. Throws `InvalidConfigError`. */
+  /** The configuration, read on first use. Throws `InvalidConfigError`. */
   readonly config: Config;
   readonly output: Output;
   /** Aborted by Ctrl-C and SIGTERM; its reason is `Interrupted`. */
   readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** What `--config` says. */
+  /** The whole command line, with Node and the script: `dev` starts the same command again. */
+  readonly argv: readonly string[];
+  /** The value of `--config`. */
   readonly configFile: string | undefined;
   readonly version: string;
   /** Every command, for help and completion. */
   readonly root: Command;
   /**
-   * Before what destroys: passes with `yes`, asks on a terminal, refuses elsewhere. Throws where the answer is no.
+   * Asks before a destructive change. Returns with `yes`, asks on a terminal, throws elsewhere and if the user declines.
    *
    * ```ts
    * await context.confirm(`Delete ${count} jobs for good?`, flags.yes);
    * ```
    */
   readonly confirm: (question: string, yes: boolean) => Promise<void>;
-  /** All of stdin as text, up to so many bytes. */
-  readonly readInput: (mostBytes: number) => Promise<string>;
+  /** Writes to stderr as given. Logs use it; commands use `output`. */
+  readonly writeStderr: (text: string) => void;
+  /** All of stdin as a string. Throws if it is longer than `maxBytes`. */
+  readonly readInput: (maxBytes: number) => Promise<string>;
 }
 
-/** An exit code; none means done. */
-export type Ending = number | undefined | void;
+/** An exit code; undefined means 0. */
+export type ExitCode = number | undefined | void;
 
-/** One example: what to type after `holdfast`, and what that does. */
+/** An example: the words after `holdfast`, and what they do. */
 export interface Example {
   readonly line: string;
-  readonly says: string;
+  readonly description: string;
 }
 
 /** A command, or a group of commands. */
@@ -92,18 +96,18 @@ export interface Command {
   readonly name: string;
   /** One sentence. */
   readonly summary: string;
-  /** More, for its own help. */
+  /** More text for the help of the command. */
   readonly about?: string;
   readonly flags: Flags;
   readonly arguments: Arguments;
   readonly examples: readonly Example[];
   readonly commands: readonly Command[];
-  /** It goes on and keeps a log: with `log.format` json, all that it says on stderr is lines of that. */
+  /** A long-running command with a log. With `log.format` json, all of its stderr output is JSON lines. */
   readonly logs?: true;
-  readonly run: ((context: Context, given: { flags: never; args: never }) => Promise<Ending> | Ending) | null;
+  readonly run: ((context: Context, given: { flags: never; args: never }) => Promise<ExitCode> | ExitCode) | null;
 }
 
-/** What a command is defined by. */
+/** The definition of a command. */
 export interface CommandDefinition<Of extends Flags, By extends Arguments> {
   name: string;
   summary: string;
@@ -112,8 +116,8 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
   arguments?: By;
   examples?: readonly Example[];
   logs?: true;
-  /** What is heavy is imported in here, so that help and completion stay quick. */
-  run: (context: Context, given: { flags: GivenFlags<Of>; args: GivenArguments<By> }) => Promise<Ending> | Ending;
+  /** Import large modules in here, so that help and completion stay fast. */
+  run: (context: Context, given: { flags: GivenFlags<Of>; args: GivenArguments<By> }) => Promise<ExitCode> | ExitCode;
 }
 
 /**
@@ -122,11 +126,11 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
  * ```ts
  * export const greet: Command = command({
  *   name: "greet",
- *   summary: "Greets somebody.",
- *   arguments: { name: { kind: "text", says: "Who is greeted." } },
- *   flags: { times: { kind: "count", least: 1, most: 9, default: 1, says: "How often." } },
+ *   summary: "Greet a user.",
+ *   arguments: { name: { kind: "text", description: "The name of the user." } },
+ *   flags: { times: { kind: "count", least: 1, most: 9, default: 1, description: "How often." } },
  *   run({ output }, { args, flags }) {
- *     output.answer({ name: args.name }, (page) => page.line(`Hello ${args.name}`.repeat(flags.times)));
+ *     output.result({ name: args.name }, (page) => page.line(`Hello ${args.name}`.repeat(flags.times)));
  *   },
  * });
  * ```
@@ -159,7 +163,7 @@ export function group(definition: {
   return { flags: {}, arguments: {}, examples: [], run: null, ...definition };
 }
 
-/** What the command is made of. */
+/** A command-line program. */
 export interface Program {
   readonly name: string;
   readonly summary: string;
@@ -172,43 +176,43 @@ export function rootOf({ name, summary, commands: all }: Program): Command {
   return group({ name, summary, commands: all });
 }
 
-/** A flag that sets a key of the configuration for this call, with the key's kind and sentence. */
+/** A flag that sets a configuration key for one run. Kind and description come from the key. */
 export function keyFlag<Name extends KeyName>(
   key: Name,
-  more: { short?: string; placeholder?: string; says?: string; complete?: readonly string[] | "files" } = {},
-): (typeof KEYS)[Name] & { readonly key: Name; readonly says: string } {
-  const { default: _default, ...kind } = KEYS[key];
-  return { ...kind, says: keyOf(key).says, ...more, key } as unknown as (typeof KEYS)[Name] & {
+  more: { short?: string; placeholder?: string; description?: string; complete?: readonly string[] | "files" } = {},
+): (typeof KEYS)[Name] & { readonly key: Name; readonly description: string } {
+  const { default: _default, says: description, ...kind } = keyOf(key);
+  return { ...kind, description, ...more, key } as unknown as (typeof KEYS)[Name] & {
     key: Name;
-    says: string;
+    description: string;
   };
 }
 
-/** For commands that destroy. */
-export const YES: { readonly kind: "switch"; readonly short: "y"; readonly says: string } = {
+/** For destructive commands. */
+export const YES: { readonly kind: "switch"; readonly short: "y"; readonly description: string } = {
   kind: "switch",
   short: "y",
-  says: "Do it without asking.",
+  description: "Do not ask for confirmation.",
 };
 
-/** The flags that every command has. */
+/** Flags of every command. */
 export const GLOBAL_FLAGS: Flags = {
-  json: { kind: "switch", says: "Answer with one JSON document on stdout, and tell an error as JSON on stderr." },
+  json: { kind: "switch", description: "Print the result as JSON on stdout, and errors as JSON on stderr." },
   config: {
     kind: "text",
     placeholder: "path",
     complete: "files",
-    says: "The configuration file; else HOLDFAST_CONFIG, else the nearest holdfast.toml.",
+    description: "Configuration file. Default: HOLDFAST_CONFIG, or the nearest holdfast.toml.",
   },
-  color: { kind: "switch", says: "Show colours or, with --no-color, none; else as the terminal allows." },
-  verbose: { kind: "switch", says: "Show where an error comes from." },
-  help: { kind: "switch", short: "h", says: "Show this help." },
+  color: { kind: "switch", description: "Use colours, or none with --no-color. Default: colours on a terminal." },
+  verbose: { kind: "switch", description: "Print the stack trace of an error." },
+  help: { kind: "switch", short: "h", description: "Show this help." },
 };
 
-/** Those that only `holdfast` itself has. */
-export const ROOT_FLAGS: Flags = { version: { kind: "switch", short: "V", says: "Show the version." } };
+/** Flags of `holdfast` itself. */
+export const ROOT_FLAGS: Flags = { version: { kind: "switch", short: "V", description: "Show the version." } };
 
-/** Every flag that can be typed with a command. */
+/** All flags that a command accepts. */
 export function flagsOf(of: Command, isRoot: boolean): Flags {
   return { ...of.flags, ...(isRoot && ROOT_FLAGS), ...GLOBAL_FLAGS };
 }

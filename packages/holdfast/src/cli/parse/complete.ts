@@ -1,16 +1,16 @@
 import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
 import { findCommand, flagNamed, takesNext } from "./parse.js";
 
-/** Something that the word under the cursor can become. */
+/** A completion of the word under the cursor. */
 export interface Candidate {
   readonly word: string;
-  readonly says: string;
+  readonly description: string;
 }
 
-/** The shell shall complete names of files. */
-export const FILES: Candidate = { word: ":files", says: "" };
+/** Makes the shell complete file names. */
+export const FILES: Candidate = { word: ":files", description: "" };
 
-/** What the last of the words can become; it may be empty. The words are those after `holdfast`. */
+/** Completions of the last word, which may be empty. `words` are those after `holdfast`. */
 export function completionsOf(root: Command, words: readonly string[]): Candidate[] {
   const { before, current } = atCursor(words);
   const { command, path, rest } = findCommand(root, before);
@@ -25,27 +25,27 @@ export function completionsOf(root: Command, words: readonly string[]): Candidat
     if (inline !== undefined) {
       const named = flagNamed(inline, flags);
       const values = named === undefined ? [] : valuesOf(named.flag);
-      // The scripts know where the name of the file begins.
+      // The scripts find out where the file name begins.
       if (values.includes(FILES)) return values;
-      return values.map(({ word, says }) => ({ word: `${inline}${word}`, says })).filter(startsRight);
+      return values.map(({ word, description }) => ({ word: `${inline}${word}`, description })).filter(startsRight);
     }
     if (current.startsWith("-")) {
       const given = new Set(rest.map((word) => flagNamed(word, flags)?.name));
       return Object.entries(flags)
         .filter(([name, { repeated }]) => repeated === true || !given.has(name))
-        .map(([name, { says }]) => ({ word: `--${name}`, says }))
+        .map(([name, { description }]) => ({ word: `--${name}`, description }))
         .filter(startsRight);
     }
   }
   if (command.run === null) {
-    // Another command was meant, which there is not.
+    // The words name a command that does not exist.
     if (countArguments(rest, flags) > 0) return [];
-    return command.commands.map(({ name, summary }) => ({ word: name, says: summary })).filter(startsRight);
+    return command.commands.map(({ name, summary }) => ({ word: name, description: summary })).filter(startsRight);
   }
   return argumentValues(command, rest).filter(startsRight);
 }
 
-/** bash takes `--state=dead` for three words. */
+/** bash splits `--state=dead` into three words; this joins them. */
 function atCursor(words: readonly string[]): { before: readonly string[]; current: string } {
   const current = words.at(-1) ?? "";
   const before = words.slice(0, -1);
@@ -62,10 +62,10 @@ function atCursor(words: readonly string[]): { before: readonly string[]; curren
 function valuesOf(of: Flag | Argument): Candidate[] {
   if (of.complete === "files") return [FILES];
   const words = of.complete ?? (of.kind === "choice" ? of.choices : []);
-  return words.map((word) => ({ word, says: "" }));
+  return words.map((word) => ({ word, description: "" }));
 }
 
-/** How many words stand beside flags and their values. */
+/** The number of words that are not flags or their values. */
 function countArguments(words: readonly string[], flags: Flags): number {
   let count = 0;
   for (let at = 0; at < words.length; at++) {

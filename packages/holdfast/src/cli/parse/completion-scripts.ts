@@ -1,18 +1,15 @@
-/** The shells that completion is there for. */
+/** Shells with completion. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
-/** A shell that completion is there for. */
+/** A shell with completion. */
 export type Shell = (typeof SHELLS)[number];
 
-/**
- * What a shell runs to complete. The scripts ask the command itself, so that they are always those of the version
- * that is installed.
- */
+/** The completion script of a shell. It calls `holdfast __complete`, so it always fits the installed version. */
 export function completionScript(shell: Shell): string {
   return SCRIPTS[shell];
 }
 
 const SCRIPTS: Readonly<Record<Shell, string>> = {
-  bash: `# Completion of holdfast for bash. In ~/.bashrc: source <(holdfast completion bash)
+  bash: `# Completion of holdfast for bash. Add to ~/.bashrc: source <(holdfast completion bash)
 _holdfast() {
   local line
   COMPREPLY=()
@@ -28,7 +25,7 @@ _holdfast() {
 complete -F _holdfast holdfast`,
 
   zsh: `#compdef holdfast
-# Completion of holdfast for zsh. In ~/.zshrc, after compinit: source <(holdfast completion zsh)
+# Completion of holdfast for zsh. Add to ~/.zshrc, after compinit: source <(holdfast completion zsh)
 _holdfast() {
   local line word
   local -a candidates
@@ -54,7 +51,7 @@ else
   compdef _holdfast holdfast
 fi`,
 
-  fish: `# Completion of holdfast for fish. Once: holdfast completion fish > ~/.config/fish/completions/holdfast.fish
+  fish: `# Completion of holdfast for fish. Run once: holdfast completion fish > ~/.config/fish/completions/holdfast.fish
 function __holdfast_complete
   set -l current (string replace -r '^["\\']' '' -- (commandline -ct))
   set -l before (commandline -opc)

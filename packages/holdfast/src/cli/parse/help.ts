@@ -3,12 +3,12 @@ import type { Output } from "../ui/output.js";
 import { placeholderOf } from "./parse.js";
 import { widthOf, wrap } from "../ui/text-width.js";
 
-// Reads well in a terminal of 80 columns, and is the same everywhere.
+// The same on every terminal.
 const CELLS = 80;
 const INDENT = 2;
-const WIDEST_NAME = 30;
+const MAX_NAME_CELLS = 30;
 
-/** The help of a command, or of all; without `globals` only its own flags. */
+/** The help of a command. Without `globals`, only its own flags are listed. */
 export function helpText(
   root: Command,
   path: readonly string[],
@@ -21,24 +21,27 @@ export function helpText(
     usage(root, path, command),
     list(
       "Arguments",
-      Object.entries(command.arguments).map(([name, argument]) => [placeholderOf(name, argument), says(argument)]),
+      Object.entries(command.arguments).map(([name, argument]) => [
+        placeholderOf(name, argument),
+        describeOption(argument),
+      ]),
     ),
     list(
       "Commands",
       command.commands.map((each) => [[each.name, ...argumentsOf(each)].join(" "), each.summary]),
     ),
     list("Flags", flagRows(command.flags)),
-    globals ? list("Flags of every command", flagRows(globalsOf(command, path))) : "",
+    globals ? list("Global flags", flagRows(globalsOf(command, path))) : "",
     examples(root, command),
-    command.run === null ? `${[root.name, ...path].join(" ")} <command> --help says more of a command.` : "",
+    command.run === null ? `Run ${[root.name, ...path].join(" ")} <command> --help for details of a command.` : "",
   ];
   return sections.filter((section) => section !== "").join("\n\n");
 }
 
-/** Help is what was asked for: it is the answer. */
+/** Prints help as the result of the command. */
 export function showHelp(output: Output, root: Command, path: readonly string[], command: Command): undefined {
   const text = helpText(root, path, command);
-  output.answer({ help: text }, (page) => page.block(text));
+  output.result({ help: text }, (page) => page.block(text));
   return undefined;
 }
 
@@ -66,11 +69,11 @@ function flagRows(flags: Readonly<Record<string, Flag>>): [string, string][] {
   return entries.map(([name, flag]) => {
     const short = flag.short === undefined ? (anyShort ? "    " : "") : `-${flag.short}, `;
     const value = flag.kind === "switch" ? "" : ` ${valueOf(name, flag)}`;
-    return [`${short}--${name}${value}`, says(flag)];
+    return [`${short}--${name}${value}`, describeOption(flag)];
   });
 }
 
-/** What stands for the value of a flag. */
+/** The placeholder of the value of a flag. */
 function valueOf(name: string, flag: Flag): string {
   if (flag.placeholder !== undefined) return `<${flag.placeholder}>`;
   switch (flag.kind) {
@@ -91,16 +94,17 @@ function valueOf(name: string, flag: Flag): string {
   }
 }
 
-/** The sentence, and what may be given. */
-function says(of: Flag | Command["arguments"][string]): string {
-  const more: string[] = [of.says];
-  if (of.kind === "choice") more.push(`One of ${of.choices.join(", ")}.`);
-  if (of.kind === "count" || of.kind === "number") more.push(`From ${of.least} to ${of.most}.`);
+/** The description of a flag or argument, and its allowed values. */
+function describeOption(of: Flag | Command["arguments"][string]): string {
+  const more: string[] = [of.description];
+  if (of.kind === "choice") more.push(`One of: ${of.choices.join(", ")}.`);
+  if (of.kind === "count" || of.kind === "number") more.push(`Range: ${of.least} to ${of.most}.`);
   if ("default" in of && of.default !== undefined && of.kind !== "switch")
-    more.push(`Default ${showDefault(of.default)}.`);
-  if (of.repeated === true && of.kind !== "switch")
-    more.push(of.kind === "choice" ? "May be repeated, or be a list: a,b." : "May be repeated.");
-  if ("key" in of && of.key !== undefined) more.push(`Sets ${of.key} for this call.`);
+    more.push(`Default: ${showDefault(of.default)}.`);
+  // Arguments show this with `…`.
+  if (of.repeated === true && of.kind !== "switch" && !("optional" in of))
+    more.push(of.kind === "choice" ? "Repeatable, or a list: a,b." : "Repeatable.");
+  if ("key" in of && of.key !== undefined) more.push(`Overrides ${of.key}.`);
   return more.join(" ");
 }
 
@@ -108,10 +112,10 @@ function showDefault(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Two columns; a name that is too wide has a line of its own. */
-function list(title: string, rows: readonly (readonly [name: string, says: string])[]): string {
+/** Two columns. A name that is too wide gets its own line. */
+function list(title: string, rows: readonly (readonly [name: string, description: string])[]): string {
   if (rows.length === 0) return "";
-  const widest = Math.min(WIDEST_NAME, Math.max(...rows.map(([name]) => widthOf(name))));
+  const widest = Math.min(MAX_NAME_CELLS, Math.max(...rows.map(([name]) => widthOf(name))));
   const left = INDENT + widest + 2;
   const lines = rows.flatMap(([name, text]) => {
     const [first = "", ...rest] = wrap(text, CELLS - left).map((line) => `${" ".repeat(left)}${line}`);
@@ -124,8 +128,8 @@ function list(title: string, rows: readonly (readonly [name: string, says: strin
 
 function examples(root: Command, command: Command): string {
   if (command.examples.length === 0) return "";
-  const lines = command.examples.flatMap(({ line, says: what }) => [
-    ...wrap(what, CELLS - INDENT - 2).map((words) => `  # ${words}`),
+  const lines = command.examples.flatMap(({ line, description }) => [
+    ...wrap(description, CELLS - INDENT - 2).map((words) => `  # ${words}`),
     `  ${root.name} ${line}`,
   ]);
   return ["Examples:", ...lines].join("\n");

@@ -1,6 +1,6 @@
 import { typedTimeMs, type TypedTime } from "../../config/index.js";
 
-/** A time that was typed, and checked with its flag, as the API takes it. */
+/** The ISO time of a flag whose form was already checked. */
 export function readTime(text: string, time: TypedTime): string {
   return new Date(typedTimeMs(text, time)).toISOString();
 }

@@ -12,18 +12,18 @@ import { STDIN } from "./stdin.js";
 import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
 import { BadUsage } from "../errors.js";
 
-/** A call of the command, taken apart and checked. */
+/** A parsed and validated command line. */
 export interface Call {
   readonly command: Command;
   /** `["config", "get"]`. */
   readonly path: readonly string[];
   readonly flags: Readonly<Record<string, unknown>>;
   readonly args: Readonly<Record<string, unknown>>;
-  /** Flags that set keys of the configuration. */
+  /** Flags that set configuration keys. */
   readonly keyFlags: Readonly<Partial<Record<KeyName, GivenFlag>>>;
 }
 
-/** The command that words lead to, and what is left of them. */
+/** The command that the words name, and the words after it. */
 export interface Found {
   readonly command: Command;
   readonly path: readonly string[];
@@ -32,7 +32,7 @@ export interface Found {
 
 const NEGATIVE_NUMBER = /^-\.?\d/;
 
-/** Walks from the root along the words that name commands; flags may stand anywhere between them. */
+/** Follows the words that name commands, from the root. Flags may be anywhere between them. */
 export function findCommand(root: Command, words: readonly string[]): Found {
   let command = root;
   const path: string[] = [];
@@ -57,7 +57,7 @@ export function findCommand(root: Command, words: readonly string[]): Found {
   return { command, path, rest };
 }
 
-/** Does the word name a flag whose value is the next word? */
+/** Whether the word is a flag whose value is the next word. */
 export function takesNext(word: string, flags: Flags): boolean {
   const flag = word.includes("=") ? undefined : flagNamed(word, flags)?.flag;
   return flag !== undefined && flag.kind !== "switch";
@@ -73,31 +73,36 @@ export function flagNamed(word: string, flags: Flags): { name: string; flag: Fla
   return found === undefined ? undefined : { name: found[0], flag: found[1] };
 }
 
-/** Takes a call apart. Throws {@link BadUsage} with what is wrong. */
+/** The hint of an error in a command line. */
+export function usageHint(command: string): string {
+  return `run: ${command} --help`;
+}
+
+/** Parses a command line. Throws {@link BadUsage}. */
 export function parseCall(root: Command, words: readonly string[]): Call {
   const { command, path, rest } = findCommand(root, words);
   const shown = [root.name, ...path].join(" ");
-  const hint = `${shown} --help shows how it is used`;
+  const hint = usageHint(shown);
   const flags = flagsOf(command, path.length === 0);
   const typed = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
   const asking = (what: "help" | "version"): Call => {
     return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
   };
-  // Whoever asks for help has a question, not a mistake.
+  // --help wins over any mistake in the command line.
   if (typed.some((word) => word === "--help" || word === "-h")) return asking("help");
-  // Flags belong to the command that was meant: of a wrong one they say nothing.
+  // An unknown command is reported before its flags, which belong to the command that was meant.
   const word = command.run === null ? firstValue(rest, flags) : undefined;
   if (word !== undefined) throw noCommand(command, path, shown, word);
-  const { given, values } = takeApart(rest, flags, shown, hint);
+  const { given, values } = splitWords(rest, flags, shown, hint);
   if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
   if (path.length === 0 && values.length === 0) return asking("help");
   if (command.run === null) throw noCommand(command, path, shown, values[0]);
-  // What a call is about comes before how.
+  // A missing argument is reported before a wrong flag.
   const args = readArguments(command, values, shown, hint);
   return { command, path, ...readFlags(flags, given, hint), args };
 }
 
-/** The first word beside flags. After a flag that is not known, a word may be its value. */
+/** The first word that is not a flag. Undefined after an unknown flag, as the word may be its value. */
 function firstValue(words: readonly string[], flags: Flags): string | undefined {
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
@@ -108,7 +113,7 @@ function firstValue(words: readonly string[], flags: Flags): string | undefined 
   return undefined;
 }
 
-/** Words that people try for one another. */
+/** Words that are often typed for one another. */
 const SYNONYMS: readonly (readonly string[])[] = [
   ["delete", "remove", "rm", "del", "destroy", "revoke"],
   ["list", "ls"],
@@ -127,16 +132,16 @@ function meantCommand(word: string, names: readonly string[]): string {
 function noCommand(command: Command, path: readonly string[], shown: string, word: string | undefined): BadUsage {
   const names = command.commands.map(({ name }) => name);
   if (word === undefined) {
-    return new BadUsage(`${shown} needs a command: ${names.join(", ")}`, `${shown} --help says what each does`);
+    return new BadUsage(`${shown} needs a command: ${names.join(", ")}`, usageHint(shown));
   }
-  const where = path.length === 0 ? "there is no command" : `${shown} has no command`;
-  return new BadUsage(`${where} ${showValue(word)}${meantCommand(word, names)}`, `${shown} --help shows all commands`);
+  const where = path.length === 0 ? "unknown command" : `${shown}: unknown command`;
+  return new BadUsage(`${where} ${showValue(word)}${meantCommand(word, names)}`, usageHint(shown));
 }
 
 type Raw = string | boolean;
 
-/** Which flags were typed, with their texts, and what stands beside them. */
-function takeApart(
+/** Splits the words into flags, with their unparsed values, and positional arguments. */
+function splitWords(
   words: readonly string[],
   flags: Flags,
   shown: string,
@@ -157,7 +162,7 @@ function takeApart(
     if (token.kind === "positional") values.push(token.value);
     if (token.kind !== "option") continue;
     const word = args[token.index] ?? "";
-    // Node takes -12 for the flags -1 and -2.
+    // Node reads -12 as the flags -1 and -2.
     if (NEGATIVE_NUMBER.test(word)) {
       if (token.index !== numberAt) values.push(word);
       numberAt = token.index;
@@ -176,7 +181,7 @@ function optionsOf(flags: Flags): NonNullable<ParseArgsConfig["options"]> {
   return Object.fromEntries(options);
 }
 
-/** `--limit 3` as `--limit=3`, so that a value may begin with a dash where it is a number or stands for stdin. */
+/** Turns `--limit 3` into `--limit=3`, so that a value may be a negative number, or `-` for stdin. */
 function joinValues(words: readonly string[], flags: Flags, hint: string): string[] {
   const joined: string[] = [];
   for (let at = 0; at < words.length; at++) {
@@ -219,7 +224,7 @@ function readToken(
     kind === "switch" ? [name, `no-${name}`] : [name],
   );
   const meant = didYouMean(rawName.replace(/^-+/, ""), known).replace("mean ", "mean --");
-  throw new BadUsage(`${shown} has no flag ${clip(rawName)}${meant}`, hint);
+  throw new BadUsage(`${shown}: unknown flag ${clip(rawName)}${meant}`, hint);
 }
 
 function clip(text: string): string {
@@ -236,18 +241,18 @@ function readFlags(
   for (const [name, flag] of Object.entries(flags)) {
     const texts = given.get(name) ?? [];
     if (flag.key !== undefined) {
-      // Checked with the rest of the configuration, which says whose range it is.
+      // Checked with the configuration, whose errors name the key.
       const last = texts.at(-1);
       if (last !== undefined) keyFlags[flag.key] = { name: `--${name}`, text: String(last) };
       continue;
     }
     if (flag.required === true && texts.length === 0) {
-      throw new BadUsage(`--${name} is needed: ${describe(flag)}`, hint);
+      throw new BadUsage(`--${name} is required: ${describe(flag)}`, hint);
     }
     if (texts.length > 1 && flag.repeated !== true && flag.kind !== "switch") {
-      throw new BadUsage(`--${name} is given ${texts.length} times; it can be given once`, hint);
+      throw new BadUsage(`--${name} was given ${texts.length} times; give it once`, hint);
     }
-    // Of words that are known, none has a comma.
+    // No choice contains a comma.
     const parts =
       flag.repeated === true && flag.kind === "choice" ? texts.flatMap((text) => String(text).split(",")) : texts;
     const read = parts.map((text) => (typeof text === "boolean" ? text : readOne(`--${name}`, flag, text, hint)));
@@ -265,7 +270,7 @@ function readOne(name: string, kind: Flag | Argument, text: string, hint: string
   const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";
   throw new BadUsage(
     `${name}: ${showValue(text)} ${read.problem}${meant}`,
-    kind.kind === "json" ? `quote it: '{"to":"ada"}'` : hint,
+    kind.kind === "json" ? `quote it for the shell: '{"to":"ada"}'` : hint,
   );
 }
 
@@ -282,7 +287,7 @@ function readArguments(
     const own = argument.repeated === true ? texts.slice(at) : texts.slice(at, at + 1);
     at += own.length;
     if (own.length === 0 && argument.optional !== true) {
-      throw new BadUsage(`${shown} needs ${placeholderOf(name, argument)}: ${lower(argument.says)}`, hint);
+      throw new BadUsage(`${shown}: missing argument ${placeholderOf(name, argument)}`, hint);
     }
     const read = own.map((text) => readOne(`<${name}>`, argument, text, hint));
     values[name] = argument.repeated === true ? read : read[0];
@@ -293,7 +298,7 @@ function readArguments(
       args.length === 0
         ? "takes no arguments"
         : `takes ${args.map(([name, each]) => placeholderOf(name, each)).join(" ")}`;
-    throw new BadUsage(`${shown} ${takes}; ${showValue(extra)} is one too many`, hint);
+    throw new BadUsage(`${shown} ${takes}; unexpected argument ${showValue(extra)}`, hint);
   }
   return values;
 }
@@ -301,8 +306,4 @@ function readArguments(
 /** `<key>`, `<id>…`, `[module]`. */
 export function placeholderOf(name: string, { optional, repeated }: Argument): string {
   return `${optional === true ? `[${name}]` : `<${name}>`}${repeated === true ? "…" : ""}`;
-}
-
-function lower(sentence: string): string {
-  return `${sentence.charAt(0).toLowerCase()}${sentence.slice(1).replace(/\.$/, "")}`;
 }

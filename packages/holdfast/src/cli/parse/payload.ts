@@ -3,16 +3,16 @@ import type { Context } from "./command.js";
 import { BadUsage } from "../errors.js";
 import { STDIN } from "./stdin.js";
 
-const MOST_BYTES = 4 * LIMITS.payloadBytes;
+const MAX_BYTES = 4 * LIMITS.payloadBytes;
 
-/** An input that was given as JSON, or with `-` on stdin. */
+/** The input of a job: the parsed argument, or stdin if that was `-`. */
 export async function readPayload(context: Context, given: unknown): Promise<unknown> {
   if (given !== STDIN) return given;
-  const text = await context.readInput(MOST_BYTES);
-  if (text.trim() === "") throw new BadUsage("the input is empty", "leave it out for a job without input");
+  const text = await context.readInput(MAX_BYTES);
+  if (text.trim() === "") throw new BadUsage("the input on stdin is empty", "omit the - for a job without input");
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new BadUsage(`the input is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`);
+    throw new BadUsage(`the input on stdin is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`);
   }
 }

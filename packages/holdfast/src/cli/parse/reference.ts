@@ -2,13 +2,13 @@ import type { Command } from "./command.js";
 import { helpText } from "./help.js";
 import { JSON_RESULTS } from "./json-results.js";
 
-/** Nothing of a group, which only shows its help. */
+/** Empty for a group, which only prints its help. */
 function jsonOf(path: readonly string[]): string[] {
-  const answer = JSON_RESULTS[path.join(" ")];
-  return answer === undefined ? [] : [`With \`--json\`: ${answer}.`];
+  const result = JSON_RESULTS[path.join(" ")];
+  return result === undefined ? [] : [`With \`--json\`: ${result}.`];
 }
 
-/** The whole of docs/reference/cli.md: every command's help. A test compares; `scripts/cli-reference.mjs` writes it. */
+/** The content of docs/reference/cli.md. `scripts/cli-reference.mjs` writes it; a test compares it. */
 export function referenceText(root: Command): string {
   const sections = [...walk(root, [])].flatMap(({ command, path }) => [
     `## ${[root.name, ...path].join(" ")}`,
@@ -23,30 +23,30 @@ export function referenceText(root: Command): string {
 
 const INTRODUCTION = `# Command reference
 
-Every command with its flags, as \`--help\` shows them. This page is made from the same table as the command itself; see the
-[configuration guide](../guides/configuration.md) for what can be set by file and environment.
+Every command with its flags, as \`--help\` prints them. This page is generated from the command definitions. See the
+[configuration guide](../guides/configuration.md) for settings in files and environment variables.
 
-| Exit code | Meaning                                             |
-| --------- | --------------------------------------------------- |
-| 0         | done                                                |
-| 1         | failed; stderr says why                             |
-| 2         | bad usage or bad configuration; nothing was done    |
-| 130, 143  | ended by Ctrl-C or SIGTERM before the work was done |
+| Exit code | Meaning                                         |
+| --------- | ----------------------------------------------- |
+| 0         | success                                         |
+| 1         | failure; stderr has the reason                  |
+| 2         | bad usage or configuration; nothing was changed |
+| 130, 143  | interrupted by Ctrl-C or SIGTERM                |
 
-Answers go to stdout, everything else to stderr. Text of jobs never acts on the terminal: control characters are shown as \`\\x1b\`.
+Results go to stdout, everything else to stderr. Control characters in job data are printed escaped, as \`\\x1b\`.
 
 ## JSON
 
-With \`--json\` stdout gets one JSON document and nothing else; commands that go on (\`stats --watch\`, \`dev\`, \`worker\`, \`serve\`) write
-one object a line. What it is stands with each command; "the answer of \`jobs.list\`" is what that call of the
-[HTTP API](http-api.md) answers, on a store as on a server, and its schema is in the OpenAPI document. Times are ISO 8601 in UTC.
+With \`--json\`, stdout is one JSON document. Long-running commands (\`stats --watch\`, \`dev\`, \`worker\`, \`serve\`) write one
+object per line. The document is described with each command: "the result of \`jobs.list\`" means the response of that call of the
+[HTTP API](http-api.md), with a store as with a server. Its schema is in the OpenAPI document. Times are ISO 8601 in UTC.
 
-A call that fails writes nothing to stdout, and as the last line of stderr \`{"error":{"code","message","hint"?}}\`; with
-\`--verbose\` there is \`stack\` too. Exit codes are the same as without \`--json\`. \`doctor\` and \`migrate --check\` do answer when
-they end with 1: what they found is their answer. A command that goes on may fail after some lines of answers.
+A command that fails writes nothing to stdout. The last line of stderr is \`{"error":{"code","message","hint"?}}\`, with
+\`stack\` if \`--verbose\` is set. Exit codes are the same as without \`--json\`. \`doctor\` and \`migrate --check\` print their
+findings also with exit code 1. A long-running command may fail after it has printed results.
 
-Within a major version fields may be added; none is removed, and none changes its meaning. The same is true of the \`code\` of an
-error; its \`message\` and \`hint\` are for people and may change.`;
+Within a major version, fields may be added but not removed or changed. This includes the \`code\` of an error. \`message\` and
+\`hint\` are for people and may change.`;
 
 function* walk(command: Command, path: readonly string[]): Generator<{ command: Command; path: readonly string[] }> {
   yield { command, path };

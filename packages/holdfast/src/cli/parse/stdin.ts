@@ -1,16 +1,16 @@
 import { Failure } from "../errors.js";
 
-/** What `-` stands for, where an argument may be read from stdin. */
+/** The parsed value of `-`, for arguments that may be read from stdin. */
 export const STDIN: unique symbol = Symbol("stdin");
 
-/** All of a stream as text, up to so many bytes. */
-export async function readAll(stream: AsyncIterable<Buffer | string>, mostBytes: number): Promise<string> {
+/** Reads a stream as UTF-8. Throws if it is longer than `maxBytes`. */
+export async function readAll(stream: AsyncIterable<Buffer | string>, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of stream) {
     const part = Buffer.from(chunk);
     bytes += part.length;
-    if (bytes > mostBytes) throw new Failure(`stdin is longer than ${mostBytes} bytes`);
+    if (bytes > maxBytes) throw new Failure(`stdin is longer than ${maxBytes} bytes`);
     chunks.push(part);
   }
   try {

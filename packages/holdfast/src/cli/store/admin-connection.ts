@@ -4,120 +4,129 @@ import { hideSecret } from "../../config/index.js";
 import type { JobType } from "../../job/job.js";
 import { namesUser } from "../../access/secret.js";
 import { messageOf } from "../../job/thrown.js";
-import { loggerOf, withStore } from "./clients.js";
+import { cliActor } from "../audit.js";
+import { loggerOf, withClient } from "./clients.js";
 import { keyFlag, type Context } from "../parse/command.js";
 import { BadUsage, Failure } from "../errors.js";
-import { operator } from "./operator.js";
 
-/** How a command reaches jobs: the flags that all such commands have. */
-export const REACH: {
+/** The flags of commands that call the admin API. */
+export const CONNECTION_FLAGS: {
   readonly store: ReturnType<typeof keyFlag<"store">>;
-  readonly url: { readonly kind: "text"; readonly placeholder: "url"; readonly says: string };
-  readonly token: { readonly kind: "text"; readonly says: string };
+  readonly url: { readonly kind: "text"; readonly placeholder: "url"; readonly description: string };
+  readonly token: { readonly kind: "text"; readonly description: string };
 } = {
   store: keyFlag("store", { placeholder: "url" }),
-  url: { kind: "text", placeholder: "url", says: "A running server instead of the store; else HOLDFAST_URL." },
-  token: { kind: "text", says: "The token for that server; better HOLDFAST_TOKEN, which no list of processes shows." },
+  url: {
+    kind: "text",
+    placeholder: "url",
+    description: "Connect to a running server instead of the store. Default: HOLDFAST_URL.",
+  },
+  token: {
+    kind: "text",
+    description: "API token for --url. Prefer HOLDFAST_TOKEN: flags are visible in the process list.",
+  },
 };
 
-interface Given {
+interface ConnectionOptions {
   readonly url: string | undefined;
   readonly token: string | undefined;
-  /** Types that are known here. */
+  /** Job types that this process has loaded. */
   readonly jobs?: readonly JobType[];
-  /** It may be the first of all: a store that is not there yet, or of an older version, is made or migrated. */
-  readonly makes?: true;
+  /** The command may be the first on a store: creates or migrates it if needed. */
+  readonly createsStore?: true;
 }
 
 /**
- * Calls the admin API: that of a server where one is named, or one of this process's own on the store. Whatever a command
- * does is checked, refused and written down in the same way by both.
+ * Calls `work` with a client of the admin API: of a server if one is named, else of an API in this process on the store.
+ * Both check, reject and audit a command in the same way.
  */
-export async function reach<Answer>(
+export async function withAdmin<Result>(
   context: Context,
-  { url: flag, token, jobs = [], makes }: Given,
-  work: (client: AdminClient) => Promise<Answer>,
-): Promise<Answer> {
+  { url: flag, token, jobs = [], createsStore }: ConnectionOptions,
+  work: (client: AdminClient) => Promise<Result>,
+): Promise<Result> {
   const { adminClient, AdminError } = await import("../../admin/contract/client.js");
-  const url = serverOf(context, flag);
-  const given = token ?? context.env["HOLDFAST_TOKEN"] ?? "";
-  const use = async (client: AdminClient): Promise<Answer> => {
+  const url = serverUrlOf(context, flag);
+  const givenToken = token ?? context.env["HOLDFAST_TOKEN"] ?? "";
+  const use = async (client: AdminClient): Promise<Result> => {
     try {
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
-      if (error.code === "NOT_HOLDFAST") throw failureOf(error);
-      if (error.status === 401) throw strangerTo(String(url), given !== "", error);
-      // What was typed is wrong, though only the API could tell.
+      if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error);
+      if (error.status === 401) throw unauthorized(String(url), givenToken !== "", error);
+      // The command line is wrong, although only the API could find out.
       if (error.status === 400) throw new BadUsage(inCommands(error.message));
       throw failureOf(error);
     }
   };
   if (url === null) {
-    if (token !== undefined) throw new BadUsage("--token goes with --url", "on a store nobody asks for a token");
-    return withStore(context, { jobs, makes: makes === true }, async (hf) => {
+    if (token !== undefined) throw new BadUsage("--token requires --url", "a store needs no token");
+    return withClient(context, { jobs, createsStore: createsStore === true }, async (hf) => {
       const { adminOf } = await import("../../admin/http/app.js");
-      const faults: unknown[] = [];
+      const errors: unknown[] = [];
       const options: AdminOptions = {
-        auth: () => ({ name: operator(), role: "admin", user: null }),
+        auth: () => ({ name: cliActor(), role: "admin", user: null }),
         metrics: false,
-        // An operator with access to the store itself may make as many as code may.
+        // With access to the store itself, there is no reason for the limit of a server.
         maxLanes: 1_000_000_000,
-        onError: (error) => void faults.push(error),
+        onError: (error) => void errors.push(error),
       };
-      const api = adminOf(hf, options, { tellsOutages: false });
+      const api = adminOf(hf, options, { emitOutages: false });
       let failure: Error | null = null;
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));
       } catch (error) {
-        throw (failure = withFault(error, faults));
+        throw (failure = withCause(error, errors));
       } finally {
         await api.close();
-        logUntold(context, faults, failure);
+        logUnreported(context, errors, failure);
       }
     });
   }
-  refuseAddress(url);
+  checkUrl(url);
   const { BASE } = await import("../../admin/contract/routes.js");
   const client = adminClient({
-    // The address that serve tells ends in the API's path.
+    // The URL that `serve` prints ends in the path of the API.
     url: url.replace(/\/+$/, "").replace(new RegExp(`${BASE}$`), ""),
-    ...(given !== "" && { token: given }),
-    fetch: (request) => ask(request, context.signal),
+    ...(givenToken !== "" && { token: givenToken }),
+    fetch: (request) => send(request, context.signal),
   });
   return use(client);
 }
 
-/** The API of this process has no log of its own that could say why it failed. */
-function withFault(error: unknown, faults: readonly unknown[]): Error {
-  const [fault] = faults;
+/** Replaces the generic message of an internal error: the API of this process has no log that would have the cause. */
+function withCause(error: unknown, errors: readonly unknown[]): Error {
+  const [cause] = errors;
   if (!(error instanceof Failure)) return error as Error;
-  if (error.code !== "INTERNAL" || fault === undefined) return error;
-  return new Failure(messageOf(fault), { code: error.code, cause: fault });
+  if (error.code !== "INTERNAL_ERROR" || cause === undefined) return error;
+  return new Failure(messageOf(cause), { code: error.code, cause });
 }
 
-/** What the command's own error does not say, and what went wrong beside a command that did its work. */
-function logUntold(context: Context, faults: readonly unknown[], failure: Error | null): void {
-  const untold = faults.filter((fault) => failure === null || !failure.message.includes(messageOf(fault)));
-  for (const error of untold) loggerOf(context, false).error({ error }, "the admin API failed");
+/** Logs errors of the API that are not part of the command's own error. */
+function logUnreported(context: Context, errors: readonly unknown[], failure: Error | null): void {
+  const unreported = errors.filter((error) => failure === null || !failure.message.includes(messageOf(error)));
+  for (const error of unreported) loggerOf(context, false).error({ error }, "the admin API failed");
 }
 
-function refuseAddress(url: string): void {
+function checkUrl(url: string): void {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-    throw new BadUsage(`${JSON.stringify(hideSecret(url))} is no address of a server`, "write http://127.0.0.1:7700");
+    throw new BadUsage(
+      `--url: ${JSON.stringify(hideSecret(url))} is not a valid URL (expected e.g. http://127.0.0.1:7700)`,
+    );
   }
   const [server = "", ...more] = url.split(/[?#]/);
   if (more.length > 0) {
-    // Who put it there may have meant it as a token.
+    // They may be meant as a token, so they are not printed.
     throw new BadUsage(
-      `${hideSecret(server)} is followed by parameters, which no server takes`,
-      "write http://127.0.0.1:7700, and set HOLDFAST_TOKEN to what the server asks for",
+      `--url: ${hideSecret(server)} must not have query parameters or a fragment`,
+      "expected e.g. http://127.0.0.1:7700; set the token with HOLDFAST_TOKEN",
     );
   }
   if (!namesUser(url)) return;
   throw new BadUsage(
-    `${hideSecret(url)} has a name or password in it`,
-    "set HOLDFAST_TOKEN to what the server asks for",
+    `--url: ${hideSecret(url)} must not contain a user name or password`,
+    "set the token with HOLDFAST_TOKEN",
   );
 }
 
@@ -125,43 +134,44 @@ function failureOf(error: AdminError): Failure {
   return new Failure(inCommands(error.message), { code: error.code, cause: error, ...hintFor(error.code) });
 }
 
-function strangerTo(url: string, hadToken: boolean, cause: Error): Failure {
-  const message = hadToken ? `${url} does not know this token, or no longer` : `${url} asks for a token`;
+function unauthorized(url: string, hadToken: boolean, cause: Error): Failure {
+  const message = hadToken ? `${url} rejected the token (invalid, expired or revoked)` : `${url} requires an API token`;
   return new Failure(message, {
     code: "UNAUTHORIZED",
     cause,
-    hint: "set HOLDFAST_TOKEN; holdfast tokens create makes one",
+    hint: "set HOLDFAST_TOKEN; to create a token, run: holdfast tokens create",
   });
 }
 
 function hintFor(code: string): { hint?: string } {
   if (code === "SERVER_UNREACHABLE") return { hint: "is holdfast serve running there?" };
-  if (code !== "NOT_HOLDFAST") return {};
-  return { hint: "is it the address of holdfast serve, or of your own server, and is there a proxy between?" };
+  if (code !== "UNEXPECTED_RESPONSE") return {};
+  return { hint: "check the URL, and any proxy in between" };
 }
 
-/** The errors of the API name calls in code: `hf.tokens.list()` is `holdfast tokens list` here. */
+/** Errors of the API name calls such as `hf.tokens.list()`; users of the command need `holdfast tokens list`. */
 function inCommands(message: string): string {
   return message
     .replaceAll("hf.queues()", "holdfast queues list")
     .replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
 }
 
-/** The server to ask; null: the store itself. A flag counts for more than a variable: somebody has just typed it. */
-export function serverOf({ config, env }: Context, flag: string | undefined): string | null {
+/** The URL of the server; null if the command uses the store. A flag overrides a variable. */
+export function serverUrlOf({ config, env }: Context, flag: string | undefined): string | null {
   const hasStore = config.sources.store.kind === "flag";
   if (flag !== undefined && flag !== "" && hasStore) {
-    throw new BadUsage("--url and --store do not go together", "name the server or the store");
+    throw new BadUsage("--url and --store cannot be combined", "give one of them");
   }
   const url = flag ?? (hasStore ? undefined : env["HOLDFAST_URL"]);
   return url === undefined || url === "" ? null : url;
 }
 
+/** How long the response to a change is awaited after Ctrl-C. */
 const STOP_MS = 10_000;
 
-async function ask(request: Request, signal: AbortSignal): Promise<Response> {
+async function send(request: Request, signal: AbortSignal): Promise<Response> {
   try {
-    return await fetch(request, { signal: patienceFor(request, signal) });
+    return await fetch(request, { signal: signalFor(request, signal) });
   } catch (error) {
     signal.throwIfAborted();
     throw error;
@@ -169,10 +179,10 @@ async function ask(request: Request, signal: AbortSignal): Promise<Response> {
 }
 
 /**
- * Ctrl-C ends a look at once. A change is waited for a while: only its answer tells what was begun, and has to be stopped. What
- * stops that is sent after Ctrl-C.
+ * Ctrl-C aborts a read immediately. The response to a change is awaited for a while: it has the id of the operation that
+ * must be stopped. The request that stops it is sent after Ctrl-C.
  */
-function patienceFor({ method }: Request, signal: AbortSignal): AbortSignal {
+function signalFor({ method }: Request, signal: AbortSignal): AbortSignal {
   if (signal.aborted) return AbortSignal.timeout(STOP_MS);
   if (method === "GET") return signal;
   const late = new AbortController();

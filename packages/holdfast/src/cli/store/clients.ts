@@ -5,22 +5,24 @@ import type { ErrorReporter } from "../../engine/events/reports.js";
 import type { Telemetry } from "../../engine/events/telemetry.js";
 import type { JobType } from "../../job/job.js";
 import type { Store } from "../../store.js";
-import { migrated, openBare, refusePending } from "./bare-store.js";
+import { openMigrated } from "./migrate.js";
+import { openConfiguredStore } from "./open.js";
+import { requireCurrentSchema } from "./schema-check.js";
 import type { Context } from "../parse/command.js";
 import { logJobs } from "../ui/job-lines.js";
 import { createLogger } from "../ui/logger.js";
 
-/** A client on the store that the configuration names; closed at the end. A look makes no store, and migrates none. */
-export async function withStore<Answer>(
+/** Calls `use` with a client on the configured store, and closes it afterwards. Without `createsStore`, the store must exist and its schema must be up to date. */
+export async function withClient<Result>(
   context: Context,
-  { jobs, makes }: { jobs: readonly JobType[]; makes: boolean },
-  use: (hf: Holdfast) => Promise<Answer>,
-): Promise<Answer> {
-  const store = await openBare(context, makes ? "make" : "look");
+  { jobs, createsStore }: { jobs: readonly JobType[]; createsStore: boolean },
+  use: (hf: Holdfast) => Promise<Result>,
+): Promise<Result> {
+  const store = await openConfiguredStore(context, createsStore ? "create" : "read");
   try {
-    if (!makes) await refusePending(context, store);
+    if (!createsStore) await requireCurrentSchema(context, store);
     const open = (given: Store): Promise<Holdfast> => openClient(context, { jobs, store: given });
-    const hf = makes ? (await migrated(context, store, open)).hf : await open(store);
+    const hf = createsStore ? (await openMigrated(context, store, open)).hf : await open(store);
     try {
       return await use(hf);
     } finally {
@@ -32,13 +34,13 @@ export async function withStore<Answer>(
 }
 
 /**
- * A client for what goes on, on the store that the configuration names. It may be the first of all: a store that is not there yet,
- * or of an older version, is made or migrated, and that is written down.
+ * Opens a client for a long-running command. Creates or migrates the store if needed, and records that in the audit log.
  */
 export async function openService(context: Context, more: Omit<ClientOptions, "store"> = {}): Promise<Holdfast> {
-  const store = await openBare(context, "make");
+  const store = await openConfiguredStore(context, "create");
   try {
-    return (await migrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given }))).hf;
+    return (await openMigrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given })))
+      .hf;
   } catch (error) {
     await store.close();
     throw error;
@@ -50,13 +52,13 @@ interface ClientOptions {
   jobs?: readonly JobType[];
   telemetry?: Telemetry;
   reporter?: ErrorReporter;
-  /** Else stderr, as the configuration says. */
+  /** Default: stderr, with the configured level and format. */
   logger?: Logger;
-  /** With a log of its own, and with a line for each job. */
+  /** `true`: the configured log. `"jobs"`: also a line for each job. Omitted: warnings and errors only. */
   logs?: true | "jobs";
 }
 
-/** A client as the configuration says, with these jobs. */
+/** A client with the configured options and these jobs. */
 async function openClient(context: Context, { logs, ...more }: ClientOptions): Promise<Holdfast> {
   const { holdfast } = await import("../../engine/client/open-client.js");
   const { config } = context;
@@ -72,12 +74,12 @@ async function openClient(context: Context, { logs, ...more }: ClientOptions): P
   return hf;
 }
 
-/** A log on stderr as the configuration says; of commands that do not run on, only what is odd. */
-export function loggerOf({ config: { values } }: Context, logs: boolean): Logger {
+/** A log on stderr. Short commands log warnings and errors only, whatever the configured level. */
+export function loggerOf({ config: { values }, writeStderr }: Context, logs: boolean): Logger {
   return createLogger({
     level: logs ? values["log.level"] : "warn",
     format: values["log.format"],
-    write: (line) => void process.stderr.write(line),
+    write: writeStderr,
     now: () => new Date(),
   });
 }

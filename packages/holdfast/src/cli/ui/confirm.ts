@@ -1,30 +1,33 @@
 import { BadUsage, Failure, Interrupted } from "../errors.js";
 import { cleanBlock } from "../../terminal-text.js";
 
-/** Where a question is asked. */
-export interface Asking {
+/** The streams of a confirmation prompt. */
+export interface Prompt {
   readonly stdin: NodeJS.ReadableStream & { isTTY?: boolean };
   readonly stderr: NodeJS.WritableStream & { isTTY?: boolean };
   readonly signal: AbortSignal;
 }
 
-/** Passes with `yes`; asks on a terminal; refuses elsewhere. Anything but yes is no. */
-export async function confirm(question: string, yes: boolean, { stdin, stderr, signal }: Asking): Promise<void> {
+/** Returns with `yes`, asks on a terminal, and throws elsewhere. Any reply but yes means no. */
+export async function confirm(question: string, yes: boolean, { stdin, stderr, signal }: Prompt): Promise<void> {
   if (yes) return;
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw new BadUsage(`${cleanBlock(question)} Nobody can be asked here, so nothing was done`, "add --yes to do it");
+    throw new BadUsage(
+      `${cleanBlock(question)} Confirmation required, but stdin is not a terminal. Nothing was changed.`,
+      "add --yes to confirm",
+    );
   }
   const { createInterface } = await import("node:readline/promises");
-  const asking = createInterface({ input: stdin, output: stderr });
+  const prompt = createInterface({ input: stdin, output: stderr });
   try {
-    // Readline takes Ctrl-C for itself.
+    // Readline handles Ctrl-C itself.
     const interrupted = new Promise<never>((_resolve, reject) => {
-      asking.once("SIGINT", () => reject(new Interrupted("SIGINT")));
-      asking.once("close", () => reject(new Failure("nothing was done")));
+      prompt.once("SIGINT", () => reject(new Interrupted("SIGINT")));
+      prompt.once("close", () => reject(new Failure("not confirmed; nothing was changed")));
     });
-    const answer = await Promise.race([asking.question(`${cleanBlock(question)} [y/N] `, { signal }), interrupted]);
-    if (!/^y(?:es)?$/i.test(answer.trim())) throw new Failure("nothing was done");
+    const reply = await Promise.race([prompt.question(`${cleanBlock(question)} [y/N] `, { signal }), interrupted]);
+    if (!/^y(?:es)?$/i.test(reply.trim())) throw new Failure("not confirmed; nothing was changed");
   } finally {
-    asking.close();
+    prompt.close();
   }
 }

@@ -15,12 +15,12 @@ const COLOURS: Readonly<Record<State, Colour>> = {
   cancelled: "gray",
 };
 
-/** A state, or what is said of it, in the state's colour. */
+/** A state, or another string, in the colour of the state. */
 export function stateOf(state: State, text: string = state): Part {
   return paint(text, COLOURS[state]);
 }
 
-/** A number as people read it. */
+/** A number with thousands separators. */
 export function countOf(count: number): string {
   return count.toLocaleString("en-US");
 }
@@ -30,14 +30,14 @@ export function jobs(count: number): string {
   return count === 1 ? "1 job" : `${countOf(count)} jobs`;
 }
 
-/** A time by how far it is from now, and itself where that says little. */
+/** A time relative to now: `3s ago`, `in 2h`. */
 export function agoOf(time: string | null, now: number): Part {
   if (time === null) return paint("–", "gray");
   const ms = now - Date.parse(time);
   return ms >= 0 ? `${lengthOf(ms)} ago` : `in ${lengthOf(-ms)}`;
 }
 
-/** Which time of a job is of interest, by its state. That a claimed job is due means that its lease ends. */
+/** The time that `jobs list` shows, by state. `dueAt` of a claimed job would be the end of its lease. */
 const TIMES: Readonly<Record<State, "dueAt" | "claimedAt" | "startedAt" | "finishedAt">> = {
   pending: "dueAt",
   claimed: "claimedAt",
@@ -48,17 +48,17 @@ const TIMES: Readonly<Record<State, "dueAt" | "claimedAt" | "startedAt" | "finis
   cancelled: "finishedAt",
 };
 
-/** When a job is or was of interest, by its state. */
+/** The time of a job that `jobs list` shows. */
 export function timeOf(job: JobSummary, now: number): Part {
   return agoOf(job[TIMES[job.state]] ?? job.createdAt, now);
 }
 
-/** Why a job is not well. One that got through in the end is. */
+/** The last error of a job. Empty for a completed job, which may have failed before. */
 export function errorOf({ state, error }: JobSummary): string {
   return state === "completed" ? "" : (error?.message ?? "");
 }
 
-/** A time as it is, by the clock of whoever reads it, with how that differs from UTC. */
+/** A time in the local time zone, with its offset from UTC. */
 export function clockOf(time: string | null): string {
   if (time === null) return "–";
   const date = new Date(time);
@@ -70,7 +70,7 @@ export function clockOf(time: string | null): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}${offset}`;
 }
 
-/** The same by the clocks of a zone: `Thu 2026-01-01 08:00:00`. */
+/** A time in a time zone: `Thu 2026-01-01 08:00:00`. */
 export function clockIn(time: string, zone: string): string {
   const parts = new Intl.DateTimeFormat("en-US", {
     timeZone: zone,

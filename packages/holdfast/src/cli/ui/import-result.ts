@@ -5,8 +5,8 @@ import type { Page } from "./output.js";
 import { clockOf, countOf, stateOf } from "./format.js";
 import { paint, type Part } from "./style.js";
 
-/** What an import did or would do, as `--json` tells it: samples with times and payloads like those of any job. */
-export function importAnswer(done: LegacyImport): Record<string, unknown> {
+/** The `--json` result of an import. Times and payloads of its samples look like those of any job. */
+export function importResult(done: LegacyImport): Record<string, unknown> {
   return { ...done, samples: done.samples.map(sampleOf) };
 }
 
@@ -22,16 +22,17 @@ function sampleOf({ input, output, trace: _trace, ...job }: StoredJob): Record<s
   };
 }
 
+/** Prints what an import did or would do. */
 export function showImport(page: Page, { imported, skipped, byState, dropped, samples, dryRun }: LegacyImport): void {
   const rows = imported === 1 ? "1 row" : `${countOf(imported)} rows`;
-  const known = skipped === 0 ? "" : `; ${countOf(skipped)} ${dryRun ? "are" : "were"} jobs already`;
-  page.line(`${rows} ${dryRun ? "would become" : "became"} jobs${known}`);
+  const known = skipped === 0 ? "" : `; ${countOf(skipped)} skipped: already imported`;
+  page.line(`${rows} ${dryRun ? "would be imported" : "imported"} as jobs${known}`);
   const states = STATE_NAMES.filter((state) => byState[state] > 0);
   if (states.length > 0) page.fields(states.map((state) => [state, stateOf(state, countOf(byState[state]))]));
-  for (const table of dropped) page.line(`${table} ${dryRun ? "would be" : "is"} dropped`);
+  for (const table of dropped) page.line(`${table} ${dryRun ? "would be" : "was"} dropped`);
   if (samples.length === 0) return;
   page.line("");
-  page.line(paint(samples.length < imported ? "Some of them" : "They are", "bold"));
+  page.line(paint(samples.length < imported ? "Samples" : "Jobs", "bold"));
   page.table(
     [{ title: "Id", whole: true }, { title: "State" }, { title: "Queue" }, { title: "Created" }, { title: "Input" }],
     samples.map((job): Part[] => [

@@ -10,75 +10,75 @@ import { cleanBlock, jsonText } from "../../terminal-text.js";
 /** A stream that is written to. */
 export interface Sink {
   write(text: string): void;
-  /** Cells in a line of the terminal; null if it is none. */
+  /** Width of the terminal; null if the stream is not a terminal. */
   readonly cells: () => number | null;
-  /** Null where the cursor cannot be placed: a file, a pipe, a terminal that only takes lines. */
+  /** Null if the cursor cannot be moved: a file, a pipe, a dumb terminal. */
   readonly terminal: Terminal | null;
 }
 
-/** What an answer for people is written with. Texts may hold anything; nothing of it acts on the terminal. */
+/** Writes a result for people. Control characters in strings are escaped. */
 export interface Page {
   /** One line. */
   line(...parts: readonly Part[]): void;
-  /** A block of text with lines of its own. */
+  /** A string with line breaks. */
   block(text: string): void;
-  /** A table, cut to the width of a terminal; whole in a file or pipe. */
+  /** A table. Fitted to the width of a terminal; not cut in a file or pipe. */
   table(columns: readonly Column[], rows: readonly (readonly Part[])[]): void;
-  /** Names and values, one below the other. */
+  /** Names and values, one pair per line. */
   fields(pairs: readonly (readonly [name: string, ...value: readonly Part[]])[]): void;
 }
 
-/** Pages of which, on a terminal, each takes the place of the one before. Elsewhere they are events. */
+/** Pages that replace each other on a terminal. Elsewhere each is an event. */
 export interface Frames {
-  /** `rows`: how many lines can be seen; null where one page follows the other. */
+  /** `rows`: the height of the terminal; null if pages are written one after the other. */
   show(value: unknown, human: (page: Page, rows: number | null) => void): void;
-  /** To be called however the command ends. */
+  /** Must be called when the command ends, also after an error. */
   end(): void;
 }
 
-/** Everything a command says. Answers go to stdout, the rest to stderr. */
+/** The output of a command. Results go to stdout, everything else to stderr. */
 export interface Output {
   /** `--json`: stdout gets one JSON document and nothing else. */
   readonly json: boolean;
-  /** The command's answer, once: the value as JSON, or what `human` writes. */
-  answer(value: unknown, human: (page: Page) => void): void;
-  /** One of many answers, of a command that goes on: with `--json` a document on a line of its own. */
+  /** The result of the command, once: the value as JSON, or what `human` writes. */
+  result(value: unknown, human: (page: Page) => void): void;
+  /** One of several results of a long-running command: with `--json` one document per line. */
   event(value: unknown, human: (page: Page) => void): void;
-  /** For a command that shows the same thing again and again. */
+  /** For a command that shows the same page repeatedly. */
   frames(): Frames;
-  /** For people only, beside the answer. */
+  /** A line for people, on stderr. */
   note(...parts: readonly Part[]): void;
-  /** Something is odd, but goes on. */
+  /** A warning. The command continues. */
   warn(message: string): void;
-  /** From now on notes and warnings are lines of this log. */
+  /** Writes notes and warnings to this log from now on. */
   logTo(log: Logger): void;
-  /** What was last given to `logTo`. */
+  /** The log that was set by `logTo`. */
   readonly log: Logger | null;
-  /** Shows how far a long work is: a bar on a terminal, a line now and then elsewhere. `total` null: not known. */
+  /** Shows progress: a bar on a terminal, else a line every few seconds. `total` is null if not known. */
   progress(label: string, total: number | null): Progress;
-  /** Aborted when nobody reads stdout any more (`| head`): whoever only writes can stop, the rest goes on. */
-  readonly gone: AbortSignal;
+  /** Aborted when the reader of stdout has closed it (`| head`). A command that only writes can stop. */
+  readonly stdoutClosed: AbortSignal;
 }
 
-/** What an output writes to, and how. */
+/** Options of an output. */
 export interface OutputOptions {
   readonly stdout: Sink;
   readonly stderr: Sink;
   readonly json: boolean;
   /** For stdout and stderr. */
   readonly colours: { readonly stdout: boolean; readonly stderr: boolean };
-  readonly gone: AbortSignal;
-  /** Milliseconds, for the lines of progress. */
+  readonly stdoutClosed: AbortSignal;
+  /** Milliseconds, for progress. */
   readonly now: () => number;
 }
 
-/** Makes the output of a command. */
+/** Creates the output of a command. */
 export function createOutput(options: OutputOptions): Output {
-  const { stdout, stderr, json, colours, gone, now } = options;
-  let answered = false;
+  const { stdout, stderr, json, colours, stdoutClosed, now } = options;
+  let hasResult = false;
   let bar: Progress | null = null;
   let log: Logger | null = null;
-  const say = (text: string): void => {
+  const writeLine = (text: string): void => {
     bar?.hide();
     stderr.write(text);
     bar?.show();
@@ -91,10 +91,10 @@ export function createOutput(options: OutputOptions): Output {
   };
   return {
     json,
-    gone,
-    answer(value, human) {
-      if (answered) throw new Failure("a command answered twice; this is a mistake in Holdfast");
-      answered = true;
+    stdoutClosed,
+    result(value, human) {
+      if (hasResult) throw new Failure("a command returned two results; this is a bug in Holdfast");
+      hasResult = true;
       bar?.hide();
       if (json) stdout.write(`${jsonText(value, 2)}\n`);
       else human(page);
@@ -118,12 +118,12 @@ export function createOutput(options: OutputOptions): Output {
     },
     note(...parts) {
       if (log !== null) return log.info({}, parts.map(textOf).join(""));
-      say(`${parts.map((part) => coloured(textOf(part), part, colours.stderr)).join("")}\n`);
+      writeLine(`${parts.map((part) => coloured(textOf(part), part, colours.stderr)).join("")}\n`);
     },
     warn(message) {
       if (log !== null) return log.warn({}, message);
       const label = paint("warning:", "yellow");
-      say(`${coloured(label.text, label, colours.stderr)} ${cleanBlock(message)}\n`);
+      writeLine(`${coloured(label.text, label, colours.stderr)} ${cleanBlock(message)}\n`);
     },
     progress(label, total) {
       bar?.end();

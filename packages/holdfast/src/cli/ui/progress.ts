@@ -2,25 +2,25 @@ import type { Sink } from "./output.js";
 import { clean } from "../../terminal-text.js";
 import { cut } from "./text-width.js";
 
-/** How far a long work is. */
+/** The progress of a long operation. */
 export interface Progress {
-  /** So much is done; the total may become known, or grow, on the way. */
+  /** Sets how much is done. The total may become known, or grow, meanwhile. */
   update(done: number, total?: number): void;
-  /** Leaves the last state as a line. May be repeated. */
+  /** Writes the last state as a line. May be called again. */
   end(): void;
-  /** Takes the bar away, so that a line can be written. */
+  /** Removes the bar, so that a line can be written. */
   hide(): void;
   /** Draws it again. */
   show(): void;
 }
 
-// A bar is drawn this often at most; a line is written this often where there is no terminal.
+// Minimum time between two drawings of the bar, and between two lines if stderr is not a terminal.
 const DRAW_MS = 50;
 const LINE_MS = 5_000;
 const BAR_CELLS = 20;
 const CLEAR_LINE = "\r\u001b[K";
 
-/** Starts to show progress on stderr. */
+/** Shows progress on stderr. */
 export function startProgress({
   label,
   total: known,

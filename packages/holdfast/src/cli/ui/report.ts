@@ -4,7 +4,7 @@ import { BadUsage, Failure } from "../errors.js";
 import { coloured, paint } from "./style.js";
 import { cleanBlock, jsonText } from "../../terminal-text.js";
 
-/** An error as people read it: a sentence, a hint, and with `verbose` where it comes from. */
+/** An error for people: a sentence, a hint, and with `verbose` the stack trace. */
 export function errorText(
   error: unknown,
   { colours, verbose, usage = null }: { colours: boolean; verbose: boolean; usage?: string | null },
@@ -17,12 +17,12 @@ export function errorText(
   return `${lines.join("\n")}\n`;
 }
 
-/** The same for programs, in one line: `{"error":{"code","message","hint"?,"stack"?}}`. */
+/** An error for programs, in one line: `{"error":{"code","message","hint"?,"stack"?}}`. */
 export function errorJson(error: unknown, how: { verbose: boolean; usage?: string | null }): string {
   return `${jsonText({ error: errorFields(error, how) }, 0)}\n`;
 }
 
-/** The parts of an error that are told. */
+/** The fields of an error that are printed. */
 export function errorFields(
   error: unknown,
   { verbose, usage = null }: { verbose: boolean; usage?: string | null },
@@ -36,20 +36,20 @@ export function errorFields(
   };
 }
 
-/** Does a call want its answers, and so its errors, for a program? Asked before the call is understood. */
-export function wantsJson(words: readonly string[]): boolean {
+/** Whether the command line asks for JSON. Needed before it is parsed, as its errors must be JSON too. */
+export function asksForJson(words: readonly string[]): boolean {
   const typed = words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
   const last = typed.findLast((word) => /^--(?:no-)?json(?:=|$)/.test(word));
   return last === "--json" || last === "--json=true";
 }
 
-/** Stable where the error is ours or Node's; any other is a mistake in somebody's code. */
+/** A stable code for our errors and for those of Node; `FAILED` for any other. */
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" && code !== "" ? code : "FAILED";
 }
 
-/** What happened. Errors of Node may have a code and no words. */
+/** The message. Errors of Node may have a code and an empty message. */
 function sentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message !== "") return error.message;
@@ -61,8 +61,8 @@ function sentenceOf(error: unknown): string {
 function hintOf(error: unknown, verbose: boolean, usage: string | null): string | null {
   if (error instanceof BadUsage) return error.hint ?? usage;
   if (error instanceof Failure || error instanceof UntrustedFileError) return error.hint;
-  // Ours say themselves what to do.
-  return error instanceof HoldfastError || verbose ? null : "--verbose shows where it comes from";
+  // The message of a HoldfastError includes what to do.
+  return error instanceof HoldfastError || verbose ? null : "run with --verbose for the stack trace";
 }
 
 function stacksOf(error: unknown): string[] {

@@ -2,24 +2,24 @@ import type { Sink } from "./output.js";
 import type { Terminal } from "./terminal.js";
 import { cut, widthOf } from "./text-width.js";
 
-// Another screen than the one with the lines above, no cursor, and lines that are cut at the edge instead of broken there.
+// The alternate screen, without a cursor and without line wrapping.
 const ENTER = "\u001b[?1049h\u001b[?25l\u001b[?7l";
 const LEAVE = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 const HOME = "\u001b[H";
 const CLEAR_LINE = "\u001b[2K";
 const CLEAR_BELOW = "\u001b[J";
 
-/** Writes a frame for so many rows; null: as many as it takes. */
+/** Writes a frame of at most `rows` lines; null means no limit. */
 export type Frame = (sink: Pick<Sink, "write" | "cells">, rows: number | null) => void;
 
-/** A terminal on which each frame takes the place of the one before. */
+/** A terminal on which each frame replaces the one before. */
 export interface Screen {
   show(frame: Frame): void;
-  /** Gives the terminal back as it was, with the last frame below its lines. May be repeated. */
+  /** Restores the terminal and writes the last frame to it. May be called again. */
   end(): void;
 }
 
-/** Begins with the first frame. */
+/** The terminal is switched at the first frame. */
 export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, terminal: Terminal): Screen {
   let last: Frame | null = null;
   let isOn = false;
@@ -32,7 +32,7 @@ export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, ter
     if (last === null) return;
     const rows = terminal.rows();
     const lines = textOf(last, rows).trimEnd().split("\n").slice(0, rows);
-    // A line's end in the last row would move all others up.
+    // A line break in the last row would scroll the others up.
     const below = lines.length < rows ? `\r\n${CLEAR_BELOW}` : "";
     const text = lines.map((line) => `${CLEAR_LINE}${cutColoured(line, cells() ?? 80)}`).join("\r\n");
     write(`${isOn ? "" : ENTER}${HOME}${text}${below}`);
@@ -57,10 +57,10 @@ export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, ter
   };
 }
 
-// oxlint-disable-next-line no-control-regex -- what colours are turned on and off by
+// oxlint-disable-next-line no-control-regex -- escape sequences of colours
 const COLOUR = /(\u001b\[\d+m)/;
 
-/** A line in at most so many cells, with all that turns its colours off again. */
+/** Cuts a line to a width, and keeps every escape sequence that resets its colours. */
 function cutColoured(line: string, cells: number): string {
   let left = cells;
   const parts = line.split(COLOUR).map((part) => {

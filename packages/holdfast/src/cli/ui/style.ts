@@ -1,35 +1,35 @@
 import { clean } from "../../terminal-text.js";
 
-/** The colours that are used. */
+/** The colours of the output. */
 export type Colour = "red" | "green" | "yellow" | "blue" | "cyan" | "magenta" | "gray" | "bold";
 
-/** A text with a colour, which it has only where colours are shown. */
+/** A string with a colour. The colour is used only where colours are shown. */
 export interface Painted {
   readonly text: string;
   readonly colour: Colour;
 }
 
-/** What lines and cells are made of. Texts need not be clean. */
+/** A part of a line or of a table cell. Its string need not be clean. */
 export type Part = string | Painted;
 
-/** Gives a text a colour. */
+/** Gives a string a colour. */
 export function paint(text: string, colour: Colour): Painted {
   return { text, colour };
 }
 
-/** The text of a part, clean. */
+/** The string of a part, with control characters escaped. */
 export function textOf(part: Part): string {
   return clean(typeof part === "string" ? part : part.text);
 }
 
-/** A clean text in the colour of its part. */
+/** Adds the colour of a part to its clean string. */
 export function coloured(text: string, part: Part, colours: boolean): string {
   if (typeof part === "string" || !colours || text === "") return text;
   const [on, off] = CODES[part.colour];
   return `\u001b[${on}m${text}\u001b[${off}m`;
 }
 
-/** What turns each on, and off again. */
+/** The escape codes that turn each colour on and off. */
 const CODES: Readonly<Record<Colour, readonly [on: number, off: number]>> = {
   bold: [1, 22],
   red: [31, 39],
@@ -41,7 +41,7 @@ const CODES: Readonly<Record<Colour, readonly [on: number, off: number]>> = {
   gray: [90, 39],
 };
 
-/** What decides on colours. */
+/** Inputs of {@link showsColours}. */
 export interface ColourChoice {
   /** `--color` or `--no-color`. */
   readonly flag: boolean | undefined;
@@ -49,7 +49,7 @@ export interface ColourChoice {
   readonly terminal: boolean;
 }
 
-/** As Node decides itself: a flag, then FORCE_COLOR, then NO_COLOR, then whether it is a terminal. */
+/** The order of Node: the flag, FORCE_COLOR, NO_COLOR, then whether it is a terminal. */
 export function showsColours({ flag, env, terminal }: ColourChoice): boolean {
   if (flag !== undefined) return flag;
   const forced = env["FORCE_COLOR"];

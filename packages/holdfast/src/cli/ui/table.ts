@@ -4,36 +4,35 @@ import { cut, widthOf } from "./text-width.js";
 /** A column of a table. */
 export interface Column {
   readonly title: string;
-  /** Numbers stand at the right. */
+  /** Use "right" for numbers. */
   readonly align?: "left" | "right";
-  /** Never cut: ids, say, that somebody will copy. */
+  /** Never cut. For ids and names that users copy. */
   readonly whole?: true;
-  /** The fewest cells that it is worth to be cut to; default 5. */
-  readonly least?: number;
-  /** Where the others would get too few cells it stands below its row, on a line of its own. For one column at most. */
+  /** The column is not cut below this width. Default 5. */
+  readonly minWidth?: number;
+  /** Printed on a separate line below its row if the table is too wide. For one column at most. */
   readonly below?: true;
 }
 
 const GAP = 2;
-// Below this a column says nothing any more.
-const LEAST = 5;
+const MIN_WIDTH = 5;
 
 /**
- * A table in lines. `cells` wide at most if that is given: then the widest columns are cut. Where that is not enough, the
- * column that may stands below its row; and where not even that, each row is a block of its own, a line for each cell.
+ * The lines of a table. If `cells` is given, the widest columns are cut to that width. If that is not enough, the column
+ * with `below` is printed below its row. If that is not enough either, each row becomes a block with one line per cell.
  */
 export function tableLines(
   columns: readonly Column[],
   rows: readonly (readonly Part[])[],
-  room: { cells: number | null; colours: boolean },
+  size: { cells: number | null; colours: boolean },
 ): string[] {
-  const { colours } = room;
-  const whole = gridOf(columns, rows, room);
+  const { colours } = size;
+  const whole = gridOf(columns, rows, size);
   if (whole !== null) return whole;
   const apart = columns.findIndex(({ below }) => below === true);
   if (apart >= 0) {
     const without = rows.map((row) => row.toSpliced(apart, 1));
-    const [head = "", ...lines] = gridOf(columns.toSpliced(apart, 1), without, room) ?? [];
+    const [head = "", ...lines] = gridOf(columns.toSpliced(apart, 1), without, size) ?? [];
     if (lines.length > 0) {
       return [head, ...lines.flatMap((line, index) => [line, belowOf(rows[index]?.[apart] ?? "", colours)])];
     }
@@ -41,7 +40,7 @@ export function tableLines(
   return rows.flatMap((row, index) => [...(index === 0 ? [] : [""]), ...block(columns, row, colours)]);
 }
 
-/** A line for the titles and one for each row; null where they do not fit. */
+/** A line of titles and one line per row; null if they do not fit. */
 function gridOf(
   columns: readonly Column[],
   rows: readonly (readonly Part[])[],
@@ -68,7 +67,7 @@ function belowOf(part: Part, colours: boolean): string {
   return `${" ".repeat(GAP)}${coloured(textOf(part), part, colours)}`;
 }
 
-/** One row, where a terminal is too narrow for a table: what is empty is left out. */
+/** A row as a block, for a terminal that is too narrow for a table. Empty cells are omitted. */
 function block(columns: readonly Column[], row: readonly Part[], colours: boolean): string[] {
   const widest = Math.max(...columns.map(({ title }) => widthOf(title)));
   return columns.flatMap(({ title }, index) => {
@@ -81,15 +80,15 @@ function block(columns: readonly Column[], row: readonly Part[], colours: boolea
   });
 }
 
-/** Takes from the widest column, cell by cell, until the row fits. Null: it does not. */
+/** Narrows the widest column, cell by cell, until the row fits. Null if it cannot fit. */
 function fit(natural: readonly number[], columns: readonly Column[], cells: number): number[] | null {
   const widths = [...natural];
-  const room = cells - GAP * (widths.length - 1);
+  const available = cells - GAP * (widths.length - 1);
   let total = widths.reduce((sum, width) => sum + width, 0);
-  while (total > room) {
+  while (total > available) {
     let widest = -1;
     for (const [index, width] of widths.entries()) {
-      if (columns[index]?.whole === true || width <= (columns[index]?.least ?? LEAST)) continue;
+      if (columns[index]?.whole === true || width <= (columns[index]?.minWidth ?? MIN_WIDTH)) continue;
       if (widest < 0 || width > (widths[widest] ?? 0)) widest = index;
     }
     if (widest < 0) return null;

@@ -1,21 +1,21 @@
-/** A terminal on which the cursor can be placed. */
+/** A terminal whose cursor can be moved. */
 export interface Terminal {
   readonly rows: () => number;
   /**
-   * Calls `draw` when what is shown has to be drawn again: the size changed, or the process goes on after Ctrl-Z. Calls `leave` before the
-   * process leaves the terminal to others: at Ctrl-Z, and at its end, whatever ends it but a kill. Answers a function that ends both.
+   * Calls `draw` when the screen must be redrawn: after a resize, and when the process continues after Ctrl-Z. Calls
+   * `leave` before the process releases the terminal: at Ctrl-Z and at exit. Returns a function that stops both.
    */
   readonly watch: (on: { draw: () => void; leave: () => void }) => () => void;
 }
 
-/** The terminal of a stream; null where it is none, or one that only takes lines. */
+/** The terminal of a stream; null if it is not a terminal, or a dumb one. */
 export function terminalOf(
   stream: NodeJS.WriteStream,
   env: Readonly<Record<string, string | undefined>>,
 ): Terminal | null {
   if (!stream.isTTY || env["TERM"] === "dumb") return null;
   return {
-    // A pseudo-terminal whose size nobody set says 0.
+    // A pseudo-terminal without a size has 0 rows.
     rows: () => stream.rows || 24,
     watch({ draw, leave }) {
       const pause = (): void => {

@@ -2,10 +2,10 @@ import { createRequire } from "node:module";
 import type * as OpenTelemetry from "@opentelemetry/api";
 import { DriverMissingError } from "../../errors.js";
 
-/** The OpenTelemetry API, as the application has it installed. */
+/** The OpenTelemetry API installed by the application. */
 export type Api = typeof OpenTelemetry;
 
-/** Loaded when first asked for: the package is an optional peer. All its copies in a process share what is registered. */
+/** Loads the package on first use, because it is an optional peer dependency. All its copies in a process share their registrations. */
 export function loadApi(): Api {
   try {
     return createRequire(import.meta.url)("@opentelemetry/api") as Api;

@@ -3,8 +3,8 @@ import { describeError } from "../../job/error-record.js";
 import { nameOf } from "../../job/thrown.js";
 
 /**
- * Names by OpenTelemetry's semantic conventions for messaging. What they have no name for is under `messaging.holdfast`, as
- * they ask of every system.
+ * Attribute names of OpenTelemetry's semantic conventions for messaging. Attributes that they do not define are under
+ * `messaging.holdfast`, as the conventions require.
  */
 export const ATTRIBUTES = {
   system: "messaging.system",
@@ -28,7 +28,7 @@ export const ATTRIBUTES = {
   state: "messaging.holdfast.state",
 } as const;
 
-/** What spans and metrics of an operation have in common. The conventions call every kind of publishing "send". */
+/** The common attributes of an operation's spans and metrics. The conventions call every kind of publishing "send". */
 export function operation(name: "publish" | "process", { type, queue }: { type: string; queue: string }): Attributes {
   return {
     [ATTRIBUTES.system]: "holdfast",
@@ -39,14 +39,14 @@ export function operation(name: "publish" | "process", { type, queue }: { type: 
   };
 }
 
-/** The kind of an error, of which there are few: its class. */
+/** The class of an error. Unlike messages, there are few classes. */
 export function errorType(error: unknown): string {
   return nameOf(error) ?? "_OTHER";
 }
 
 const LIMITS = { message: 4_000, stack: 16_000 };
 
-/** An error as a span keeps it, whatever was thrown. */
+/** Converts any thrown value to an exception for a span. */
 export function exceptionOf(error: unknown): { name: string; message: string; stack?: string } {
   const { message, stack } = describeError(error, LIMITS);
   return stack === null ? { name: errorType(error), message } : { name: errorType(error), message, stack };

@@ -3,8 +3,8 @@ import type { TraceCarrier } from "../../engine/events/telemetry.js";
 import type { Api } from "./api.js";
 
 /**
- * Trace context to and from what a job carries. The application's propagator does it; where none is registered, only
- * W3C's `traceparent` is written and read, since without it nothing would hold enqueue and run together.
+ * Writes the trace context to a job's carrier and reads it back. Uses the application's propagator. If none is registered, it writes
+ * and reads only W3C's `traceparent`, so that enqueue and run are still connected.
  */
 export interface Carriers {
   write(context: Context): TraceCarrier | null;

@@ -1,41 +1,45 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
 import type { Telemetry } from "../../engine/events/telemetry.js";
 import { InvalidOptionError } from "../../errors.js";
-import { refuseUnknown, show } from "../../options.js";
+import { optionKeys, refuseUnknown, show } from "../../options.js";
 import { version } from "../version.js";
 import { loadApi } from "./api.js";
 import { carriersOf } from "./carrier.js";
 import { instrumentsOf } from "./instruments.js";
 import { endProcess, endPublish, processSpan, publishSpan } from "./spans.js";
 
-/** What `openTelemetry` takes; nothing of it is needed where an OpenTelemetry SDK is registered. */
+/** Options of `openTelemetry`. All are optional if an OpenTelemetry SDK is registered. */
 export interface OpenTelemetryOptions {
-  /** Where spans go. Default: the one registered with `@opentelemetry/api`. */
+  /** The provider for spans. Default: the one registered with `@opentelemetry/api`. */
   tracerProvider?: { getTracer(name: string, version?: string): unknown };
-  /** Where metrics go. Default: the one registered with `@opentelemetry/api`. */
+  /** The provider for metrics. Default: the one registered with `@opentelemetry/api`. */
   meterProvider?: { getMeter(name: string, version?: string): unknown };
   /**
-   * How a run refers to its enqueue: as a child, in one trace with it (default), or only by a link, in a trace of its own.
-   * Both have the link.
+   * How a run refers to its enqueue: as a child in the same trace (default), or only by a link from a separate trace. The link exists
+   * in both cases.
    */
   link?: "child" | "link";
-  /** Puts the input, redacted and cut at 4,000 characters, into the spans of runs. Default false. */
+  /** Adds the input, redacted and truncated to 4,000 characters, to the spans of runs. Default false. */
   captureInput?: boolean;
 }
 
-const FIELDS: ReadonlySet<string> = new Set(["tracerProvider", "meterProvider", "link", "captureInput"]);
+const FIELDS: ReadonlySet<string> = optionKeys<OpenTelemetryOptions>({
+  tracerProvider: true,
+  meterProvider: true,
+  link: true,
+  captureInput: true,
+});
 
 /**
- * Spans and metrics by OpenTelemetry's semantic conventions for messaging.
+ * Creates spans and metrics that follow OpenTelemetry's semantic conventions for messaging.
  *
  * ```ts
  * const hf = await holdfast({ store, jobs, telemetry: openTelemetry() });
  * ```
  *
- * Why a child by default: the conventions prefer links because a consumer may process several messages in one span, or within
- * another one. A run is of one job and within nothing, for which they allow the parent; and one trace from the request to
- * what it caused is what people look for. Choose `"link"` where traces would grow too large, as by `enqueueMany` of
- * thousands, or too long, by delays of days.
+ * By default a run is a child of its enqueue. The conventions prefer links, because a consumer may process several messages in one
+ * span. A run processes one job, so they also allow a parent, and one trace from the request to its jobs is easier to follow. Choose
+ * `"link"` if traces would become too large (`enqueueMany` of thousands) or too long (delays of days).
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   refuseUnknown(options, FIELDS, "openTelemetry");
@@ -52,24 +56,24 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
 
   return {
     enqueue(call) {
-      const began = performance.now();
+      const startedAt = performance.now();
       const open = publishSpan(api, tracer, call);
       return {
         carrier: carriers.write(open.context),
         end(end) {
           endPublish(api, open, call, end);
-          instruments.enqueued(call, end.jobs, performance.now() - began, end.error);
+          instruments.enqueued(call, end.jobs, performance.now() - startedAt, end.error);
         },
       };
     },
     run(run) {
-      const began = performance.now();
+      const startedAt = performance.now();
       const open = processSpan(api, tracer, run, carriers.read(run.carrier), { link, captureInput });
-      instruments.began(run);
+      instruments.started(run);
       return {
         inside: (handler) => api.context.with(open.context, handler),
         end(end) {
-          endProcess(api, open, end, began);
+          endProcess(api, open, end, startedAt);
           instruments.ended(run, end);
         },
       };

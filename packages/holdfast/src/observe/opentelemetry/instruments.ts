@@ -3,18 +3,18 @@ import type { EnqueueCall, RunEnd, TracedRun } from "../../engine/events/telemet
 import type { Stats } from "../../engine/client/stats.js";
 import { ATTRIBUTES, errorType, operation } from "./attributes.js";
 
-// From a quick insert to the longest handler by default, in seconds.
+// From a fast insert to the default timeout of a handler.
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
-// Queues come from callers; a gauge for each is too much beyond this.
-const MOST_QUEUES = 200;
+// Callers choose queues, so the number of gauges must be limited.
+const MAX_QUEUES = 200;
 const OTHER = "other";
 
-/** The metrics, by the conventions where they have a name and a meaning for it. */
+/** The metrics. They use the names of the conventions where these define one. */
 export interface Instruments {
   enqueued(call: EnqueueCall, jobs: number, durationMs: number, error: unknown): void;
-  began(run: TracedRun): void;
+  started(run: TracedRun): void;
   ended(run: TracedRun, end: RunEnd): void;
-  /** Observes the depth of the queues. Answers a function that stops it. */
+  /** Observes the depth of the queues. Returns a function that stops it. */
   observe(client: { stats(): Promise<Stats> }): () => void;
 }
 
@@ -22,27 +22,27 @@ export function instrumentsOf(meter: Meter): Instruments {
   const duration = { unit: "s", advice: { explicitBucketBoundaries: SECONDS } };
   const sent = meter.createCounter("messaging.client.sent.messages", {
     unit: "{message}",
-    description: "Jobs that calls of this process brought to the store.",
+    description: "Jobs enqueued by this process.",
   });
   const sending = meter.createHistogram("messaging.client.operation.duration", {
     ...duration,
-    description: "How long calls that enqueue took.",
+    description: "Duration of enqueue calls.",
   });
   const consumed = meter.createCounter("messaging.client.consumed.messages", {
     unit: "{message}",
-    description: "Attempts: handlers that began.",
+    description: "Attempts started.",
   });
   const processing = meter.createHistogram("messaging.process.duration", {
     ...duration,
-    description: "How long handlers ran, by what became of the attempt.",
+    description: "Duration of handlers, by outcome of the attempt.",
   });
   const wait = meter.createHistogram("holdfast.job.wait.duration", {
     ...duration,
-    description: "From when a job was due until its handler began.",
+    description: "Time from when a job was due until its handler started.",
   });
   const losses = meter.createCounter("holdfast.lease.losses", {
     unit: "{lease}",
-    description: "Leases that ran out under a handler or before its outcome was recorded.",
+    description: "Leases that expired before the outcome was stored.",
   });
   const jobs = meter.createObservableGauge("holdfast.jobs", {
     unit: "{job}",
@@ -50,7 +50,7 @@ export function instrumentsOf(meter: Meter): Instruments {
   });
   const oldest = meter.createObservableGauge("holdfast.jobs.oldest_due", {
     unit: "s",
-    description: "How long the job that has been due longest has waited; 0 if none is due.",
+    description: "How long the oldest due job has waited; 0 if none is due.",
   });
 
   const withError = (attributes: Attributes, error: unknown): Attributes =>
@@ -62,7 +62,7 @@ export function instrumentsOf(meter: Meter): Instruments {
       if (count > 0) sent.add(count, attributes);
       sending.record(durationMs / 1_000, attributes);
     },
-    began({ job, waitMs }) {
+    started({ job, waitMs }) {
       consumed.add(1, operation("process", job));
       wait.record(waitMs / 1_000, operation("process", job));
     },
@@ -72,8 +72,10 @@ export function instrumentsOf(meter: Meter): Instruments {
       if (outcome === "lost") losses.add(1, operation("process", job));
     },
     observe(client) {
-      // One call for both, at most once a collection. A store that does not answer leaves a gap and no error.
-      const look = async (result: Parameters<Parameters<Meter["addBatchObservableCallback"]>[0]>[0]): Promise<void> => {
+      // One query for both gauges, once per collection. If the store does not respond, no values are observed.
+      const observeStats = async (
+        result: Parameters<Parameters<Meter["addBatchObservableCallback"]>[0]>[0],
+      ): Promise<void> => {
         const stats = await client.stats().catch(() => null);
         if (stats === null) return;
         result.observe(oldest, (stats.oldestDueMs ?? 0) / 1_000, { [ATTRIBUTES.system]: "holdfast" });
@@ -86,17 +88,17 @@ export function instrumentsOf(meter: Meter): Instruments {
           result.observe(jobs, count, attributes);
         }
       };
-      meter.addBatchObservableCallback(look, [jobs, oldest]);
-      return () => meter.removeBatchObservableCallback(look, [jobs, oldest]);
+      meter.addBatchObservableCallback(observeStats, [jobs, oldest]);
+      return () => meter.removeBatchObservableCallback(observeStats, [jobs, oldest]);
     },
   };
 }
 
-/** Jobs by queue and state; queues beyond the first so many are told as one. */
+/** Jobs by queue and state. Queues above the limit are summed as `OTHER`. */
 function depths({ queues }: Stats): { queue: string; state: string; count: number }[] {
   const counts = new Map<string, { queue: string; state: string; count: number }>();
   for (const [index, [name, states]] of Object.entries(queues).entries()) {
-    const queue = index < MOST_QUEUES ? name : OTHER;
+    const queue = index < MAX_QUEUES ? name : OTHER;
     for (const [state, count] of Object.entries(states)) {
       const known = counts.get(`${state} ${queue}`);
       if (known === undefined) counts.set(`${state} ${queue}`, { queue, state, count });

@@ -1,18 +1,19 @@
 import type { Attributes, Context, Link, Span, Tracer } from "@opentelemetry/api";
 import type { EnqueueCall, EnqueueEnd, RunEnd, TracedRun } from "../../engine/events/telemetry.js";
+import { truncate } from "../../job/json.js";
 import type { Api } from "./api.js";
 import { ATTRIBUTES, errorType, exceptionOf, operation } from "./attributes.js";
 
-/** A span with the context in which it is the current one. */
+/** A span and a context in which it is active. */
 export interface OpenSpan {
   span: Span;
   context: Context;
 }
 
-// A span is no place for a whole payload; backends cut it anyway.
-const LONGEST_INPUT = 4_000;
+// Spans should be small, and backends truncate long values anyway.
+const MAX_INPUT_LENGTH = 4_000;
 
-/** The span of a call that enqueues, a child of whatever the caller is in. */
+/** The span of an enqueue call, a child of the caller's active span. */
 export function publishSpan({ context, trace, SpanKind }: Api, tracer: Tracer, call: EnqueueCall): OpenSpan {
   const active = context.active();
   const attributes = operation("publish", call);
@@ -29,8 +30,8 @@ export function endPublish(api: Api, { span }: OpenSpan, call: EnqueueCall, end:
 }
 
 /**
- * The span of a run. What happens to be current around a worker (the request that woke it, say) is not what the run belongs
- * to, so it begins from what the job carries and nothing else.
+ * The span of a run. The context active in the worker, such as the request that woke it, has nothing to do with the job, so only the
+ * job's own trace context is used.
  */
 export function processSpan(
   { trace, SpanKind }: Api,
@@ -62,22 +63,20 @@ function attributesOf({ job, worker, waitMs }: TracedRun): Attributes {
 }
 
 function inputOf(run: TracedRun): Attributes {
-  const text = JSON.stringify(run.input()) ?? "null";
-  const cut = text.length <= LONGEST_INPUT ? text : `${text.slice(0, LONGEST_INPUT - 1).toWellFormed()}…`;
-  return { [ATTRIBUTES.messageBody]: cut };
+  return { [ATTRIBUTES.messageBody]: truncate(JSON.stringify(run.input()) ?? "null", MAX_INPUT_LENGTH) };
 }
 
-/** `began` is the time of the start by `performance.now()`: the span is as long as the handler ran, not as the store took. */
-export function endProcess(api: Api, { span }: OpenSpan, end: RunEnd, began: number): void {
+/** Ends the span when the handler ended, so that it does not include the time to store the outcome. `startedAt` is by `performance.now()`. */
+export function endProcess(api: Api, { span }: OpenSpan, end: RunEnd, startedAt: number): void {
   const { outcome, error, durationMs, retryInMs } = end;
   span.setAttribute(ATTRIBUTES.outcome, outcome);
   if (retryInMs !== null) span.setAttribute(ATTRIBUTES.retryIn, retryInMs / 1_000);
   if (error !== null) recordError(api, span, error);
   else if (outcome === "lost") {
-    span.setStatus({ code: api.SpanStatusCode.ERROR, message: "the lease ran out" });
+    span.setStatus({ code: api.SpanStatusCode.ERROR, message: "the lease expired" });
     span.setAttribute(ATTRIBUTES.errorType, "LeaseLostError");
   }
-  span.end(Math.min(began + durationMs, performance.now()));
+  span.end(Math.min(startedAt + durationMs, performance.now()));
 }
 
 function recordError({ SpanStatusCode }: Api, span: Span, error: unknown): void {

@@ -14,10 +14,10 @@ import {
 import { AuditLog } from "./audit.js";
 import { Changes } from "./jobs/changes.js";
 import { Claims } from "./jobs/claim.js";
-import { ConfigKeeper } from "./connection/config.js";
+import { SharedConfig } from "./connection/config.js";
 import { Counts } from "./jobs/counts.js";
-import { fault } from "./connection/errors.js";
-import { HeldJobs } from "./jobs/lease-cache.js";
+import { storeError } from "./connection/errors.js";
+import { LeaseCache } from "./jobs/lease-cache.js";
 import { Inserts } from "./jobs/insert.js";
 import { Leases } from "./jobs/leases.js";
 import { readDynamoOptions, type DynamoOptions } from "./connection/options.js";
@@ -27,42 +27,43 @@ import { Schedules } from "./schedules.js";
 import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
 import { cursorKey, Tokens } from "./tokens.js";
-import { Upkeep } from "./jobs/maintenance.js";
+import { Maintenance } from "./jobs/maintenance.js";
 import { heartbeat, deregister, workers } from "./jobs/workers.js";
 
-/** The DynamoDB store, and what only it can do. */
+/** The DynamoDB store, with methods that other stores do not have. */
 export interface DynamoStore extends Store {
-  /** The table for those who provision it elsewhere: a template of CloudFormation, in JSON. */
+  /** A CloudFormation template of the table, in JSON. */
   cloudFormation(): string;
-  /** The same for Terraform. */
+  /** A Terraform resource of the table. */
   terraform(): string;
-  /** The least that IAM must allow. Without `migrates`, the table must be there. */
+  /** The IAM policy with the least permissions. `migrates` (default true) includes creating and changing the table. */
   iamPolicy(options?: { migrates?: boolean }): string;
-  /** How many parts each queue is split into, as the table has it. */
+  /** How many shards each queue is split into, as stored in the table. */
   shards(): Promise<number>;
 }
 
-/** Opens a store on a DynamoDB table. Nothing is touched before `migrate`. */
+/** Opens a store on a DynamoDB table. Sends no request before its first call. */
 export function openDynamo(given: DynamoOptions): DynamoStore {
-  const { client, region, endpoint, name, shards, marginMs, requests, answerMs, slack } = readDynamoOptions(given);
+  const { client, region, endpoint, name, shards, marginMs, requests, requestTimeoutMs, slack } =
+    readDynamoOptions(given);
   const clock = given.clock ?? systemClock;
   const isLive = clock === systemClock;
   const table = new Table({
     name,
     where: `table ${name}${region === undefined ? "" : ` in ${region}`}${endpoint === undefined ? "" : ` at ${endpoint}`}`,
     requests,
-    answerMs,
+    requestTimeoutMs,
     connect: () => connect({ client, region, endpoint, requests }),
   });
   const time = (): number => (isLive ? Math.round(Date.now() + table.time.offset) : clock.now());
-  const config = new ConfigKeeper(table, shards);
+  const config = new SharedConfig(table, shards);
   const counts = new Counts(table, systemClock, COUNTED_MS);
-  const jobs = new HeldJobs();
+  const leaseCache = new LeaseCache();
   const inserts = new Inserts(table, config);
-  const claims = new Claims(table, config, jobs, { marginMs });
-  const leases = new Leases(table, { counts, jobs, config }, { slack, marginMs });
+  const claims = new Claims(table, config, leaseCache, { marginMs });
+  const leases = new Leases(table, { counts, leaseCache, config }, { slack, marginMs });
   const changes = new Changes(table, { config, counts, inserts });
-  const upkeep = new Upkeep(table, { config, counts, changes }, marginMs);
+  const maintenance = new Maintenance(table, { config, counts, changes }, marginMs);
   const queries = new Queries(table, config);
   const schedules = new Schedules(table, { config, inserts });
   const audit = new AuditLog(table);
@@ -71,26 +72,29 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const pending = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
 
-  /** A call under way: closing waits for it. It begins once the time is known, for which any answer will do. */
-  async function under<Answer>(work: () => Promise<Answer>, { timed = true } = {}): Promise<Answer> {
+  /**
+   * Runs a call of the store. `close` waits for it. A call that needs the time first waits for any response, which has it
+   * (see ServerTime).
+   */
+  async function run<Result>(work: () => Promise<Result>, { needsTime = true } = {}): Promise<Result> {
     if (closing !== null) throw new ClosedError("the store is closed", "open a new one");
-    const call = timed && isLive && table.time.isUnsure ? config.read().then(work) : work();
+    const call = needsTime && isLive && table.time.isUnknown ? config.read().then(work) : work();
     pending.add(call);
     clock.waitFor?.(call);
     try {
       return await call;
     } catch (error) {
-      throw fault(error, table.where);
+      throw storeError(error, table.where);
     } finally {
       pending.delete(call);
     }
   }
 
-  /** Where a test's clock rules, what was counted is written at once. */
-  async function counted<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-    const answer = await work();
+  /** With a test clock, counts are written immediately instead of after COUNTED_MS. */
+  async function counted<Result>(work: () => Promise<Result>): Promise<Result> {
+    const result = await work();
     if (!isLive) await counts.flush();
-    return answer;
+    return result;
   }
 
   function hint(...hints: Hint[]): void {
@@ -103,7 +107,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   async function close(): Promise<void> {
     listeners.clear();
     await Promise.allSettled(pending);
-    // Jobs that were counted and not written are missing in the counts, nothing worse.
+    // If this fails, only the counts of completed jobs are too low.
     await counts.stop().catch(() => {});
     await table.close(client === undefined);
   }
@@ -113,7 +117,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       transactions: false,
       synchronous: false,
       get strictOrder() {
-        return config.atLeast === 1;
+        return config.minShards === 1;
       },
       push: false,
       metered: true,
@@ -123,119 +127,123 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     cloudFormation: () => cloudFormation(name),
     terraform: () => terraform(name),
     iamPolicy: (options) => iamPolicy(name, { region, ...options }),
-    shards: () => under(async () => (await config.read()).shards),
-    // What is over by a test's clock is not by DynamoDB's, and the other way round.
-    migrate: () => under(() => migrate(table, config, { clearsAway: isLive }), { timed: false }),
-    pendingMigrations: () => under(() => pendingMigrations(table, { clearsAway: isLive }), { timed: false }),
+    shards: () => run(async () => (await config.read()).shards),
+    // DynamoDB's time to live uses its own clock, so it stays off under a test clock.
+    migrate: () => run(() => migrate(table, config, { ttl: isLive }), { needsTime: false }),
+    pendingMigrations: () => run(() => pendingMigrations(table, { ttl: isLive }), { needsTime: false }),
     close: () => (closing ??= close()),
 
     insert: (given) =>
-      under(async () => {
+      run(async () => {
         if (given.length === 0) return [];
         const now = time();
-        const answers = await inserts.insert(given, now);
-        hint(...insertHints(given, answers, now));
-        return answers;
+        const results = await inserts.insert(given, now);
+        hint(...insertHints(given, results, now));
+        return results;
       }),
     insertIn: () =>
-      under(() => Promise.reject(new InvalidOptionError("tx", "DynamoDB has no transaction that stays open"))),
-    claim: (request) => under(() => claims.claim(request, time())),
-    start: (marks) => under(() => leases.start(marks, time())),
-    extend: (refs, leaseMs) => under(() => leases.extend(refs, leaseMs, time())),
+      run(() =>
+        Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
+      ),
+    claim: (request) => run(() => claims.claim(request, time())),
+    start: (marks) => run(() => leases.start(marks, time())),
+    extend: (refs, leaseMs) => run(() => leases.extend(refs, leaseMs, time())),
     settle: (outcomes) =>
-      under(() =>
+      run(() =>
         counted(async () => {
-          const answers = await leases.settle(outcomes, time());
+          const results = await leases.settle(outcomes, time());
           hint(...settleHints(outcomes));
-          return answers;
+          return results;
         }),
       ),
     settleIn: () =>
-      under(() => Promise.reject(new InvalidOptionError("tx", "DynamoDB has no transaction that stays open"))),
-    note: (notes) => under(() => leases.note(notes, time())),
+      run(() =>
+        Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
+      ),
+    note: (notes) => run(() => leases.note(notes, time())),
 
-    get: (id, scope) => under(() => queries.get(id, scope ?? {}, time())),
-    list: (filter, page) => under(() => queries.list(filter, page, time())),
+    get: (id, scope) => run(() => queries.get(id, scope ?? {}, time())),
+    list: (filter, page) => run(() => queries.list(filter, page, time())),
     cancel: (ids, scope) =>
-      under(() =>
+      run(() =>
         counted(async () => {
-          const answers = await changes.cancel(ids, scope ?? {}, time());
-          hint(...cancelHints(ids, answers));
-          return answers;
+          const results = await changes.cancel(ids, scope ?? {}, time());
+          hint(...cancelHints(ids, results));
+          return results;
         }),
       ),
     retry: (ids, scope) =>
-      under(async () => {
-        const answers = await changes.retry(ids, scope ?? {}, time());
-        hint(...retryHints(answers));
-        return answers;
+      run(async () => {
+        const results = await changes.retry(ids, scope ?? {}, time());
+        hint(...retryHints(results));
+        return results;
       }),
-    remove: (ids, scope) => under(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
+    remove: (ids, scope) => run(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
 
     reapExpiredLeases: (limit) =>
-      under(() =>
+      run(() =>
         counted(async () => {
-          const laidDown = await upkeep.reapExpiredLeases(limit, time());
-          hint(...reapHints(laidDown));
-          return laidDown;
+          const reaped = await maintenance.reapExpiredLeases(limit, time());
+          hint(...reapHints(reaped));
+          return reaped;
         }),
       ),
     expireOverdue: (limit) =>
-      under(() =>
+      run(() =>
         counted(async () => {
-          const laidDown = await upkeep.expireOverdue(limit, time());
-          hint(...reapHints(laidDown));
-          return laidDown;
+          const reaped = await maintenance.expireOverdue(limit, time());
+          hint(...reapHints(reaped));
+          return reaped;
         }),
       ),
-    purge: (request) => under(() => counted(() => upkeep.purge(request, time()))),
-    maintain: () => under(() => upkeep.tidy(time())),
-    tryAcquireDuty: (turn, everyMs) => under(() => upkeep.tryAcquireDuty(turn, everyMs, time())),
+    purge: (request) => run(() => counted(() => maintenance.purge(request, time()))),
+    maintain: () => run(() => maintenance.maintain(time())),
+    tryAcquireDuty: (duty, everyMs) => run(() => maintenance.tryAcquireDuty(duty, everyMs, time())),
 
-    stats: () => under(() => statsOf(table, config, counts, time())),
-    pause: (queue) => under(() => config.pause(queue, time())),
+    stats: () => run(() => statsOf(table, config, counts, time())),
+    pause: (queue) => run(() => config.pause(queue, time())),
     resume: (queue) =>
-      under(async () => {
+      run(async () => {
         await config.resume(queue);
         hint(WORK_NOW);
       }),
-    queues: () => under(() => config.queues()),
+    queues: () => run(() => config.queues()),
 
     putSchedule: (schedule, version) =>
-      under(async () => {
-        const answer = await schedules.put(schedule, version, time());
-        hint(...scheduleHints(answer));
-        return answer;
+      run(async () => {
+        const result = await schedules.put(schedule, version, time());
+        hint(...scheduleHints(result));
+        return result;
       }),
-    getSchedule: (schedule) => under(() => schedules.get(schedule)),
-    listSchedules: (filter, page) => under(() => schedules.list(filter, page)),
+    getSchedule: (schedule) => run(() => schedules.get(schedule)),
+    listSchedules: (filter, page) => run(() => schedules.list(filter, page)),
     removeSchedule: (schedule) =>
-      under(async () => {
+      run(async () => {
         const removed = await schedules.remove(schedule);
         hint(...scheduleHints(removed));
         return removed;
       }),
-    dueSchedules: (limit) => under(() => schedules.due(limit, time())),
+    dueSchedules: (limit) => run(() => schedules.due(limit, time())),
     fire: (firings) =>
-      under(async () => {
+      run(async () => {
         const now = time();
-        const answers = await schedules.fire(firings, now);
-        hint(...fireHints(firings, answers, now));
-        return answers;
+        const results = await schedules.fire(firings, now);
+        hint(...fireHints(firings, results, now));
+        return results;
       }),
 
-    heartbeat: (worker) => under(() => heartbeat(table, worker, time())),
-    deregister: (worker) => under(() => deregister(table, worker, time())),
-    workers: () => under(() => workers(table, time())),
+    heartbeat: (worker) => run(() => heartbeat(table, worker, time())),
+    deregister: (worker) => run(() => deregister(table, worker, time())),
+    workers: () => run(() => workers(table, time())),
 
-    audit: (entries) => under(() => audit.append(entries, time())),
-    listAudit: (filter, page) => under(() => audit.list(filter, page, time())),
-    purgeAudit: (request) => under(() => audit.purge(request), { timed: false }),
-    putToken: (token) => under(() => tokens.put(token), { timed: false }),
-    getToken: (id) => under(() => tokens.get(id), { timed: false }),
-    listTokens: () => under(() => tokens.list(), { timed: false }),
-    removeToken: (id) => under(() => tokens.remove(id), { timed: false }),
-    cursorKey: () => under(() => cursorKey(table), { timed: false }),
+    audit: (entries) => run(() => audit.append(entries, time())),
+    listAudit: (filter, page) => run(() => audit.list(filter, page, time())),
+    purgeAudit: (request) => run(() => audit.purge(request), { needsTime: false }),
+    putToken: (token) => run(() => tokens.put(token), { needsTime: false }),
+    getToken: (id) => run(() => tokens.get(id), { needsTime: false }),
+    listTokens: () => run(() => tokens.list(), { needsTime: false }),
+    removeToken: (id) => run(() => tokens.remove(id), { needsTime: false }),
+    cursorKey: () => run(() => cursorKey(table), { needsTime: false }),
 
     listen(listener) {
       listeners.add(listener);
@@ -244,11 +252,11 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   };
 }
 
-// How long completed jobs are counted before that is written.
+// How long completed jobs are counted in memory before the counts are written.
 const COUNTED_MS = 1_000;
 const CONNECT_MS = 3_000;
 
-interface Connecting {
+interface ConnectOptions {
   client: DynamoClient | undefined;
   region: string | undefined;
   endpoint: string | undefined;
@@ -260,14 +268,14 @@ async function connect({
   region,
   endpoint,
   requests,
-}: Connecting): Promise<{ sdk: Sdk; client: DynamoClient }> {
+}: ConnectOptions): Promise<{ sdk: Sdk; client: DynamoClient }> {
   const sdk = await loadSdk();
   if (client !== undefined) return { sdk, client };
   const Client = sdk["DynamoDBClient"] as unknown as new (options: object) => DynamoClient;
   const options = {
     ...(region !== undefined && { region }),
     ...(endpoint !== undefined && { endpoint }),
-    // What is worth a second try is decided here.
+    // Table.send decides which requests are sent again.
     maxAttempts: 1,
     requestHandler: {
       connectionTimeout: CONNECT_MS,
@@ -275,14 +283,14 @@ async function connect({
       httpsAgent: { maxSockets: requests, keepAlive: true },
     },
   };
-  const made = new Client(options) as DynamoClient & { config: { region(): Promise<string> } };
-  await made.config.region().catch(() => {
+  const created = new Client(options) as DynamoClient & { config: { region(): Promise<string> } };
+  await created.config.region().catch(() => {
     throw new InvalidOptionError(
       "region",
-      "is not known; pass it, as in dynamodb://jobs?region=eu-central-1, or set AWS_REGION",
+      "is missing; set it, as in dynamodb://jobs?region=eu-central-1, or set AWS_REGION",
     );
   });
-  return { sdk, client: made };
+  return { sdk, client: created };
 }
 
 async function loadSdk(): Promise<Sdk> {

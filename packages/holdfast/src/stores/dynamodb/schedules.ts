@@ -1,7 +1,7 @@
 import { HoldfastError } from "../../errors.js";
 import { LIMITS } from "../../defaults.js";
 import { jsonBytes } from "../../job/json.js";
-import { NEVER, slotAnswer } from "../../schedule/slots.js";
+import { NEVER, slotResult } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireResult,
@@ -16,26 +16,55 @@ import type {
   SlotReason,
   StoredSchedule,
 } from "../../store.js";
-import { itemBytes, itemOf, MOST_BYTES, numberOf, textOf, texts, textsOf, type Item } from "./connection/attributes.js";
-import { isForgotten } from "./jobs/job-details.js";
-import type { ConfigKeeper, Ensured } from "./connection/config.js";
+import {
+  itemBytes,
+  itemOf,
+  MAX_ITEM_BYTES,
+  numberOf,
+  stringOf,
+  stringList,
+  stringsOf,
+  type Item,
+} from "./connection/attributes.js";
+import { isAbandoned } from "./jobs/job-details.js";
+import type { SharedConfig, Ensured } from "./connection/config.js";
 import { Change } from "./connection/expressions.js";
-import { isItemsFault } from "./connection/errors.js";
-import { freeKey, newToken, settled, refusalOf, isNew, isOurs, type Inserts, type KeyState } from "./jobs/insert.js";
+import { isInvalidItem } from "./connection/errors.js";
+import {
+  freeKey,
+  newRequestToken,
+  waitForAll,
+  refusalOf,
+  idIsFree,
+  isOwnWrite,
+  type Inserts,
+  type KeyState,
+} from "./jobs/insert.js";
 import { keyItemOf, newItem, type Draft, type Fields } from "./jobs/items.js";
-import { endOf, LIVE, SCHEDULES, schedulesLane, shardOf, slotsKey, timeIn, timeText, type Key } from "./jobs/keys.js";
+import {
+  endOfMillisecond,
+  LIVE,
+  SCHEDULES,
+  schedulesLane,
+  shardOf,
+  slotsKey,
+  timeOf,
+  sortableTime,
+  type Key,
+} from "./jobs/keys.js";
 import type { Table, TransactItem } from "./connection/table.js";
 
 interface Parts {
-  config: ConfigKeeper;
+  config: SharedConfig;
   inserts: Inserts;
 }
 
 const PAGE = 100;
-const MOST_TRIES = 20;
-const MOST_WRITES = 100;
+const MAX_TRIES = 20;
+// DynamoDB's limit for a transaction.
+const MAX_WRITES = 100;
 
-/** Schedules: one item each, in the order of their names; those that are enabled stand in the live index by their next run. */
+/** Schedules. Each is one item, sorted by name. Enabled schedules are also in the live index, by their next run. */
 export class Schedules {
   readonly #table: Table;
   readonly #parts: Parts;
@@ -47,12 +76,12 @@ export class Schedules {
 
   async put(schedule: ScheduleRecord, version: string | null, now: number): Promise<PutResult> {
     const { name } = schedule;
-    const token = newToken();
-    const large = TEXTS.filter((field) => jsonBytes(schedule[field] ?? "") > LIMITS.inlineInputBytes);
+    const token = newRequestToken();
+    const large = LARGE_FIELDS.filter((field) => jsonBytes(schedule[field] ?? "") > LIMITS.inlineInputBytes);
     const shards = await this.#parts.config.ensure([], now);
     const change = new Change().set({
       record: JSON.stringify({ ...schedule, ...Object.fromEntries(large.map((field) => [field, null])) }),
-      texts: large.length === 0 ? null : texts(large.map((field) => textKey(field, token))),
+      texts: large.length === 0 ? null : stringList(large.map((field) => fieldKey(field, token))),
       version: schedule.version,
       next_run_at: schedule.nextRunAt,
       updated_at: now,
@@ -62,34 +91,36 @@ export class Schedules {
     if (version === null) change.when("attribute_not_exists(#pk)");
     else change.when(`#version = ${change.value(version)}`);
     const items = large.map((field) =>
-      itemOf({ pk: slotsKey(name), sk: textKey(field, token), text: schedule[field] ?? "", at: now }),
+      itemOf({ pk: slotsKey(name), sk: fieldKey(field, token), text: schedule[field] ?? "", at: now }),
     );
-    if (items.some((item) => itemBytes(item) > MOST_BYTES)) {
+    if (items.some((item) => itemBytes(item) > MAX_ITEM_BYTES)) {
       throw new HoldfastError(
         "NOT_STORED",
-        `the schedule ${name} is too large: an item of DynamoDB holds ${MOST_BYTES} bytes`,
+        `the schedule ${name} is too large to store: a DynamoDB item holds ${MAX_ITEM_BYTES} bytes`,
       );
     }
-    // Before the schedule: whoever sees that finds them.
-    await settled(items.map((item) => this.#table.put(item)));
+    // Before the schedule, so that a schedule that can be read is complete.
+    await waitForAll(items.map((item) => this.#table.put(item)));
     const written = await this.#table.update(scheduleKey(name), change);
-    // Our own, although its answer got lost.
-    const isOurs = !written.done && written.repeated && textOf(written.found ?? {}, "version") === schedule.version;
-    if (isOurs) return "put";
-    const stale = written.done ? textsOf(written.old ?? {}, "texts") : items.map((item) => textOf(item, "sk") ?? "");
-    await settled(stale.map((sk) => this.#table.delete({ pk: slotsKey(name), sk })));
+    // Lost response: the schedule has our version because our first request was done.
+    const isOwnWrite = !written.done && written.resent && stringOf(written.found ?? {}, "version") === schedule.version;
+    if (isOwnWrite) return "put";
+    const stale = written.done
+      ? stringsOf(written.old ?? {}, "texts")
+      : items.map((item) => stringOf(item, "sk") ?? "");
+    await waitForAll(stale.map((sk) => this.#table.delete({ pk: slotsKey(name), sk })));
     return written.done ? "put" : "changed";
   }
 
   async get(name: string): Promise<StoredSchedule | null> {
     const item = await this.#table.get(scheduleKey(name));
     if (item === null) return null;
-    const beside = await this.#beside(name);
-    const slots = beside
+    const details = await this.#detailItems(name);
+    const slots = details
       .filter((each) => numberOf(each, "nth") !== null)
       .toSorted((a, b) => (numberOf(b, "nth") ?? 0) - (numberOf(a, "nth") ?? 0))
-      .map((each) => JSON.parse(textOf(each, "slot") ?? "null") as StoredSlot);
-    return readSchedule(item, textsIn(beside), slots);
+      .map((each) => JSON.parse(stringOf(each, "slot") ?? "null") as StoredSlot);
+    return readSchedule(item, fieldValues(details), slots);
   }
 
   async list(
@@ -103,10 +134,10 @@ export class Schedules {
       if (found.length > limit) break;
     }
     const shown = found.slice(0, limit);
-    const large = await this.#texts(shown);
+    const large = await this.#readLargeFields(shown);
     return {
       schedules: shown.map((item) => readSchedule(item, large, [])),
-      cursor: found.length > limit ? (textOf(shown.at(-1) ?? {}, "sk") ?? null) : null,
+      cursor: found.length > limit ? (stringOf(shown.at(-1) ?? {}, "sk") ?? null) : null,
     };
   }
 
@@ -114,46 +145,50 @@ export class Schedules {
     const key = scheduleKey(name);
     let stored = await this.#table.get(key);
     const first = stored;
-    // Created at another time, it is another of the same name, and ours is gone.
+    // With another creation time, it is a new schedule of the same name, and ours is already removed.
     while (stored !== null && createdAt(stored) === createdAt(first)) {
       const change = new Change();
-      const when = change.when(`#version = ${change.value(textOf(stored, "version") ?? "")}`);
+      const when = change.when(`#version = ${change.value(stringOf(stored, "version") ?? "")}`);
       const written = await this.#table.delete(key, when);
-      if (written.done) await this.#deleteBeside(name, stored);
+      if (written.done) await this.#deleteDetails(name, stored);
       stored = written.done ? null : written.found;
     }
     return first !== null;
   }
 
-  /** Its slots, and of texts only its own: another may be that of a schedule which is put this moment. */
-  async #deleteBeside(name: string, stored: Item): Promise<void> {
-    const own = textsOf(stored, "texts");
+  /** Deletes slots and large fields. Not fields of another version: a concurrent put may be about to refer to them. */
+  async #deleteDetails(name: string, stored: Item): Promise<void> {
+    const own = stringsOf(stored, "texts");
     const at = numberOf(stored, "updated_at") ?? 0;
-    const keys = (await this.#beside(name))
-      .filter((item) => item["text"] === undefined || own.includes(textOf(item, "sk") ?? "") || isForgotten(item, at))
-      .map((item) => ({ pk: slotsKey(name), sk: textOf(item, "sk") ?? "" }));
-    await settled(keys.map((key) => this.#table.delete(key)));
+    const keys = (await this.#detailItems(name))
+      .filter((item) => item["text"] === undefined || own.includes(stringOf(item, "sk") ?? "") || isAbandoned(item, at))
+      .map((item) => ({ pk: slotsKey(name), sk: stringOf(item, "sk") ?? "" }));
+    await waitForAll(keys.map((key) => this.#table.delete(key)));
   }
 
   async due(limit: number, now: number): Promise<DueSchedules> {
     const shards = await this.#parts.config.shards(now);
-    const walks = Array.from({ length: shards }, (_, shard): Walk => ({ shard, after: undefined, nextRunAt: null }));
+    const scans = Array.from({ length: shards }, (_, shard): ShardScan => ({
+      shard,
+      after: undefined,
+      nextRunAt: null,
+    }));
     const schedules: StoredSchedule[] = [];
-    // The index may lag: the schedule itself says whether it is due, and others may have fired it this moment.
-    for (let open = walks; open.length > 0 && (schedules.length < limit || open === walks);) {
-      const names = (await Promise.all(open.map((walk) => this.#walkOn(walk, now, limit)))).flat();
+    // Lagging index: an entry may be out of date, and another process may just have fired the schedule. The item decides.
+    for (let open = scans; open.length > 0 && (schedules.length < limit || open === scans);) {
+      const names = (await Promise.all(open.map((scan) => this.#readDue(scan, now, limit)))).flat();
       open = open.filter(({ after }) => after !== null);
       const items = await this.#table.getAll(names.map((name) => scheduleKey(name)));
-      const large = await this.#texts(items);
+      const large = await this.#readLargeFields(items);
       for (const item of items) {
         const schedule = readSchedule(item, large, []);
         const isDue = schedule.nextRunAt === null || schedule.nextRunAt <= now;
         if (schedule.enabled && isDue) schedules.push(schedule);
       }
     }
-    const nextIn = async ({ shard, after, nextRunAt: next }: Walk): Promise<number> =>
+    const nextIn = async ({ shard, after, nextRunAt: next }: ShardScan): Promise<number> =>
       (after === null ? next : await this.#nextRun(shard, now)) ?? Number.POSITIVE_INFINITY;
-    const nextRunAt = Math.min(...(await Promise.all(walks.map(nextIn))));
+    const nextRunAt = Math.min(...(await Promise.all(scans.map(nextIn))));
     return {
       at: now,
       schedules: schedules.toSorted((a, b) => (a.nextRunAt ?? 0) - (b.nextRunAt ?? 0)).slice(0, limit),
@@ -161,22 +196,22 @@ export class Schedules {
     };
   }
 
-  /** The next names that are due in a shard. What comes after them tells when there is more to do, in the same look. */
-  async #walkOn(walk: Walk, now: number, limit: number): Promise<string[]> {
+  /** Reads the next due names of a shard. The first entry that is not due yet has the time of the next run. */
+  async #readDue(scan: ShardScan, now: number, limit: number): Promise<string[]> {
     const page = await this.#table.query({
       index: LIVE,
-      hash: schedulesLane(walk.shard),
+      hash: schedulesLane(scan.shard),
       limit: Math.min(PAGE * 10, limit + 1),
-      after: walk.after ?? null,
+      after: scan.after ?? null,
     });
-    walk.after = page.next;
+    scan.after = page.next;
     const names: string[] = [];
     for (const item of page.items) {
-      const runAt = timeIn(textOf(item, LIVE.range) ?? "");
-      if (runAt <= now) names.push(textOf(item, "sk") ?? "");
+      const runAt = timeOf(stringOf(item, LIVE.range) ?? "");
+      if (runAt <= now) names.push(stringOf(item, "sk") ?? "");
       else {
-        walk.nextRunAt = runAt;
-        walk.after = null;
+        scan.nextRunAt = runAt;
+        scan.after = null;
         break;
       }
     }
@@ -184,24 +219,29 @@ export class Schedules {
   }
 
   async #nextRun(shard: number, now: number): Promise<number | null> {
-    const { items } = await this.#table.query({ index: LIVE, hash: schedulesLane(shard), above: endOf(now), limit: 1 });
+    const { items } = await this.#table.query({
+      index: LIVE,
+      hash: schedulesLane(shard),
+      above: endOfMillisecond(now),
+      limit: 1,
+    });
     const [next] = items;
-    return next === undefined ? null : timeIn(textOf(next, LIVE.range) ?? "");
+    return next === undefined ? null : timeOf(stringOf(next, LIVE.range) ?? "");
   }
 
-  /** Each schedule in a transaction of its own; of the same schedule one after the other. */
+  /** One transaction per firing. Firings of the same schedule run one after another. */
   async fire(firings: readonly Firing[], now: number): Promise<FireResult[]> {
     const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
     const ensured = await this.#parts.config.ensureEach(jobs, now);
-    const answers: FireResult[] = [];
+    const results: FireResult[] = [];
     const byName = new Map<string, number[]>();
     for (const [at, { name }] of firings.entries()) byName.set(name, [...(byName.get(name) ?? []), at]);
-    await settled(
-      [...byName.values()].map(async (places) => {
-        for (const at of places) answers[at] = await this.#fireOne(firings[at] as Firing, ensured, now);
+    await waitForAll(
+      [...byName.values()].map(async (indexes) => {
+        for (const at of indexes) results[at] = await this.#fireOne(firings[at] as Firing, ensured, now);
       }),
     );
-    return answers;
+    return results;
   }
 
   async #fireOne(firing: Firing, { shards, refused }: Ensured<NewJob>, now: number): Promise<FireResult> {
@@ -211,52 +251,55 @@ export class Schedules {
     const fits = [...drafts.values()].filter((draft) => refusalOf(draft, refused) === null);
     const plan: Plan = { drafts, refused, existing: new Set(), keys: new Map() };
     let used: readonly Draft[] = [];
-    // Whether the last transaction was carried out is not known.
-    let isOpen = false;
+    // True while it is unknown whether the last transaction was done.
+    let isUncertain = false;
     try {
       for (const draft of fits) await this.#parts.inserts.writeInput(draft);
-      for (let trial = 0; trial < MOST_TRIES; trial++) {
+      for (let trial = 0; trial < MAX_TRIES; trial++) {
         const stored = await this.#table.get(scheduleKey(firing.name));
-        if (stored === null || textOf(stored, "version") !== firing.version || movesBack(stored, firing))
+        if (stored === null || stringOf(stored, "version") !== firing.version || movesBack(stored, firing))
           return { status: "changed" };
         const planned = await this.#plan(firing, stored, plan, shards, now);
-        if (planned.writes.length > MOST_WRITES) {
+        if (planned.writes.length > MAX_WRITES) {
           throw new HoldfastError(
             "STORE_ERROR",
-            `a firing of ${firing.name} takes ${planned.writes.length} writes; at most ${MOST_WRITES}`,
+            `schedule ${firing.name}: firing takes ${planned.writes.length} writes; DynamoDB allows ${MAX_WRITES} in a transaction`,
           );
         }
-        isOpen = true;
+        isUncertain = true;
         const written = await this.#table.transact(planned.writes);
-        isOpen = false;
-        if (written.done || this.#learn(planned, written.failed, plan)) {
+        isUncertain = false;
+        if (written.done || this.#learnFrom(planned, written.failed, plan)) {
           used = planned.inserted;
           return { status: "fired", slots: planned.slots };
         }
       }
-      throw new HoldfastError("STORE_ERROR", `the schedule ${firing.name} changes all the time`);
+      throw new HoldfastError(
+        "STORE_ERROR",
+        `schedule ${firing.name}: gave up after ${MAX_TRIES} conflicts with concurrent changes; try again`,
+      );
     } catch (error) {
-      if (isItemsFault(error)) isOpen = false;
+      if (isInvalidItem(error)) isUncertain = false;
       throw error;
     } finally {
-      // A job that may have been made needs its input, whatever we know of it.
-      if (!isOpen) await this.#dropInputs(fits.filter((draft) => !used.includes(draft)));
+      // If the transaction may have been done, its jobs need their inputs.
+      if (!isUncertain) await this.#dropInputs(fits.filter((draft) => !used.includes(draft)));
     }
   }
 
-  /** An input that no job refers to is in nobody's way: that it cannot be deleted is no reason to fail. */
+  /** An unused input does no harm, so an error here does not fail the firing. */
   async #dropInputs(drafts: readonly Draft[]): Promise<void> {
     await Promise.allSettled(drafts.map((draft) => this.#parts.inserts.dropInput(draft)));
   }
 
-  /** What a firing writes, by what is known so far of the jobs and keys it meets. */
+  /** The writes of a firing, as far as the existing jobs and keys are known. */
   async #plan(firing: Firing, stored: Item, plan: Plan, shards: number, now: number): Promise<Planned> {
     const writes: TransactItem[] = [];
     const meaning: Meaning[] = [];
     const inserted: Draft[] = [];
     const taken = new Map<string, string>();
     let [made, none] = [numberOf(stored, "made") ?? 0, numberOf(stored, "none") ?? 0];
-    const kept = new Map<string, Item>();
+    const slotItems = new Map<string, Item>();
     const slots: Planned["slots"] = [];
     const change = new Change();
     writes.push({ update: scheduleKey(firing.name), change });
@@ -264,8 +307,8 @@ export class Schedules {
     for (const slot of firing.slots) {
       const { job, heldBy, reason } = await this.#planSlot(slot, plan, taken, now, (draft, state) => {
         inserted.push(draft);
-        writes.push({ put: newItem(draft), when: isNew(draft) });
-        meaning.push({ of: "job", id: draft.job.id, token: draft.token });
+        writes.push({ put: newItem(draft), when: idIsFree(draft) });
+        meaning.push({ of: "job", id: draft.job.id, requestToken: draft.requestToken });
         const { unique } = draft.job;
         if (state === null || unique === null) return;
         for (const write of state.writes(keyItemOf({ id: draft.job.id, listed: draft.listed }, unique, now))) {
@@ -275,13 +318,13 @@ export class Schedules {
       });
       slots.push({ job, heldBy });
       const nth = made + none;
-      // As many places as are kept: the newest take those of the oldest.
+      // The newest slots overwrite the oldest.
       const sk = job === null ? `none#${none++ % LIMITS.slots}` : `made#${made++ % LIMITS.slots}`;
       const { slot: at, through } = slot;
-      const text = JSON.stringify({ slot: at, through, job, reason, at: now } satisfies StoredSlot);
-      kept.set(sk, itemOf({ pk: slotsKey(firing.name), sk, nth, slot: text }));
+      const record = JSON.stringify({ slot: at, through, job, reason, at: now } satisfies StoredSlot);
+      slotItems.set(sk, itemOf({ pk: slotsKey(firing.name), sk, nth, slot: record }));
     }
-    for (const item of kept.values()) {
+    for (const item of slotItems.values()) {
       writes.push({ put: item });
       meaning.push({ of: "slot" });
     }
@@ -312,7 +355,7 @@ export class Schedules {
     if (existing.has(job.id)) return { job: job.id, heldBy: null, reason };
     const draft = drafts.get(job) as Draft;
     const refusal = refusalOf(draft, refused);
-    if (refusal !== null) return slotAnswer(job.id, refusal, reason);
+    if (refusal !== null) return slotResult(job.id, refusal, reason);
     const { unique } = job;
     if (unique === null) {
       insert(draft, null);
@@ -322,74 +365,77 @@ export class Schedules {
     const state = item === undefined ? freeKey() : await this.#parts.inserts.keyState(item, now);
     const holder = taken.get(unique.key) ?? (state.held ? state.by : undefined);
     if (holder !== undefined || state.held) {
-      // A job that is there already is that job, whoever has its key now.
-      const isThere = (await this.#parts.inserts.find(job.id, now)) !== null;
-      return slotAnswer(job.id, { of: isThere ? job.id : (holder ?? job.id) }, reason);
+      // If the job itself already exists, the slot has its job, even if the key now belongs to another one.
+      const exists = (await this.#parts.inserts.find(job.id, now)) !== null;
+      return slotResult(job.id, { of: exists ? job.id : (holder ?? job.id) }, reason);
     }
     taken.set(unique.key, job.id);
     insert(draft, state);
     return { job: job.id, heldBy: null, reason };
   }
 
-  /** Takes in what the writes have met. True: they were done before, and only their answer got lost. */
-  #learn({ meaning }: Planned, failed: readonly (Item | null | undefined)[], plan: Plan): boolean {
-    let ours = false;
-    for (const [at, met] of failed.entries()) {
-      const what = meaning[at];
-      if (met === undefined || what === undefined) continue;
-      if (what.of === "job") {
-        if (isOurs(met, what.token)) ours = true;
-        plan.existing.add(what.id);
+  /** Updates the plan with the items that failed conditions. True: our earlier request was done, its response was lost. */
+  #learnFrom({ meaning }: Planned, failed: readonly (Item | null | undefined)[], plan: Plan): boolean {
+    let isDone = false;
+    for (const [at, found] of failed.entries()) {
+      const write = meaning[at];
+      if (found === undefined || write === undefined) continue;
+      if (write.of === "job") {
+        if (isOwnWrite(found, write.requestToken)) isDone = true;
+        plan.existing.add(write.id);
       }
-      if (what.of === "key") {
-        const isKey = met !== null && textOf(met, "sk") === "key";
-        if (isKey) plan.keys.set(what.key, met);
-        else plan.keys.set(what.key, null);
+      if (write.of === "key") {
+        const isKey = found !== null && stringOf(found, "sk") === "key";
+        if (isKey) plan.keys.set(write.key, found);
+        else plan.keys.set(write.key, null);
       }
     }
-    return ours;
+    return isDone;
   }
 
-  #beside(name: string): Promise<Item[]> {
+  #detailItems(name: string): Promise<Item[]> {
     return this.#table.all({ hash: slotsKey(name), consistent: true });
   }
 
-  async #texts(schedules: readonly Item[]): Promise<Map<string, string>> {
+  async #readLargeFields(schedules: readonly Item[]): Promise<Map<string, string>> {
     const keys = schedules.flatMap((item) =>
-      textsOf(item, "texts").map((sk): Key => ({ pk: slotsKey(textOf(item, "sk") ?? ""), sk })),
+      stringsOf(item, "texts").map((sk): Key => ({ pk: slotsKey(stringOf(item, "sk") ?? ""), sk })),
     );
-    return textsIn(keys.length === 0 ? [] : await this.#table.getAll(keys));
+    return fieldValues(keys.length === 0 ? [] : await this.#table.getAll(keys));
   }
 }
 
-/** Texts of a schedule that may be long, and then stand beside it: every run would pay for them. */
-const TEXTS = ["input", "defined", "changes"] as const;
-function textKey(field: string, token: string): string {
+/** Fields that may be large. Large values are in separate items, because every firing rewrites the schedule. */
+const LARGE_FIELDS = ["input", "defined", "changes"] as const;
+function fieldKey(field: string, token: string): string {
   return `${field}#${token}`;
 }
 
-/** A look through the schedules of one shard, by their next run. */
-interface Walk {
+/** A scan through the schedules of one shard, by their next run. */
+interface ShardScan {
   shard: number;
-  /** Where to read on; null: all that is due was seen. */
+  /** Where to continue; null once all due schedules were read. */
   after: Item | null | undefined;
   nextRunAt: number | null;
 }
 
-/** What is known of what a firing meets. */
+/** What a firing knows about existing jobs and keys. */
 interface Plan {
   drafts: Map<NewJob, Draft>;
-  /** Jobs that cannot be stored, with the reason. */
+  /** Jobs that cannot be stored, with the error message. */
   refused: ReadonlyMap<NewJob, string>;
-  /** Jobs that are there already. */
+  /** Ids of jobs that already exist. */
   existing: Set<string>;
-  /** Keys that turned out not to be free, as they were found. */
+  /** Keys that were not free, with their items. */
   keys: Map<string, Item | null>;
 }
-type Meaning = { of: "schedule" | "slot" } | { of: "job"; id: string; token: string } | { of: "key"; key: string };
+type Meaning =
+  | { of: "schedule" | "slot" }
+  | { of: "job"; id: string; requestToken: string }
+  | { of: "key"; key: string };
 interface Planned {
   writes: TransactItem[];
-  /** What each write is for. */
+  /** The purpose of each write. */
   meaning: Meaning[];
   inserted: Draft[];
   slots: { job: string | null; heldBy: string | null }[];
@@ -399,15 +445,15 @@ function scheduleKey(name: string): Key {
   return { pk: SCHEDULES, sk: name };
 }
 
-/** One that is enabled stands by its next run; first of all, if that is not known. */
+/** The position of an enabled schedule in the live index. Without a next run it comes first. */
 function dueFields(
   { name, enabled, nextRunAt }: Pick<ScheduleRecord, "name" | "enabled" | "nextRunAt">,
   shards: number,
 ): Fields {
-  const comes = enabled && (nextRunAt === null || nextRunAt < NEVER);
+  const isIndexed = enabled && (nextRunAt === null || nextRunAt < NEVER);
   return {
-    lane: comes ? schedulesLane(shardOf(name, shards)) : null,
-    due: comes ? `${timeText(nextRunAt ?? 0)}#${name}` : null,
+    lane: isIndexed ? schedulesLane(shardOf(name, shards)) : null,
+    due: isIndexed ? `${sortableTime(nextRunAt ?? 0)}#${name}` : null,
   };
 }
 
@@ -416,28 +462,28 @@ function createdAt(item: Item | null): number | null {
 }
 
 function recordOf(item: Item): ScheduleRecord {
-  return JSON.parse(textOf(item, "record") ?? "null") as ScheduleRecord;
+  return JSON.parse(stringOf(item, "record") ?? "null") as ScheduleRecord;
 }
 
-function textsIn(items: readonly Item[]): Map<string, string> {
+function fieldValues(items: readonly Item[]): Map<string, string> {
   return new Map(
     items.flatMap((item) => {
-      const text = textOf(item, "text");
-      return text === null ? [] : [[`${textOf(item, "pk")} ${textOf(item, "sk")}`, text] as const];
+      const value = stringOf(item, "text");
+      return value === null ? [] : [[`${stringOf(item, "pk")} ${stringOf(item, "sk")}`, value] as const];
     }),
   );
 }
 
 function readSchedule(item: Item, large: ReadonlyMap<string, string>, slots: readonly StoredSlot[]): StoredSchedule {
   const record = recordOf(item);
-  const beside = textsOf(item, "texts").map((sk) => [
+  const largeFields = stringsOf(item, "texts").map((sk) => [
     sk.slice(0, sk.indexOf("#")),
-    // One that is missing is no JSON; or the schedule has changed meanwhile, and so has its version.
+    // A missing value is invalid JSON. If the schedule has just changed, its version has too.
     large.get(`${slotsKey(record.name)} ${sk}`) ?? "",
   ]);
   return {
     ...record,
-    ...(Object.fromEntries(beside) as Partial<ScheduleRecord>),
+    ...(Object.fromEntries(largeFields) as Partial<ScheduleRecord>),
     nextRunAt: numberOf(item, "next_run_at"),
     lastSlot: numberOf(item, "last_slot"),
     createdAt: createdAt(item) ?? 0,

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SchemaTooNewError, StoreUnavailableError, StoreUnreadableError } from "../../errors.js";
+import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
-import { SCHEMA_VERSION, type ConfigKeeper } from "./connection/config.js";
+import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
 import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/keys.js";
 import type { Table } from "./connection/table.js";
@@ -10,21 +11,21 @@ interface IndexDefinition {
   name: string;
   hash: string;
   range: string;
-  /** What its entries tell besides the keys. */
+  /** Attributes that its entries contain besides the keys. */
   include: readonly string[];
 }
 
-/** Entries of the live index tell what a claim, a list or a count must know before it reads the job. */
+/** Entries of the live index contain what a claim, a list or a count needs before it reads the job. */
 const INDEXES: readonly IndexDefinition[] = [
   { ...LIVE, include: ["held", "type", "queue", "bytes", "again", "listed"] },
   { ...LISTED, include: [] },
   { ...OWNED, include: [] },
   { ...EXPIRING, include: [] },
 ];
-const TTL = "ttl";
-const READY_MS = 250;
-const PATIENCE_MS = 300_000;
-const MOST_TRIES = 5;
+const TTL_ATTRIBUTE = "ttl";
+const POLL_MS = 250;
+const ACTIVE_WITHIN_MS = 300_000;
+const MAX_TRIES = 5;
 
 interface TableDescription {
   TableStatus?: string;
@@ -38,7 +39,7 @@ interface IndexDescription {
   Projection?: { ProjectionType?: string; NonKeyAttributes?: string[] };
 }
 
-/** The attributes that these keys are made of. */
+/** The definitions of these key attributes. */
 const attributes = (
   keys: readonly { hash: string; range: string }[],
 ): { AttributeName: string; AttributeType: string }[] =>
@@ -60,7 +61,7 @@ const indexInput = (index: IndexDefinition): object => ({
   Projection: projection(index.include),
 });
 
-/** The table as `CreateTable` takes it. */
+/** The input of `CreateTable`. */
 export function tableInput(name: string): object {
   return {
     TableName: name,
@@ -71,56 +72,53 @@ export function tableInput(name: string): object {
   };
 }
 
-/** Creates what is missing. Any number of processes may do so at once. */
-export async function migrate(
-  table: Table,
-  config: ConfigKeeper,
-  { clearsAway }: { clearsAway: boolean },
-): Promise<void> {
+/** Creates what is missing. Several processes may do so at the same time. */
+export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl: boolean }): Promise<void> {
   let found = await describe(table);
   if (found === null) {
     await create(table);
-    found = await ready(table);
-  } else refuseForeign(found, table);
-  if (found.TableStatus !== "ACTIVE") found = await ready(table);
-  // First of all: a newer version may well have done away with an index.
-  await refuseNewer(table, config);
+    found = await waitUntilActive(table);
+  } else rejectForeign(found, table);
+  if (found.TableStatus !== "ACTIVE") found = await waitUntilActive(table);
+  // Before the indexes: a newer version may have removed one.
+  await rejectNewer(table, config);
   for (const index of INDEXES) await ensureIndex(index, found, table);
-  if (clearsAway) await clearAway(table);
+  if (ttl) await enableTtl(table);
 }
 
-/** What `migrate` would do. */
-export async function pendingMigrations(table: Table, { clearsAway }: { clearsAway: boolean }): Promise<string[]> {
+/** What `migrate` would create. */
+export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean }): Promise<PendingMigration[]> {
   const found = await describe(table);
-  if (found === null) return [table.where];
-  refuseForeign(found, table);
+  if (found === null) return [{ title: table.where, createsTables: true }];
+  rejectForeign(found, table);
   const config = await table.get(CONFIG);
-  refuseVersion(config, table);
-  return [
-    // One that is being changed can be used meanwhile.
-    ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to be ready`]),
-    ...(config === null ? ["the item that all processes share"] : []),
+  rejectNewerVersion(config, table);
+  const titles = [
+    // A table that is being updated can be used.
+    ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to become active`]),
+    ...(config === null ? ["the shared config item"] : []),
     ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
-    ...(clearsAway && !(await isClearedAway(table)) ? ["the time to live"] : []),
+    ...(ttl && !(await isTtlEnabled(table)) ? ["the time to live"] : []),
   ];
+  return titles.map((title) => ({ title, createsTables: false }));
 }
 
 async function create(table: Table): Promise<void> {
   try {
     await tolerating(["ResourceInUseException"], () =>
-      table.send("CreateTable", tableInput(table.name), { names: false }),
+      table.send("CreateTable", tableInput(table.name), { addTableName: false }),
     );
   } catch (error) {
     const cause = (error as Error).cause ?? error;
     if ((cause as Error).name !== "AccessDeniedException") throw error;
     throw new StoreUnreadableError(
-      `there is no ${table.where}, and these AWS credentials may not create it; check its name and region, or create it with what dynamodb(…).cloudFormation() or terraform() prints`,
+      `${table.where} does not exist, and these AWS credentials have no permission to create it; check its name and region, or create it with the output of dynamodb(…).cloudFormation() or terraform()`,
       cause,
     );
   }
 }
 
-/** One index at a time: DynamoDB makes no two at once. */
+/** DynamoDB creates one index at a time. */
 async function ensureIndex(index: IndexDefinition, before: TableDescription, table: Table): Promise<void> {
   for (let trial = 0, found = before; !hasIndex(found, index); trial++) {
     const refused = await tolerating(["ResourceInUseException", "ValidationException", "LimitExceededException"], () =>
@@ -129,8 +127,8 @@ async function ensureIndex(index: IndexDefinition, before: TableDescription, tab
         GlobalSecondaryIndexUpdates: [{ Create: indexInput(index) }],
       }),
     );
-    if (refused !== null && trial === MOST_TRIES) throw refused;
-    found = await ready(table);
+    if (refused !== null && trial === MAX_TRIES) throw refused;
+    found = await waitUntilActive(table);
   }
 }
 
@@ -138,65 +136,68 @@ function hasIndex({ GlobalSecondaryIndexes = [] }: TableDescription, { name }: I
   return GlobalSecondaryIndexes.some(({ IndexName, IndexStatus }) => IndexName === name && IndexStatus !== "DELETING");
 }
 
-async function isClearedAway(table: Table): Promise<boolean> {
-  const { TimeToLiveDescription: now } = (await table.send("DescribeTimeToLive", {})) as {
+async function isTtlEnabled(table: Table): Promise<boolean> {
+  const { TimeToLiveDescription: found } = (await table.send("DescribeTimeToLive", {})) as {
     TimeToLiveDescription?: { TimeToLiveStatus?: string };
   };
-  return now?.TimeToLiveStatus === "ENABLED" || now?.TimeToLiveStatus === "ENABLING";
+  return found?.TimeToLiveStatus === "ENABLED" || found?.TimeToLiveStatus === "ENABLING";
 }
 
-/** What jobs and keys say of their own end. */
-async function clearAway(table: Table): Promise<void> {
-  if (await isClearedAway(table)) return;
+/** DynamoDB then deletes items some time after their `ttl`. */
+async function enableTtl(table: Table): Promise<void> {
+  if (await isTtlEnabled(table)) return;
   await tolerating(["ValidationException"], () =>
-    table.send("UpdateTimeToLive", { TimeToLiveSpecification: { Enabled: true, AttributeName: TTL } }),
+    table.send("UpdateTimeToLive", { TimeToLiveSpecification: { Enabled: true, AttributeName: TTL_ATTRIBUTE } }),
   );
 }
 
-async function refuseNewer(table: Table, config: ConfigKeeper): Promise<void> {
+async function rejectNewer(table: Table, config: SharedConfig): Promise<void> {
   await config.create();
-  refuseVersion(await table.get(CONFIG), table);
+  rejectNewerVersion(await table.get(CONFIG), table);
 }
 
-function refuseVersion(config: Item | null, table: Table): void {
+function rejectNewerVersion(config: Item | null, table: Table): void {
   const version = numberOf(config ?? {}, "version") ?? SCHEMA_VERSION;
   if (version > SCHEMA_VERSION) {
     throw new SchemaTooNewError(
-      `${table.where} was made by a newer Holdfast (its version is ${version}, this one knows ${SCHEMA_VERSION}); update this one`,
+      `${table.where} was migrated by a newer version of Holdfast (schema version ${version}; this build supports ${SCHEMA_VERSION}); update Holdfast`,
     );
   }
 }
 
-/** A table of somebody else's is left alone: its indexes would cost, and a time to live deletes. */
-function refuseForeign({ KeySchema, GlobalSecondaryIndexes = [] }: TableDescription, { where }: Table): void {
+/** Rejects tables of other applications: new indexes would cost money, and a time to live would delete items. */
+function rejectForeign({ KeySchema, GlobalSecondaryIndexes = [] }: TableDescription, { where }: Table): void {
   const keys = namesIn(KeySchema);
   if (keys.join() !== `${TABLE_KEY.hash},${TABLE_KEY.range}`) {
     throw new StoreUnreadableError(
-      `${where} is not Holdfast's: its key is ${keys.join(" and ")}, not ${TABLE_KEY.hash} and ${TABLE_KEY.range}; give Holdfast a table of its own`,
+      `${where} is not a Holdfast table: its key is ${keys.join(" and ")}, not ${TABLE_KEY.hash} and ${TABLE_KEY.range}; use a separate table for Holdfast`,
     );
   }
   const known = GlobalSecondaryIndexes.flatMap((found) => {
     const index = INDEXES.find(({ name }) => name === found.IndexName);
     return index === undefined ? [] : [{ index, found }];
   });
-  // The key alone says little: many tables have the same. A table of ours was made with all of its indexes.
+  // Many tables have the same key. Holdfast creates its table with all indexes.
   if (known.length === 0) {
     throw new StoreUnreadableError(
-      `${where} is not Holdfast's: it has none of the indexes ${INDEXES.map(({ name }) => name).join(", ")}; give Holdfast a table of its own`,
+      `${where} is not a Holdfast table: it has none of the indexes ${INDEXES.map(({ name }) => name).join(", ")}; use a separate table for Holdfast`,
     );
   }
-  const odd = known.find(({ index, found }) => !serves(found, index));
-  if (odd !== undefined) {
+  const wrong = known.find(({ index, found }) => !hasDefinition(found, index));
+  if (wrong !== undefined) {
     throw new StoreUnreadableError(
-      `the index ${odd.index.name} of ${where} is not as Holdfast makes it; delete it, and migrate makes it anew`,
+      `the index ${wrong.index.name} of ${where} has a different definition than Holdfast needs; delete it and run the migration again`,
     );
   }
 }
 
-function serves({ KeySchema, Projection }: IndexDescription, { hash, range, include }: IndexDefinition): boolean {
-  const told = Projection?.NonKeyAttributes ?? [];
-  const tellsAll = Projection?.ProjectionType === "ALL" || include.every((name) => told.includes(name));
-  return namesIn(KeySchema).join() === `${hash},${range}` && tellsAll;
+function hasDefinition(
+  { KeySchema, Projection }: IndexDescription,
+  { hash, range, include }: IndexDefinition,
+): boolean {
+  const included = Projection?.NonKeyAttributes ?? [];
+  const includesAll = Projection?.ProjectionType === "ALL" || include.every((name) => included.includes(name));
+  return namesIn(KeySchema).join() === `${hash},${range}` && includesAll;
 }
 
 function namesIn(keys: readonly { AttributeName: string }[] = []): string[] {
@@ -212,19 +213,21 @@ async function describe(table: Table): Promise<TableDescription | null> {
   }
 }
 
-async function ready(table: Table): Promise<TableDescription> {
-  const until = performance.now() + PATIENCE_MS;
+async function waitUntilActive(table: Table): Promise<TableDescription> {
+  const until = performance.now() + ACTIVE_WITHIN_MS;
   for (;;) {
     const found = await describe(table);
     const indexes = found?.GlobalSecondaryIndexes ?? [];
     if (found?.TableStatus === "ACTIVE" && indexes.every(({ IndexStatus }) => IndexStatus === "ACTIVE")) return found;
     if (performance.now() > until)
-      throw new StoreUnavailableError(`${table.where} is still not ready; try again in a while`);
-    await sleep(READY_MS);
+      throw new StoreUnavailableError(
+        `${table.where} did not become active within ${ACTIVE_WITHIN_MS / 60_000} minutes; try again later`,
+      );
+    await sleep(POLL_MS);
   }
 }
 
-/** Somebody else may do the same this moment: the error, if it is one of those that tell so. */
+/** Returns errors with these names instead of throwing them: another process may be doing the same. */
 async function tolerating(names: readonly string[], work: () => Promise<unknown>): Promise<Error | null> {
   try {
     await work();
@@ -236,10 +239,10 @@ async function tolerating(names: readonly string[], work: () => Promise<unknown>
   }
 }
 
-/** The table as AWS CloudFormation takes it, in JSON. */
+/** A CloudFormation template of the table, in JSON. */
 export function cloudFormation(name: string): string {
   const { TableName, ...table } = tableInput(name) as { TableName: string };
-  const properties = { TableName, ...table, TimeToLiveSpecification: { AttributeName: TTL, Enabled: true } };
+  const properties = { TableName, ...table, TimeToLiveSpecification: { AttributeName: TTL_ATTRIBUTE, Enabled: true } };
   const resource = {
     Type: "AWS::DynamoDB::Table",
     DeletionPolicy: "Retain",
@@ -257,31 +260,31 @@ export function cloudFormation(name: string): string {
   return `${JSON.stringify(template, null, 2)}\n`;
 }
 
-/** The table as Terraform takes it. */
+/** A Terraform resource of the table. */
 export function terraform(name: string): string {
-  const text = (value: string): string => JSON.stringify(value);
+  const quote = (value: string): string => JSON.stringify(value);
   const blocks = [
     ...attributes([TABLE_KEY, ...INDEXES]).map(({ AttributeName, AttributeType }) =>
-      block("attribute", { name: text(AttributeName), type: text(AttributeType) }),
+      block("attribute", { name: quote(AttributeName), type: quote(AttributeType) }),
     ),
     ...INDEXES.map(({ name: index, hash, range, include }) =>
       block("global_secondary_index", {
-        name: text(index),
-        hash_key: text(hash),
-        range_key: text(range),
+        name: quote(index),
+        hash_key: quote(hash),
+        range_key: quote(range),
         ...(include.length === 0
-          ? { projection_type: text("KEYS_ONLY") }
-          : { projection_type: text("INCLUDE"), non_key_attributes: `[${include.map(text).join(", ")}]` }),
+          ? { projection_type: quote("KEYS_ONLY") }
+          : { projection_type: quote("INCLUDE"), non_key_attributes: `[${include.map(quote).join(", ")}]` }),
       }),
     ),
-    block("ttl", { attribute_name: text(TTL), enabled: "true" }),
+    block("ttl", { attribute_name: quote(TTL_ATTRIBUTE), enabled: "true" }),
     block("lifecycle", { prevent_destroy: "true" }),
   ];
   const table = assignments({
-    name: text(name),
-    billing_mode: text("PAY_PER_REQUEST"),
-    hash_key: text(TABLE_KEY.hash),
-    range_key: text(TABLE_KEY.range),
+    name: quote(name),
+    billing_mode: quote("PAY_PER_REQUEST"),
+    hash_key: quote(TABLE_KEY.hash),
+    range_key: quote(TABLE_KEY.range),
   });
   return `resource "aws_dynamodb_table" "holdfast" {\n${[table, ...blocks].join("\n")}}\n`;
 }
@@ -290,7 +293,7 @@ function block(name: string, fields: Readonly<Record<string, string>>): string {
   return `  ${name} {\n${assignments(fields, "    ")}  }\n`;
 }
 
-/** As `terraform fmt` writes them. */
+/** In the format of `terraform fmt`. */
 function assignments(fields: Readonly<Record<string, string>>, indent = "  "): string {
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
   return Object.entries(fields)
@@ -298,7 +301,7 @@ function assignments(fields: Readonly<Record<string, string>>, indent = "  "): s
     .join("");
 }
 
-/** What those who enqueue and work call. */
+/** Needed to enqueue and to work. */
 const USED = [
   "dynamodb:BatchGetItem",
   "dynamodb:ConditionCheckItem",
@@ -316,7 +319,7 @@ const MIGRATED = [
   "dynamodb:UpdateTimeToLive",
 ] as const;
 
-/** The least that IAM must allow; `migrates`: also to create and change the table. */
+/** The IAM policy with the least permissions. `migrates` includes creating and changing the table. */
 export function iamPolicy(
   name: string,
   { migrates = true, region = "*" }: { migrates?: boolean; region?: string | undefined } = {},

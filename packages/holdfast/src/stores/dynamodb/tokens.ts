@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../defaults.js";
 import type { PutTokenResult, TokenRecord } from "../../store.js";
-import { itemOf, numberOf, textOf, type Item } from "./connection/attributes.js";
+import { itemOf, numberOf, stringOf, type Item } from "./connection/attributes.js";
 import { Change } from "./connection/expressions.js";
 import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/keys.js";
 import type { Table } from "./connection/table.js";
 
-/** Tokens are few and stand in one partition. Each comes and goes with the count of them, which is what limits it. */
+/** API tokens. They are few, so all are in one partition. Each write also changes their count, which enforces the limit. */
 export class Tokens {
   readonly #table: Table;
 
@@ -35,7 +35,7 @@ export class Tokens {
 
   async list(): Promise<TokenRecord[]> {
     const items = await this.#table.all({ hash: TOKENS, consistent: true });
-    // By id they come; the sort keeps that order among those of one time.
+    // The query returns them by id. The stable sort keeps that order for equal times.
     return items.map(readToken).toSorted((a, b) => a.createdAt - b.createdAt);
   }
 
@@ -50,13 +50,13 @@ export class Tokens {
   }
 }
 
-/** Created by the process that needs it first. */
+/** The key that encrypts cursors. The first process that needs it creates it. */
 export async function cursorKey(table: Table): Promise<string> {
   const known = await table.get(CURSOR_KEY);
-  if (known !== null) return textOf(known, "value") ?? "";
+  if (known !== null) return stringOf(known, "value") ?? "";
   const value = randomBytes(32).toString("hex");
   await table.put(itemOf({ ...CURSOR_KEY, value }), new Change().when("attribute_not_exists(#pk)"));
-  return textOf((await table.get(CURSOR_KEY)) ?? {}, "value") ?? "";
+  return stringOf((await table.get(CURSOR_KEY)) ?? {}, "value") ?? "";
 }
 
 function keyOf(id: string): Key {
@@ -65,11 +65,11 @@ function keyOf(id: string): Key {
 
 function readToken(item: Item): TokenRecord {
   return {
-    id: textOf(item, "sk") ?? "",
-    name: textOf(item, "name") ?? "",
-    hash: textOf(item, "hash") ?? "",
-    role: textOf(item, "role") as TokenRecord["role"],
-    user: textOf(item, "user"),
+    id: stringOf(item, "sk") ?? "",
+    name: stringOf(item, "name") ?? "",
+    hash: stringOf(item, "hash") ?? "",
+    role: stringOf(item, "role") as TokenRecord["role"],
+    user: stringOf(item, "user"),
     createdAt: numberOf(item, "created_at") ?? 0,
     expiresAt: numberOf(item, "expires_at"),
   };

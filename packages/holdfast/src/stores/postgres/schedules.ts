@@ -1,5 +1,5 @@
 import { LIMITS } from "../../defaults.js";
-import { NEVER, slotAnswer } from "../../schedule/slots.js";
+import { NEVER, slotResult } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireResult,
@@ -145,7 +145,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     const answers = fired.map(({ slot }) => {
       const answer = slot.job === null ? undefined : inserted.next().value;
       if (slot.job === null || answer === undefined) return { job: null, heldBy: null, reason: slot.reason };
-      return slotAnswer(slot.job.id, answer, slot.reason);
+      return slotResult(slot.job.id, answer, slot.reason);
     });
     const schedules = fired.map(({ schedule }) => schedule);
     await runner.run(keep, [

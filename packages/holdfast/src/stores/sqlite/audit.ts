@@ -8,7 +8,7 @@ export interface AuditOperations {
   purge(request: { before: number; limit: number }): number;
 }
 
-/** What somebody changed. Rows are added and, when their time is over, deleted; none is ever rewritten. */
+/** The audit log. Entries are added, and deleted after their retention. They are never changed. */
 export function auditOperations(db: Database): AuditOperations {
   const add = db.prepare(
     `INSERT INTO holdfast_audit (id, at, actor, action, target, count, detail)
@@ -47,7 +47,7 @@ export function auditOperations(db: Database): AuditOperations {
   };
 }
 
-/** Said outright: without statistics the planner takes any that may do, and could read past many entries that do not fit. */
+/** Named explicitly: without statistics the planner may choose an index that scans many entries that do not match. */
 function indexFor(actor: string | undefined, action: string | undefined): string {
   if (actor === undefined) return action === undefined ? "holdfast_audit_at" : "holdfast_audit_action";
   return action === undefined ? "holdfast_audit_actor" : "holdfast_audit_both";

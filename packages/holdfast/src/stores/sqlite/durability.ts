@@ -1,2 +1,2 @@
-/** In a file of its own: whoever uses the store needs no types of its driver. */
+/** In a separate file, so that users of the store need no types of the driver. */
 export type Durability = "full" | "normal";

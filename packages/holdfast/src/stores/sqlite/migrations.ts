@@ -2,17 +2,19 @@ import type { Database } from "better-sqlite3";
 import { SchemaTooNewError } from "../../errors.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { STATE_NAMES } from "../../job/state.js";
+import type { PendingMigration } from "../../store.js";
 import { BLOCK } from "../list-plan.js";
 
-// Spelt with OR on purpose: for `state IN (…)` SQLite builds a temporary index at every single write (1.7 µs of 4.5).
+// With OR on purpose: for `state IN (…)` SQLite builds a temporary index at every write (1.7 of 4.5 µs).
 const STATE_CHECK = STATE_NAMES.map((state) => `state = '${state}'`).join(" OR ");
 const ROLE_CHECK = TOKEN_ROLES.map((role) => `role = '${role}'`).join(" OR ");
 
 /**
- * Numbered and only ever appended to. Tables carry a prefix because the file may be the application's own.
+ * Never changed, only appended to: the position is the version. Tables have a prefix, because the file may also hold the
+ * application's tables.
  *
- * Jobs are updated in place (see docs/decisions/0001): partial indexes keep what is finished out of the way of claims,
- * and what is live out of the way of retention.
+ * Jobs are updated in place (see docs/decisions/0001). Partial indexes keep finished jobs out of the indexes for claims, and
+ * live jobs out of those for retention.
  */
 const MIGRATIONS: readonly string[] = [
   `
@@ -96,24 +98,24 @@ ALTER TABLE holdfast_jobs ADD COLUMN slot INTEGER;
 ALTER TABLE holdfast_jobs ADD COLUMN trace TEXT;
 CREATE INDEX holdfast_jobs_schedule ON holdfast_jobs (schedule) WHERE schedule IS NOT NULL;
 DROP INDEX holdfast_jobs_finished_type;
--- With due_at, always NULL here, or SQLite would look at each job to see that.
+-- With due_at, although it is always NULL here: otherwise SQLite reads each row to check it.
 CREATE INDEX holdfast_jobs_finished_type ON holdfast_jobs (type, state, queue, due_at) WHERE due_at IS NULL;
 
 CREATE INDEX holdfast_jobs_failed ON holdfast_jobs (state) WHERE state = 'failed';
 
--- The types of the jobs in each block of numbers, and bounds of when they were created; see paging.ts.
+-- The types and creation times of the jobs in each block of numbers; see list-plan.ts.
 CREATE TABLE holdfast_ages (
   block INTEGER NOT NULL, type TEXT NOT NULL, oldest INTEGER NOT NULL, newest INTEGER NOT NULL, PRIMARY KEY (block, type)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_ages SELECT seq / ${BLOCK}, type, min(created_at), max(created_at) FROM holdfast_jobs GROUP BY 1, 2;
 
--- The highest number that a job ever had, where that job is gone.
+-- The highest number that a deleted job had.
 CREATE TABLE holdfast_numbers (highest INTEGER NOT NULL) STRICT;
 INSERT INTO holdfast_numbers VALUES (0);
 
 CREATE TABLE holdfast_schedules (
   name TEXT PRIMARY KEY,
-  -- Another with every change.
+  -- A new one with every change.
   version TEXT NOT NULL,
   origin TEXT NOT NULL CHECK (origin = 'code' OR origin = 'runtime'),
   type TEXT NOT NULL,
@@ -130,15 +132,15 @@ CREATE TABLE holdfast_schedules (
   start_at INTEGER,
   end_at INTEGER,
   jitter_ms INTEGER NOT NULL CHECK (jitter_ms >= 0),
-  -- 'skip', 'latest', or the most slots that are made up for.
+  -- 'skip', 'latest', or the maximum number of slots to catch up.
   catch_up TEXT NOT NULL,
   overlap TEXT NOT NULL CHECK (overlap = 'allow' OR overlap = 'skip'),
   enabled INTEGER NOT NULL CHECK (enabled = 0 OR enabled = 1),
   defined TEXT,
   changes TEXT,
-  -- NULL: to be found out by the scheduler.
+  -- NULL: the scheduler computes it.
   next_run_at INTEGER,
-  -- The latest slot dealt with; never moves back.
+  -- The latest slot that was handled; never moves back.
   last_slot INTEGER,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
@@ -150,7 +152,7 @@ CREATE INDEX holdfast_schedules_updated ON holdfast_schedules (updated_at);
 CREATE INDEX holdfast_schedules_due ON holdfast_schedules (next_run_at) WHERE enabled = 1;
 CREATE TABLE holdfast_slots (
   schedule TEXT NOT NULL,
-  -- 1: it became a job. The newest of either kind are kept.
+  -- 1: it became a job. The newest of each kind are stored.
   fired INTEGER NOT NULL,
   n INTEGER NOT NULL,
   slot INTEGER NOT NULL,
@@ -170,7 +172,7 @@ CREATE TABLE holdfast_audit (
   count INTEGER NOT NULL,
   detail TEXT
 ) STRICT;
--- One for each way to list: entries are few and written rarely, but one that is rare among them must be found at once.
+-- One per filter: entries are written rarely, and a rare entry must be found without a scan.
 CREATE INDEX holdfast_audit_at ON holdfast_audit (at, id);
 CREATE INDEX holdfast_audit_actor ON holdfast_audit (actor, at, id);
 CREATE INDEX holdfast_audit_action ON holdfast_audit (action, at, id);
@@ -187,7 +189,7 @@ CREATE TABLE holdfast_tokens (
 ) STRICT, WITHOUT ROWID;
 `,
   `
--- Lanes are read from the index of live jobs. holdfast_lanes stays for processes of the version before, which may be running.
+-- Lanes are now read from the index of live jobs. holdfast_lanes stays for running processes of the previous version.
 CREATE TABLE holdfast_paused (queue TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paused = 1;
 `,
@@ -196,16 +198,16 @@ CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRI
 INSERT INTO holdfast_settings VALUES ('cursorKey', lower(hex(randomblob(32))));
 `,
   `
--- Renamed values: the key scope 'ever' is now 'forever', the slot reason 'by hand' is now 'manual'.
+-- Renamed values: the key scope 'ever' is now 'forever', and the slot reason of manual runs is now 'manual'.
 UPDATE holdfast_keys SET scope = 'forever' WHERE scope = 'ever';
 UPDATE holdfast_jobs SET key_scope = 'forever' WHERE key_scope = 'ever';
 UPDATE holdfast_slots SET reason = 'manual' WHERE reason = 'by hand';
 `,
 ];
 
-/** Applies what is missing, all or nothing, under the write lock: any number of processes may start at once. */
+/** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */
 export function migrate(db: Database, now: number): void {
-  // Looking first keeps a start on an up-to-date file free of the write lock.
+  // Checked first, so that opening an up-to-date file does not take the write lock.
   if (versionOf(db) === MIGRATIONS.length) return;
   db.transaction(() => {
     db.exec(
@@ -221,17 +223,20 @@ export function migrate(db: Database, now: number): void {
   }).immediate();
 }
 
-/** What `migrate` would do; null: there is no database yet. */
-export function pendingMigrations(db: Database | null): string[] {
+/** The migrations that `migrate` would apply. Null: the file does not exist yet. */
+export function pendingMigrations(db: Database | null): PendingMigration[] {
   const from = db === null ? 0 : versionOf(db);
   refuseNewer(from);
-  return MIGRATIONS.slice(from).map((_, index) => `schema version ${from + index + 1}`);
+  return MIGRATIONS.slice(from).map((_, index) => ({
+    title: `schema version ${from + index + 1}`,
+    createsTables: from === 0,
+  }));
 }
 
 function refuseNewer(version: number): void {
   if (version <= MIGRATIONS.length) return;
   throw new SchemaTooNewError(
-    `the database is at schema version ${version}, this version of Holdfast knows ${MIGRATIONS.length}; upgrade the holdfast package`,
+    `the database is at schema version ${version}, this version of Holdfast supports ${MIGRATIONS.length}; upgrade the holdfast package`,
   );
 }
 

@@ -7,8 +7,8 @@ import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
-import { refuseUnknown, show } from "../../options.js";
-import type { Hint, ReapedJob, Store } from "../../store.js";
+import { optionKeys, refuseUnknown, show } from "../../options.js";
+import type { Hint, PendingMigration, ReapedJob, Store } from "../../store.js";
 import { unpackClaimed } from "./jobs/claim.js";
 import type { ConnectionOptions } from "./thread/connection.js";
 import type { Durability } from "./durability.js";
@@ -24,36 +24,41 @@ import {
   type OperationName,
   type Operations,
 } from "./jobs/prepared-store.js";
-import { CLOCK_WRONG_MS, type StaleWalk } from "./jobs/maintenance.js";
+import { CLOCK_WRONG_MS, type ReapPosition } from "./jobs/maintenance.js";
 
 export interface SqliteOptions {
-  /** `full` (default): an answered enqueue survives a power cut. `normal`: it survives a crash of the process. */
+  /** `full` (default): an acknowledged enqueue survives a power failure. `normal`: it survives a crash of the process. */
   durability?: Durability;
-  /** How long a write waits for another process's lock. Default 5 s. */
+  /** How long a write waits for a lock of another process. Default 5 s. */
   busyTimeout?: Duration;
   /**
-   * Use the file as it is, for tools that look at a database: none is made, and one that is read-only can be read.
-   * Default false: the file is made where there is none, and one that cannot be written is refused.
+   * For tools that inspect a database: do not create the file, and accept a read-only file. Default false: the file is created
+   * if it does not exist, and a file that cannot be written is refused.
    */
   mustExist?: boolean;
   clock?: Clock;
 }
 
-const SQLITE_FIELDS: ReadonlySet<string> = new Set(["durability", "busyTimeout", "mustExist", "clock"]);
+const SQLITE_FIELDS: ReadonlySet<string> = optionKeys<SqliteOptions>({
+  durability: true,
+  busyTimeout: true,
+  mustExist: true,
+  clock: true,
+});
 
 type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
   ? Args
   : never;
 
 /**
- * Opens a SQLite store on a file, or in memory (`:memory:`); `sqlite:` in front of either may be there. Nothing is touched
- * before `migrate`.
+ * Opens a SQLite store on a file, or in memory (`:memory:`). The prefix `sqlite:` is allowed. The file is not touched before
+ * `migrate`.
  */
 export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   refuseUnknown(options, SQLITE_FIELDS, "sqlite");
-  if (typeof given !== "string") throw new InvalidOptionError("file", `${show(given)} is not the name of a file`);
+  if (typeof given !== "string") throw new InvalidOptionError("file", `${show(given)} is not a file path`);
   if (/^postgres(?:ql)?:/.test(given)) {
-    throw new InvalidOptionError("file", "is an address of PostgreSQL; open it with postgres() of holdfast/postgres");
+    throw new InvalidOptionError("file", "is a PostgreSQL URL; open it with postgres() from holdfast/postgres");
   }
   const path = readSqliteFile(given.startsWith("sqlite:") ? given.slice("sqlite:".length) : given);
   const memory = path === ":memory:";
@@ -65,42 +70,42 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     mustExist: !memory && options.mustExist === true,
   };
   if (!["full", "normal"].includes(connection.durability)) {
-    throw new InvalidOptionError("durability", `${JSON.stringify(options.durability)} is none of "full", "normal"`);
+    throw new InvalidOptionError("durability", `${JSON.stringify(options.durability)} is not "full" or "normal"`);
   }
   const listeners = new Set<(hint: Hint) => void>();
   const onHints = (hints: Hint[]): void => {
     for (const hint of hints) for (const listener of listeners) listener(hint);
   };
   const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
-  // With the system's clock the time is taken when a call is carried out, not when it was queued behind a lock.
+  // With the system clock, the thread takes the time when it executes the call, which may have waited for a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const callers = new WeakMap<Database, CallersOperations>();
-  // How far the wall clock has been ahead of the one that never jumps: tells when it was set back.
-  let farthestAhead = Number.NEGATIVE_INFINITY;
+  // The largest difference between the wall clock and the monotonic clock: shows that the wall clock was set back.
+  let maxAheadMs = Number.NEGATIVE_INFINITY;
   let closed = false;
 
   function send(op: Call["op"], args: readonly unknown[]): Promise<unknown> {
     if (closed) return Promise.reject(new ClosedError("the store is closed", "open a new one"));
-    farthestAhead = Math.max(farthestAhead, clock.now() - clock.monotonic());
-    const answer = link.call(op, args, time());
-    if (!memory) clock.waitFor?.(answer);
-    return answer;
+    maxAheadMs = Math.max(maxAheadMs, clock.now() - clock.monotonic());
+    const result = link.call(op, args, time());
+    if (!memory) clock.waitFor?.(result);
+    return result;
   }
-  function ask<Name extends OperationName>(
+  function call<Name extends OperationName>(
     op: Name,
     ...args: OperationArgs<Name>
   ): Promise<ReturnType<Operations[Name]>> {
     return send(op, args) as Promise<ReturnType<Operations[Name]>>;
   }
 
-  /** Carried out at once, on the caller's connection. */
-  function inside<Answer>(tx: unknown, work: (on: CallersOperations, now: number) => Answer): Answer {
+  /** Runs synchronously, on the caller's connection. */
+  function inside<Result>(tx: unknown, work: (on: CallersOperations, now: number) => Result): Result {
     if (closed) throw new ClosedError("the store is closed", "open a new one");
     const db = callersTransaction(tx);
     let on = callers.get(db);
     if (on === undefined) refuseOtherFile(db, path);
     const { known = null } = connection;
-    // The connection has the file that it had before; this path may lead to another by now.
+    // The caller's connection still has the file it opened; the path may lead to another file now.
     if (known !== null && !isInPlace(known)) throw movedFile(path);
     try {
       if (on === undefined) callers.set(db, (on = callersOperationsOn(db)));
@@ -124,7 +129,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     async migrate() {
       connection.known = (await send("migrate", [])) as OpenFile | null;
     },
-    pendingMigrations: async () => (await send("pending", [])) as string[],
+    pendingMigrations: async () => (await send("pending", [])) as PendingMigration[],
     async close() {
       if (closed) return;
       const done = send("close", []);
@@ -133,85 +138,84 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       await done;
     },
 
-    insert: async (jobs) => (jobs.length === 0 ? [] : ask("insert", jobs)),
+    insert: async (jobs) => (jobs.length === 0 ? [] : call("insert", jobs)),
     insertIn: (tx, jobs) => inside(tx, (on, now) => on.insert(now, jobs)),
     settleIn: (tx, outcome, note) => inside(tx, (on, now) => on.settle(now, outcome, note)),
 
     async claim(request) {
-      const { at, rows, nextDueAt } = await ask("claim", request);
+      const { at, rows, nextDueAt } = await call("claim", request);
       return { at, jobs: unpackClaimed(rows), nextDueAt };
     },
-    start: async (marks) => (marks.length === 0 ? [] : ask("start", marks)),
-    extend: async (leases, leaseMs) => (leases.length === 0 ? [] : ask("extend", leases, leaseMs)),
-    settle: async (outcomes) => (outcomes.length === 0 ? [] : ask("settle", packOutcomes(outcomes))),
-    note: async (notes) => (notes.length === 0 ? undefined : ask("note", notes)),
+    start: async (marks) => (marks.length === 0 ? [] : call("start", marks)),
+    extend: async (leases, leaseMs) => (leases.length === 0 ? [] : call("extend", leases, leaseMs)),
+    settle: async (outcomes) => (outcomes.length === 0 ? [] : call("settle", packOutcomes(outcomes))),
+    note: async (notes) => (notes.length === 0 ? undefined : call("note", notes)),
 
-    get: (id, scope) => ask("get", id, scope ?? {}),
+    get: (id, scope) => call("get", id, scope ?? {}),
     async list(filter, page) {
       refuseForeignCursor(page);
-      return ask("list", filter, page);
+      return call("list", filter, page);
     },
     async skip(filter, page) {
       refuseForeignCursor(page);
-      return ask("skip", filter, page);
+      return call("skip", filter, page);
     },
-    cancel: (ids, scope) => ask("cancel", ids, scope ?? {}),
-    retry: (ids, scope) => ask("retry", ids, scope ?? {}),
-    remove: (ids, scope) => ask("remove", ids, scope ?? {}),
+    cancel: (ids, scope) => call("cancel", ids, scope ?? {}),
+    retry: (ids, scope) => call("retry", ids, scope ?? {}),
+    remove: (ids, scope) => call("remove", ids, scope ?? {}),
 
     async reapExpiredLeases(limit) {
-      const laidDown: ReapedJob[] = [];
-      let from: StaleWalk | null = null;
+      const reaped: ReapedJob[] = [];
+      let from: ReapPosition | null = null;
       do {
-        const step: Awaited<ReturnType<Operations["reapExpiredLeases"]>> = await ask(
+        const step: Awaited<ReturnType<Operations["reapExpiredLeases"]>> = await call(
           "reapExpiredLeases",
-          limit - laidDown.length,
+          limit - reaped.length,
           from,
         );
-        laidDown.push(...step.laidDown);
+        reaped.push(...step.reaped);
         from = step.next;
-      } while (from !== null && laidDown.length < limit);
-      return laidDown;
+      } while (from !== null && reaped.length < limit);
+      return reaped;
     },
-    expireOverdue: (limit) => ask("expireOverdue", limit),
-    purge: (request) => ask("purge", request),
+    expireOverdue: (limit) => call("expireOverdue", limit),
+    purge: (request) => call("purge", request),
     async maintain() {
-      const ahead = clock.now() - clock.monotonic();
-      const wasWrong = farthestAhead - ahead > CLOCK_WRONG_MS;
-      await ask("tidy", wasWrong);
-      farthestAhead = ahead;
-      if (!memory) await send("maintain", []);
+      const aheadMs = clock.now() - clock.monotonic();
+      await call("maintain", maxAheadMs - aheadMs > CLOCK_WRONG_MS);
+      maxAheadMs = aheadMs;
+      if (!memory) await send("compact", []);
     },
-    tryAcquireDuty: (name, everyMs) => ask("tryAcquireDuty", name, everyMs),
+    tryAcquireDuty: (name, everyMs) => call("tryAcquireDuty", name, everyMs),
 
-    stats: () => ask("stats"),
-    pause: (queue) => ask("setPaused", queue, true),
-    resume: (queue) => ask("setPaused", queue, false),
-    queues: () => ask("queues"),
+    stats: () => call("stats"),
+    pause: (queue) => call("setPaused", queue, true),
+    resume: (queue) => call("setPaused", queue, false),
+    queues: () => call("queues"),
 
-    putSchedule: (schedule, version) => ask("putSchedule", schedule, version),
-    getSchedule: (name) => ask("getSchedule", name),
-    listSchedules: (filter, page) => ask("listSchedules", filter, page),
-    removeSchedule: (name) => ask("removeSchedule", name),
-    dueSchedules: (limit) => ask("dueSchedules", limit),
-    fire: async (firings) => (firings.length === 0 ? [] : ask("fire", firings)),
+    putSchedule: (schedule, version) => call("putSchedule", schedule, version),
+    getSchedule: (name) => call("getSchedule", name),
+    listSchedules: (filter, page) => call("listSchedules", filter, page),
+    removeSchedule: (name) => call("removeSchedule", name),
+    dueSchedules: (limit) => call("dueSchedules", limit),
+    fire: async (firings) => (firings.length === 0 ? [] : call("fire", firings)),
 
-    heartbeat: (worker) => ask("heartbeat", worker),
-    deregister: (id) => ask("deregister", id),
-    workers: () => ask("workers"),
+    heartbeat: (worker) => call("heartbeat", worker),
+    deregister: (id) => call("deregister", id),
+    workers: () => call("workers"),
 
-    audit: async (entries) => (entries.length === 0 ? undefined : ask("audit", entries)),
+    audit: async (entries) => (entries.length === 0 ? undefined : call("audit", entries)),
     async listAudit(filter, page) {
-      // Here, for an error loses its class on the way from the thread.
+      // Checked here, because an error loses its class on the way from the thread.
       auditWindow(filter, page.cursor);
-      return ask("listAudit", filter, page);
+      return call("listAudit", filter, page);
     },
-    purgeAudit: (request) => ask("purgeAudit", request),
-    putToken: (token) => ask("putToken", token),
-    getToken: (id) => ask("getToken", id),
-    listTokens: () => ask("listTokens"),
-    removeToken: (id) => ask("removeToken", id),
-    cursorKey: () => ask("cursorKey"),
+    purgeAudit: (request) => call("purgeAudit", request),
+    putToken: (token) => call("putToken", token),
+    getToken: (id) => call("getToken", id),
+    listTokens: () => call("listTokens"),
+    removeToken: (id) => call("removeToken", id),
+    cursorKey: () => call("cursorKey"),
 
     listen(listener) {
       if (listeners.size === 0) link.watch(true);
@@ -234,7 +238,7 @@ function callersTransaction(tx: unknown): Database {
   ) {
     throw new InvalidOptionError(
       "tx",
-      "is not a better-sqlite3 connection; pass the Database whose transaction is open",
+      "is not a better-sqlite3 connection; pass the Database with the open transaction",
     );
   }
   if (!db.inTransaction) {
@@ -246,7 +250,7 @@ function callersTransaction(tx: unknown): Database {
 /** A job written to another file would never run. */
 function refuseOtherFile({ name }: Database, path: string): void {
   if (path !== ":memory:" && typeof name === "string" && sameFile(name, path)) return;
-  throw new InvalidOptionError("tx", `is a connection to ${String(name)}, but the jobs live in ${path}`);
+  throw new InvalidOptionError("tx", `is a connection to ${String(name)}, but the store's file is ${path}`);
 }
 
 function sameFile(a: string, b: string): boolean {

@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../defaults.js";
-import { NEVER, slotAnswer } from "../../schedule/slots.js";
+import { NEVER, slotResult } from "../../schedule/slots.js";
 import type {
   DueSchedules,
   FireResult,
@@ -84,7 +84,7 @@ const COLUMNS: readonly (keyof ScheduleRow)[] = [
   "next_run_at",
 ];
 
-/** Schedules: rows that are compared by version and replaced, and the one call that turns slots into jobs. */
+/** Schedules: rows that are replaced if their version matches, and `fire`, which turns slots into jobs. */
 export function scheduleOperations(
   db: Database,
   insert: (jobs: readonly NewJob[], now: number) => InsertResult[],
@@ -100,7 +100,7 @@ export function scheduleOperations(
   const byName = db.prepare("SELECT * FROM holdfast_schedules WHERE name = ?");
   const removeRow = db.prepare("DELETE FROM holdfast_schedules WHERE name = ?");
   const removeSlots = db.prepare("DELETE FROM holdfast_slots WHERE schedule = ?");
-  // Two looks into one index: an OR of both would make the planner sort.
+  // Two statements on one index: for an OR of both the planner would sort.
   const unknown = db.prepare(
     "SELECT * FROM holdfast_schedules WHERE enabled = 1 AND next_run_at IS NULL ORDER BY next_run_at LIMIT ?",
   );
@@ -122,7 +122,7 @@ export function scheduleOperations(
   const newestSlot = db
     .prepare("SELECT coalesce(max(n), 0) FROM holdfast_slots WHERE schedule = ? AND fired = ?")
     .pluck();
-  const keepSlot = db.prepare(
+  const insertSlot = db.prepare(
     "INSERT INTO holdfast_slots (schedule, fired, n, slot, through, job, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
   );
   const dropSlots = db.prepare(
@@ -133,11 +133,11 @@ export function scheduleOperations(
     "SELECT slot, through, job, reason, at FROM holdfast_slots WHERE schedule = ? ORDER BY n DESC",
   );
 
-  function keep(name: string, slot: FiredSlot, job: string | null, reason: SlotReason | null, now: number): void {
+  function recordSlot(name: string, slot: FiredSlot, job: string | null, reason: SlotReason | null, now: number): void {
     const fired = job === null ? 0 : 1;
-    // Numbered over both kinds, so that they can be told in order.
+    // Numbered across both kinds, so that they can be listed in order.
     const n = Math.max(newestSlot.get(name, 0) as number, newestSlot.get(name, 1) as number) + 1;
-    keepSlot.run(name, fired, n, slot.slot, slot.through, job, reason, now);
+    insertSlot.run(name, fired, n, slot.slot, slot.through, job, reason, now);
     dropSlots.run({ name, fired });
   }
 
@@ -152,8 +152,8 @@ export function scheduleOperations(
     const { job, heldBy, reason } =
       slot.job === null || inserted === undefined
         ? { job: null, heldBy: null, reason: slot.reason }
-        : slotAnswer(slot.job.id, inserted, slot.reason);
-    keep(name, slot, job, reason, now);
+        : slotResult(slot.job.id, inserted, slot.reason);
+    recordSlot(name, slot, job, reason, now);
     return { job, heldBy };
   }
 
@@ -175,7 +175,7 @@ export function scheduleOperations(
         terms.push(`${column} = ?`);
         values.push(value);
       };
-      // Spelt out, or the index on what code defines could not serve it.
+      // As a literal: with a placeholder SQLite could not use the partial index on `origin = 'code'`.
       if (filter.origin !== undefined) terms.push(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
       equal("enabled", filter.enabled === undefined ? undefined : Number(filter.enabled));
       equal("type", filter.type);
@@ -204,7 +204,7 @@ export function scheduleOperations(
     fire: (firings, now) => firings.map((firing) => fireOne(firing, now)),
     nextAt() {
       const next = earliest.get() as number | null | undefined;
-      // One whose next run is not known comes first, and is due.
+      // NULL sorts first: a schedule whose next run is unknown is due.
       return next === undefined ? null : (next ?? 0);
     },
   };

@@ -15,14 +15,14 @@ export function auditCases(test: DefineCase): void {
 }
 
 function entryCases(test: DefineCase): void {
-  test("a log without entries is an empty page", async ({ store }) => {
+  test("an empty log is an empty page", async ({ store }) => {
     await store.audit([]);
     for (const filter of [{}, { actor: "a" }, { action: "a" }, { actor: "a", action: "a", after: 0, before: 1 }]) {
       assert.deepEqual(await store.listAudit(filter, { limit: 10, cursor: null }), { entries: [], cursor: null });
     }
   });
 
-  test("B-18 every field of an entry comes back as it was written, with the store's time", async ({ store, clock }) => {
+  test("B-18 stores every field of an entry", async ({ store, clock }) => {
     const detail = JSON.stringify({ [ODD]: "x".repeat(LIMITS.auditDetailBytes / 2), big: 1e21 });
     const full = newEntry({ actor: `user:${ODD}`, action: ODD, target: ODD, count: Number.MAX_SAFE_INTEGER, detail });
     await store.audit([full]);
@@ -33,48 +33,48 @@ function entryCases(test: DefineCase): void {
     assert.deepEqual(await all(store), [stored(bare, clock.now()), stored(full, first)]);
   });
 
-  test("B-18 entries come newest first, and of one time the larger id first", async ({ store, clock }) => {
+  test("B-18 orders entries by time, then id, descending", async ({ store, clock }) => {
     const entries = Array.from({ length: 6 }, () => newEntry());
     await store.audit([entries[1], entries[0]] as AuditEntry[]);
     await store.audit([entries[2]] as AuditEntry[]);
     await clock.advance(1);
-    // Made earlier, and written later.
+    // Created earlier and written later.
     await store.audit([entries[4], entries[3]] as AuditEntry[]);
     await clock.advance(40 * DAY);
     await store.audit([entries[5]] as AuditEntry[]);
     assert.deepEqual(await ids(store), idsOf(entries).toReversed());
   });
 
-  test("an entry whose id is there is the same entry, in one call or in many", async ({ store, clock }) => {
+  test("an entry with an existing id is not added again", async ({ store, clock }) => {
     const entry = newEntry({ target: "first" });
     const at = clock.now();
     await store.audit([entry, entry]);
     // Into the next month.
     await clock.advance(31 * DAY);
     const other = newEntry();
-    await store.audit([{ ...entry, target: "second", actor: "somebody else" }, other]);
+    await store.audit([{ ...entry, target: "second", actor: "someone else" }, other]);
     assert.deepEqual(await all(store), [stored(other, clock.now()), stored(entry, at)]);
-    assert.deepEqual(await ids(store, { actor: "somebody else" }), []);
+    assert.deepEqual(await ids(store, { actor: "someone else" }), []);
   });
 
-  test("as many entries as one call may have are added together, however much they tell", async ({ store }) => {
+  test("adds the maximum number of entries in one call", async ({ store }) => {
     const detail = JSON.stringify("x".repeat(LIMITS.auditDetailBytes - 2));
     const entries = Array.from({ length: LIMITS.auditEntries }, () => newEntry({ detail }));
     await store.audit(entries);
     assert.deepEqual(await ids(store), idsOf(entries).toReversed());
   });
 
-  test("an entry is there as long as it is to be kept, at least", async ({ store, clock }) => {
+  test("keeps an entry at least for keepMs", async ({ store, clock }) => {
     const entry = newEntry({ keepMs: 10 * DAY });
     const kept = newEntry({ keepMs: null });
     await store.audit([entry, kept]);
     await clock.advance(10 * DAY - 1);
     assert.deepEqual(await ids(store), idsOf([kept, entry]));
     await clock.advance(1_000 * DAY);
-    assert.ok((await ids(store)).includes(kept.id), "what has no such time stays");
+    assert.ok((await ids(store)).includes(kept.id), "an entry without keepMs stays");
   });
 
-  test.live([], "of entries that many add at once, some of them twice, each is there once", async (scene) => {
+  test.live([], "concurrent calls add each entry once", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const own = handles.map(() => Array.from({ length: 10 }, () => newEntry()));
     const shared = Array.from({ length: 5 }, () => newEntry());
@@ -91,7 +91,7 @@ function entryCases(test: DefineCase): void {
 }
 
 function filterCases(test: DefineCase): void {
-  test("B-18 a list is narrowed by who, by what, and by both", async ({ store, clock }) => {
+  test("B-18 list filters by actor, action and both", async ({ store, clock }) => {
     const entries: AuditEntry[] = [];
     for (const actor of ["ada", "Ada", "ada ", "a%"]) {
       for (const action of ["jobs.retry", "jobs", "queues.pause"]) entries.push(newEntry({ actor, action }));
@@ -101,7 +101,7 @@ function filterCases(test: DefineCase): void {
       await clock.advance(DAY * 5);
     }
     const newest = entries.toReversed();
-    for (const actor of ["ada", "Ada", "ada ", "a%", "nobody"]) {
+    for (const actor of ["ada", "Ada", "ada ", "a%", "unknown"]) {
       assert.deepEqual(await ids(store, { actor }), idsOf(newest.filter((entry) => entry.actor === actor)));
     }
     for (const action of ["jobs.retry", "jobs", "queues.pause", "jobs."]) {
@@ -112,7 +112,7 @@ function filterCases(test: DefineCase): void {
     assert.deepEqual(await ids(store, { actor: "Ada", action: "nothing" }), []);
   });
 
-  test("B-18 a list is narrowed by time: from its beginning on, and before its end", async ({ store, clock }) => {
+  test("B-18 list filters by time: after inclusive, before exclusive", async ({ store, clock }) => {
     const entries: AuditEntry[] = [];
     const times: number[] = [];
     for (let nth = 0; nth < 6; nth++) {
@@ -137,7 +137,7 @@ function filterCases(test: DefineCase): void {
 }
 
 function pageCases(test: DefineCase): void {
-  test("pages go on where the page before ended, over months, whatever is added meanwhile", async (scene) => {
+  test("pages continue over months while entries are added", async (scene) => {
     const { store, clock } = scene;
     const entries: AuditEntry[] = [];
     for (let nth = 0; nth < 12; nth++) {
@@ -159,7 +159,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual(found, idsOf(entries).toReversed());
   });
 
-  test("a cursor goes with another filter too: both must hold", async ({ store, clock }) => {
+  test("a cursor works with a different filter", async ({ store, clock }) => {
     const entries = Array.from({ length: 6 }, (_, nth) => newEntry({ actor: nth % 2 === 0 ? "even" : "odd" }));
     const times: number[] = [];
     for (const entry of entries) {
@@ -179,7 +179,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual(await found({ actor: "odd" }), some(3, 1));
   });
 
-  test("the last page has no cursor, full as it may be", async ({ store }) => {
+  test("a full last page has no cursor", async ({ store }) => {
     await store.audit([newEntry(), newEntry(), newEntry()]);
     assert.equal((await store.listAudit({}, { limit: 3, cursor: null })).cursor, null);
     const { cursor } = await store.listAudit({}, { limit: 2, cursor: null });
@@ -187,7 +187,7 @@ function pageCases(test: DefineCase): void {
     assert.deepEqual([rest.entries.length, rest.cursor], [1, null]);
   });
 
-  test("what is rare is found behind a thousand other entries, page by page", async ({ store, clock }) => {
+  test("finds a rare entry among a thousand others", async ({ store, clock }) => {
     const rare = [newEntry({ actor: "rare", action: "rare" }), newEntry({ actor: "rare", action: "other" })];
     await store.audit(rare);
     for (let nth = 0; nth < 21; nth++) {
@@ -201,7 +201,7 @@ function pageCases(test: DefineCase): void {
     assert.equal((await ids(store, {}, LIMITS.listPage)).length, 21 * LIMITS.auditEntries + 2);
   });
 
-  test("a cursor that no page had is refused by name", async ({ store }) => {
+  test("refuses an invalid cursor", async ({ store }) => {
     for (const cursor of [
       "",
       "1",
@@ -217,7 +217,7 @@ function pageCases(test: DefineCase): void {
 }
 
 function purgeCases(test: DefineCase): void {
-  test("purge deletes what was written before a time, and nothing else", async ({ store, clock }) => {
+  test("purge deletes only entries before a time", async ({ store, clock }) => {
     const old = newEntry();
     await store.audit([old]);
     await clock.advance(DAY);
@@ -231,7 +231,7 @@ function purgeCases(test: DefineCase): void {
     assert.deepEqual(await all(store), [stored(young, clock.now()), stored(old, clock.now())].toSorted(newestFirst));
   });
 
-  test("purge goes oldest first, over months, and no further than its limit", async ({ store, clock }) => {
+  test("purge deletes oldest first, up to its limit", async ({ store, clock }) => {
     const entries: AuditEntry[] = [];
     for (let nth = 0; nth < 9; nth++) {
       entries.push(newEntry());
@@ -253,7 +253,7 @@ function purgeCases(test: DefineCase): void {
     assert.deepEqual(await ids(store), [last.id]);
   });
 
-  test("a page after a purge goes on with what is left", async ({ store, clock }) => {
+  test("paging continues after a purge", async ({ store, clock }) => {
     const entries = Array.from({ length: 6 }, () => newEntry());
     for (const entry of entries) {
       await store.audit([entry]);
@@ -278,7 +278,7 @@ function idsOf(entries: readonly { id: string }[]): string[] {
   return entries.map(({ id }) => id);
 }
 
-/** Every entry that fits, page by page. */
+/** Every matching entry, page by page. */
 async function all(store: Store, filter: AuditFilter = {}, limit = 100): Promise<StoredAuditEntry[]> {
   const found: StoredAuditEntry[] = [];
   let cursor: string | null = null;

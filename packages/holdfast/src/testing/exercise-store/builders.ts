@@ -24,7 +24,7 @@ export const LEASE_MS: number = 30 * SECOND;
 /** More bytes than any case claims. */
 const PLENTY = 64 * 1024 * 1024;
 
-/** A job that is due at once. Ids grow in the order of the calls. */
+/** A job that is due now. Ids increase with every call. */
 export function newJob(overrides: Partial<NewJob> = {}): NewJob {
   return {
     id: newId(Date.now()),
@@ -53,34 +53,34 @@ export function key(name: string, overrides: Partial<UniqueKey> = {}): UniqueKey
   return { key: name, scope: "live", periodMs: 0, onConflict: "keep", ...overrides };
 }
 
-/** Inserts one job that must be new, and gives its id. */
+/** Inserts one job that must be new. Returns its id. */
 export async function add(store: Store, overrides: Partial<NewJob> = {}): Promise<string> {
   const job = newJob(overrides);
   assert.deepEqual(await insertOne(store, job), { status: "inserted" });
   return job.id;
 }
 
-/** Inserts jobs that must all be new, and gives their ids. */
+/** Inserts jobs that must all be new. Returns their ids. */
 export async function addAll(store: Store, jobs: readonly NewJob[]): Promise<string[]> {
-  const answers = await insertAll(store, jobs);
-  for (const answer of answers) assert.deepEqual(answer, { status: "inserted" });
+  const results = await insertAll(store, jobs);
+  for (const result of results) assert.deepEqual(result, { status: "inserted" });
   return jobs.map((job) => job.id);
 }
 
-/** Inserts as the engine does: a job whose key somebody is about to take is asked again. */
+/** Inserts like the engine: tries again while a result is `busy`. */
 export async function insertAll(store: Store, jobs: readonly NewJob[]): Promise<InsertResult[]> {
-  const answers = await store.insert(jobs);
-  assert.equal(answers.length, jobs.length, "insert answers each job");
+  const results = await store.insert(jobs);
+  assert.equal(results.length, jobs.length, "insert returns a result per job");
   return Promise.all(
-    answers.map(async (answer, at) => (answer === "busy" ? insertOne(store, jobs[at] as NewJob) : answer)),
+    results.map(async (result, at) => (result === "busy" ? insertOne(store, jobs[at] as NewJob) : result)),
   );
 }
 
 export async function insertOne(store: Store, job: NewJob): Promise<InsertResult> {
-  const [answer, ...rest] = await insertAll(store, [job]);
+  const [result, ...rest] = await insertAll(store, [job]);
   assert.deepEqual(rest, []);
-  assert.ok(answer !== undefined, "insert answers each job");
-  return answer;
+  assert.ok(result !== undefined, "insert returns a result per job");
+  return result;
 }
 
 export function claimRequest(overrides: Partial<ClaimRequest> = {}): ClaimRequest {
@@ -95,7 +95,7 @@ export async function claimIds(store: Store, overrides: Partial<ClaimRequest> = 
   return (await claim(store, overrides)).map((job) => job.id);
 }
 
-/** Claims one job; there must be one. */
+/** Claims one job, which must exist. */
 export async function claimOne(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<ClaimedJob> {
   const [job] = await claim(store, { limit: 1, ...overrides });
   assert.ok(job !== undefined, "there should be a job to claim");
@@ -106,7 +106,7 @@ export async function assertNothingToClaim(store: Store, overrides: Partial<Clai
   assert.deepEqual(await claimIds(store, overrides), []);
 }
 
-/** What an engine would say of a lease that ended so. */
+/** The outcome that the engine would report. */
 export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial<Outcome> = {}): Outcome {
   return {
     id: job.id,
@@ -125,20 +125,20 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
   };
 }
 
-/** Settles as the engine does: an outcome whose row somebody else has is tried again. */
+/** Settles like the engine: tries again while a result is `busy`. */
 export async function settleAll(store: Store, outcomes: readonly Outcome[]): Promise<SettleResult[]> {
-  const answers = await store.settle(outcomes);
-  assert.equal(answers.length, outcomes.length, "settle answers each outcome");
+  const results = await store.settle(outcomes);
+  assert.equal(results.length, outcomes.length, "settle returns a result per outcome");
   return Promise.all(
-    answers.map(async (answer, at) => (answer === "busy" ? settleOne(store, outcomes[at] as Outcome) : answer)),
+    results.map(async (result, at) => (result === "busy" ? settleOne(store, outcomes[at] as Outcome) : result)),
   );
 }
 
 export async function settleOne(store: Store, outcome: Outcome): Promise<SettleResult> {
-  const [answer, ...rest] = await settleAll(store, [outcome]);
+  const [result, ...rest] = await settleAll(store, [outcome]);
   assert.deepEqual(rest, []);
-  assert.ok(answer !== undefined, "settle answers each outcome");
-  return answer;
+  assert.ok(result !== undefined, "settle returns a result per outcome");
+  return result;
 }
 
 /** Settles a lease that must be held. */
@@ -151,7 +151,7 @@ export async function finish(
   assert.equal(await settleOne(store, outcomeOf(job, to, overrides)), "applied");
 }
 
-/** A failure as an engine would report it. */
+/** A failure as the engine would report it. */
 export function failureOf(job: ClaimedJob, message: string, overrides: Partial<Outcome> = {}): Outcome {
   return outcomeOf(job, "failed", {
     error: { message, code: "E_TEST" },
@@ -193,20 +193,20 @@ export async function stateOf(store: Store, id: string): Promise<State> {
   return (await recordOf(store, id)).state;
 }
 
-/** A new job brought to the given state, in a queue where nothing else is claimed on the way. */
+/** Creates a job in the given state, in a queue without other jobs. */
 export async function jobIn(store: Store, state: State, overrides: Partial<NewJob> = {}): Promise<string> {
   const id = await add(store, { queue: `for ${state} ${newId(Date.now())}`, ...overrides });
   if (state === "pending") return id;
   const { queue } = await recordOf(store, id);
   const job = await claimOne(store, { queues: [queue] });
-  assert.equal(job.id, id, "jobIn needs a queue of its own");
+  assert.equal(job.id, id, "jobIn needs a separate queue");
   if (state === "claimed") return id;
   assert.deepEqual(await store.start([{ id, fence: job.fence, startedAt: 0 }]), ["kept"]);
   if (state !== "running") await finish(store, job, state);
   return id;
 }
 
-/** The lease of a job that is leased, as its worker knows it. */
+/** The current lease of a leased job. */
 export async function leaseOf(store: Store, id: string): Promise<{ id: string; fence: number }> {
   return { id, fence: (await recordOf(store, id)).fence };
 }
@@ -226,7 +226,7 @@ export function workerRecord(overrides: Partial<WorkerRecord> = {}): WorkerRecor
   };
 }
 
-/** An entry of the audit log. Ids grow in the order of the calls. */
+/** An audit entry. Ids increase with every call. */
 export function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
   return {
     id: newId(Date.now()),

@@ -18,27 +18,27 @@ import {
 } from "./builders.js";
 import type { DefineCase } from "./scene.js";
 
-const NOBODY = "00000000-0000-7000-8000-000000000000";
+const UNKNOWN_ID = "00000000-0000-7000-8000-000000000000";
 
 export function changeCases(test: DefineCase): void {
-  test("C-07 cancel ends what waits, asks what is leased, leaves alone what is finished", async ({ store, clock }) => {
+  test("C-07 cancel ends waiting jobs and signals leased ones", async ({ store, clock }) => {
     const ids = await Promise.all(STATE_NAMES.map((state) => jobIn(store, state)));
     await clock.advance(SECOND);
-    const answers = await store.cancel([...ids, NOBODY]);
+    const results = await store.cancel([...ids, UNKNOWN_ID]);
     for (const [index, state] of STATE_NAMES.entries()) {
       const expected = isWaiting(state) ? "cancelled" : isLeased(state) ? "requested" : "finished";
-      assert.equal(answers[index], expected, state);
+      assert.equal(results[index], expected, state);
       const record = await recordOf(store, ids[index] ?? "");
       assert.equal(record.state, isWaiting(state) ? "cancelled" : state);
       if (isFinished(state)) assert.equal(record.cancelRequestedAt, null);
       if (isLeased(state)) assert.equal(record.cancelRequestedAt, clock.now());
       if (isWaiting(state)) assert.deepEqual([record.finishedAt, record.dueAt], [clock.now(), null]);
     }
-    assert.equal(answers.at(-1), "missing");
+    assert.equal(results.at(-1), "missing");
     assert.deepEqual(await store.cancel([]), []);
   });
 
-  test("C-07 a job cancelled while it waited is never handed out", async ({ store, clock }) => {
+  test("C-07 a cancelled waiting job is never claimed", async ({ store, clock }) => {
     const id = await add(store, { delayMs: SECOND });
     assert.deepEqual(await store.cancel([id]), ["cancelled"]);
     assert.deepEqual(await store.cancel([id]), ["finished"]);
@@ -47,7 +47,7 @@ export function changeCases(test: DefineCase): void {
   });
 
   for (const to of ["failed", "pending", "dead"] as const) {
-    test(`a requested cancellation wins over ${to}`, async ({ store, clock }) => {
+    test(`a requested cancellation overrides ${to}`, async ({ store, clock }) => {
       const id = await add(store);
       const job = await claimOne(store);
       await store.cancel([id]);
@@ -60,7 +60,7 @@ export function changeCases(test: DefineCase): void {
     });
   }
 
-  test("C-07 completed beats a requested cancellation", async ({ store }) => {
+  test("C-07 completed overrides a requested cancellation", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await store.cancel([id]);
@@ -69,7 +69,7 @@ export function changeCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.output], ["completed", `"done"`]);
   });
 
-  test("a requested cancellation outlives its worker: the next claim tells of it", async ({ store, clock }) => {
+  test("the next claim reports a requested cancellation", async ({ store, clock }) => {
     const id = await add(store);
     await claimOne(store);
     await store.cancel([id]);
@@ -80,7 +80,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal(await stateOf(store, id), "cancelled");
   });
 
-  test("completed is lost, not cancelled, once the stale lease was laid down as cancelled", async (scene) => {
+  test("completing a job reaped as cancelled returns lost", async (scene) => {
     const { store, clock } = scene;
     const id = await add(store);
     const job = await claimOne(store);
@@ -91,7 +91,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal(await stateOf(store, id), "cancelled");
   });
 
-  test("C-08 E-03 retry gives dead and cancelled jobs fresh attempts, due now", async ({ store, clock }) => {
+  test("C-08 E-03 retry resets dead and cancelled jobs", async ({ store, clock }) => {
     for (const state of ["dead", "cancelled"] as const) {
       const id = await jobIn(store, state, { queue: state, maxAttempts: 1 });
       const before = await recordOf(store, id);
@@ -104,11 +104,11 @@ export function changeCases(test: DefineCase): void {
       );
       const job = await claimOne(store, { queues: [state] });
       assert.deepEqual([job.id, job.attempt, job.previous.exhausted], [id, 1, false]);
-      assert.ok(job.fence > before.fence, "the fence goes on");
+      assert.ok(job.fence > before.fence, "the fence continues");
     }
   });
 
-  test("a cancelled job that is retried is not cancelled again by the old request", async ({ store }) => {
+  test("a retry clears the old cancellation request", async ({ store }) => {
     const id = await add(store);
     const first = await claimOne(store);
     await store.cancel([id]);
@@ -120,7 +120,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal(await stateOf(store, id), "failed");
   });
 
-  test("C-08 retry makes a failed job due now; its attempts go on", async ({ store, clock }) => {
+  test("C-08 retry makes a failed job due, keeps attempts", async ({ store, clock }) => {
     const id = await add(store);
     await settleOne(store, failureOf(await claimOne(store), "no", { delayMs: MINUTE }));
     await assertNothingToClaim(store);
@@ -130,7 +130,7 @@ export function changeCases(test: DefineCase): void {
     assert.equal((await claimOne(store)).attempt, 2);
   });
 
-  test("a job that expired and is retried may run: its old expiry is over", async ({ store, clock }) => {
+  test("a retry clears the expiry of an expired job", async ({ store, clock }) => {
     const id = await add(store, { expiresAt: clock.now() + SECOND });
     await clock.advance(SECOND);
     await store.expireOverdue(10);
@@ -140,34 +140,34 @@ export function changeCases(test: DefineCase): void {
     assert.ok(job.expiresAt === null || job.expiresAt > clock.now());
   });
 
-  test("retry leaves alone what waits, runs or has completed", async ({ store }) => {
+  test("retry refuses waiting, running and completed jobs", async ({ store }) => {
     for (const state of ["pending", "claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state);
       const before = await recordOf(store, id);
       assert.deepEqual(await store.retry([id]), ["not-retryable"], state);
       assert.deepEqual(await recordOf(store, id), before);
     }
-    assert.deepEqual(await store.retry([NOBODY]), ["missing"]);
+    assert.deepEqual(await store.retry([UNKNOWN_ID]), ["missing"]);
     assert.deepEqual(await store.retry([]), []);
   });
 
-  test("remove deletes what is not leased, with everything that belongs to it", async ({ store }) => {
+  test("remove deletes jobs that are not leased, completely", async ({ store }) => {
     const ids = await Promise.all(
       STATE_NAMES.map((state) => jobIn(store, state, { tags: ["t"], user: "u", input: `"${"x".repeat(2_000)}"` })),
     );
-    const answers = await store.remove([...ids, NOBODY]);
+    const results = await store.remove([...ids, UNKNOWN_ID]);
     for (const [index, state] of STATE_NAMES.entries()) {
-      assert.equal(answers[index], isLeased(state) ? "leased" : "removed", state);
+      assert.equal(results[index], isLeased(state) ? "leased" : "removed", state);
       assert.equal((await store.get(ids[index] ?? "")) === null, !isLeased(state), state);
     }
-    assert.equal(answers.at(-1), "missing");
+    assert.equal(results.at(-1), "missing");
     const left = STATE_NAMES.filter(isLeased).length;
     assert.equal((await store.list({ tag: "t" }, { limit: 50, cursor: null })).jobs.length, left);
     assert.equal((await store.list({ user: "u" }, { limit: 50, cursor: null })).jobs.length, left);
     assert.deepEqual(await store.remove([]), []);
   });
 
-  test("a removed job's history, log and input do not come back with its id", async ({ store }) => {
+  test("a reused id has no data of the removed job", async ({ store }) => {
     const id = await add(store, { input: `"${"x".repeat(2_000)}"`, tags: ["old"] });
     const job = await claimOne(store);
     await store.note([{ ...job, progress: { fraction: 0.5, note: "half" }, log: [{ at: 1, line: "old" }] }]);
@@ -182,7 +182,7 @@ export function changeCases(test: DefineCase): void {
   });
 
   for (const change of ["cancel", "retry", "remove"] as const) {
-    test(`${change} of jobs in some states leaves alone what is in another`, async ({ store }) => {
+    test(`${change} with states skips jobs in other states`, async ({ store }) => {
       for (const state of STATE_NAMES) {
         const id = await jobIn(store, state);
         const others = STATE_NAMES.filter((other) => other !== state);
@@ -195,7 +195,7 @@ export function changeCases(test: DefineCase): void {
     });
   }
 
-  test("A-06 another user's job is as good as missing", async ({ store }) => {
+  test("A-06 another user's job is not found", async ({ store }) => {
     const mine = { user: "me" };
     for (const state of ["pending", "failed", "dead"] as const) {
       const theirs = await jobIn(store, state, { user: "them" });
@@ -211,7 +211,7 @@ export function changeCases(test: DefineCase): void {
     }
   });
 
-  test("A-06 a user reads, cancels, retries and removes their own jobs", async ({ store }) => {
+  test("A-06 a user can read and change their own jobs", async ({ store }) => {
     const mine = { user: "me" };
     const id = await add(store, { user: "me" });
     const theirs = await add(store, { user: "them" });

@@ -18,7 +18,7 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function claimCases(test: DefineCase): void {
-  test("A-09 nothing to claim returns nothing", async ({ store, clock }) => {
+  test("A-09 a claim without due jobs is empty", async ({ store, clock }) => {
     assert.deepEqual(await store.claim(claimRequest()), { at: clock.now(), jobs: [], nextDueAt: null });
     await add(store, { delayMs: SECOND });
     await assertNothingToClaim(store);
@@ -26,7 +26,7 @@ export function claimCases(test: DefineCase): void {
     await assertNothingToClaim(store, { queues: [] });
   });
 
-  test("A-09 C-02 C-03 a claim leases the job to the worker and counts the attempt", async ({ store, clock }) => {
+  test("A-09 C-02 C-03 leases the job and counts the attempt", async ({ store, clock }) => {
     const id = await add(store, { user: "u", tags: ["t"], input: `{"n":1}`, expiresAt: clock.now() + MINUTE });
     const createdAt = clock.now();
     await clock.advance(5 * SECOND);
@@ -63,7 +63,7 @@ export function claimCases(test: DefineCase): void {
     );
   });
 
-  test("A-09 B-12 a claimed job is not claimed again while its lease lasts", async ({ store, clock }) => {
+  test("A-09 B-12 does not claim a leased job again", async ({ store, clock }) => {
     await add(store);
     await claimOne(store);
     await assertNothingToClaim(store);
@@ -71,7 +71,7 @@ export function claimCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("takes no more than the limit, and the rest later", async ({ store }) => {
+  test("claims at most the limit, other jobs later", async ({ store }) => {
     const ids = await addAll(store, newJobs(5));
     const first = await claimIds(store, { limit: 2 });
     const second = await claimIds(store, { limit: 2 });
@@ -80,7 +80,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set([...first, ...second, ...third]), new Set(ids));
   });
 
-  test.needing(["strict order"], "A-09 B-12 highest priority first, then longest due, then oldest", async (scene) => {
+  test.needing(["strict order"], "A-09 B-12 claims by priority, due time and age", async (scene) => {
     const { store, clock } = scene;
     const now = clock.now();
     const late = await add(store, { runAt: now - SECOND });
@@ -94,7 +94,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), expected.slice(2));
   });
 
-  test.needing(["strict order"], "a retry takes its place by its new time", async ({ store, clock }) => {
+  test.needing(["strict order"], "orders a retry by its new due time", async ({ store, clock }) => {
     const retried = await add(store, { runAt: clock.now() - MINUTE });
     await finish(store, await claimOne(store), "failed", { delayMs: 5 * SECOND });
     const before = await add(store, { delayMs: 4 * SECOND });
@@ -103,7 +103,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [before, retried, after]);
   });
 
-  test("A-09 future jobs of a higher priority do not hide due jobs of a lower one", async ({ store, clock }) => {
+  test("A-09 future high-priority jobs do not hide due ones", async ({ store, clock }) => {
     await addAll(store, newJobs(300, { priority: 9, delayMs: MINUTE }));
     const due = await addAll(store, [newJob({ priority: 0 }), newJob({ priority: -9 })]);
     assert.deepEqual(new Set(await claimIds(store, { limit: 10, leaseMs: 2 * MINUTE })), new Set(due));
@@ -111,7 +111,7 @@ export function claimCases(test: DefineCase): void {
     await assertNothingToClaim(store, { limit: 1 });
   });
 
-  test("claims from the queues asked for, or from all", async ({ store }) => {
+  test("claims from the given queues, or from all", async ({ store }) => {
     const [a, b, c] = [
       await add(store, { queue: "a" }),
       await add(store, { queue: "b" }),
@@ -121,7 +121,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set(await claimIds(store, { queues: null })), new Set([a, c]));
   });
 
-  test("claims from several queues, none that was not asked for", async ({ store }) => {
+  test("claims from several queues, but no others", async ({ store }) => {
     const ids = await addAll(
       store,
       ["a", "b", "c", "a"].map((queue) => newJob({ queue })),
@@ -130,7 +130,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set(claimed), new Set([ids[0], ids[2], ids[3]]));
   });
 
-  test.needing(["strict order"], "A-09 priority counts across queues", async ({ store }) => {
+  test.needing(["strict order"], "A-09 orders by priority across queues", async ({ store }) => {
     const low = await add(store, { queue: "a", priority: 1 });
     const high = await add(store, { queue: "z", priority: 2 });
     const middle = await add(store, { queue: "b", priority: 1 });
@@ -141,9 +141,9 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set(claimed.slice(1)), new Set([low, middle]));
   });
 
-  test.needing(["strict order"], "A-09 order holds over more queues than a claim takes", async ({ store, clock }) => {
+  test.needing(["strict order"], "A-09 keeps the order over more queues than the limit", async ({ store, clock }) => {
     const now = clock.now();
-    // Each queue's first job is later than the queue before's, its second earlier than the first of those after it.
+    // The first job of each queue is later than that of the previous queue; its second is earlier than the first of the next.
     const jobs = Array.from({ length: 12 }, (_, n) => [
       newJob({ queue: `q${11 - n}`, runAt: now - 100 * SECOND + 5 * n * SECOND }),
       newJob({ queue: `q${11 - n}`, runAt: now - 100 * SECOND + (5 * n + 11) * SECOND }),
@@ -158,7 +158,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store, { limit: 100 }), order.slice(12));
   });
 
-  test("A-09 claims only the types asked for", async ({ store }) => {
+  test("A-09 claims only the given types", async ({ store }) => {
     await add(store, { type: "other", priority: 9 });
     const [mail, report] = [await add(store, { type: "mail" }), await add(store, { type: "report", queue: "b" })];
     assert.deepEqual(await claimIds(store, { types: ["report"], queues: ["default"] }), []);
@@ -166,7 +166,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store, { types: ["nothing"] }), []);
   });
 
-  test.needing(["strict order"], "A-09 order and limit hold for claims by type", async ({ store, clock }) => {
+  test.needing(["strict order"], "A-09 claims by type keep order and limit", async ({ store, clock }) => {
     const now = clock.now();
     const jobs = [
       newJob({ type: "b", runAt: now - SECOND }),
@@ -181,13 +181,13 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store, { types: ["a", "b"] }), [ids[0]]);
   });
 
-  test("A-09 a type is found behind many jobs of other types", async ({ store }) => {
+  test("A-09 finds a type behind many other jobs", async ({ store }) => {
     await addAll(store, newJobs(500, { type: "flood", priority: 5 }));
     const wanted = await add(store, { type: "wanted" });
     assert.deepEqual(await claimIds(store, { types: ["wanted"], limit: 1 }), [wanted]);
   });
 
-  test("a paused queue gives nothing until it is resumed", async ({ store }) => {
+  test("claims nothing from a paused queue until resumed", async ({ store }) => {
     const paused = await add(store, { queue: "paused" });
     const open = await add(store, { queue: "open" });
     await store.pause("paused");
@@ -198,7 +198,7 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [paused]);
   });
 
-  test("a pause holds for priorities that come later, and for a queue not seen before", async ({ store }) => {
+  test("a pause covers new priorities and new queues", async ({ store }) => {
     await add(store, { queue: "q", priority: 0 });
     await store.pause("q");
     await store.pause("unseen");
@@ -211,7 +211,7 @@ export function claimCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("a pause leaves leases that are held alone, but their retries wait", async ({ store }) => {
+  test("a pause keeps held leases but delays their retries", async ({ store }) => {
     await add(store);
     const job = await claimOne(store);
     await store.pause("default");
@@ -220,7 +220,7 @@ export function claimCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("stops after the bytes asked for and leaves the rest as it was", async ({ store }) => {
+  test("stops at the byte limit, other jobs unchanged", async ({ store }) => {
     const input = `"${"x".repeat(998)}"`;
     const ids = await addAll(store, newJobs(6, { input }));
     const claimed = await claimIds(store, { bytes: 2_500 });
@@ -234,14 +234,14 @@ export function claimCases(test: DefineCase): void {
     assert.deepEqual(new Set(await claimIds(store)), new Set(rest));
   });
 
-  test("the bytes asked for are bytes, not characters", async ({ store }) => {
+  test("the byte limit counts bytes, not characters", async ({ store }) => {
     const input = `"${"漢".repeat(400)}"`;
     await addAll(store, newJobs(6, { input }));
     const claimed = await claimIds(store, { bytes: 2_500 });
     assert.ok(claimed.length <= 3, `2,500 bytes are at most 3 jobs of 1,202, not ${claimed.length}`);
   });
 
-  test("a claim that comes back short may tell when the next job falls due", async ({ store, clock }) => {
+  test("a short claim may return the next due time", async ({ store, clock }) => {
     await addAll(store, [newJob({ delayMs: MINUTE }), newJob({ delayMs: SECOND, priority: -1 })]);
     await add(store, { queue: "other", delayMs: 10 });
     const { nextDueAt } = await store.claim(claimRequest({ queues: ["default"] }));
@@ -251,14 +251,14 @@ export function claimCases(test: DefineCase): void {
     );
   });
 
-  test("always takes one job, however large", async ({ store }) => {
+  test("always claims one job, however large", async ({ store }) => {
     await addAll(store, newJobs(2, { input: `"${"x".repeat(100_000)}"` }));
     assert.equal((await claim(store, { bytes: 1 })).length, 1);
     assert.equal((await claim(store, { bytes: 1, types: ["mail"] })).length, 1);
     await assertNothingToClaim(store);
   });
 
-  test("A-34 a job past its expiry is handed out with its expiry, for the engine to lay down", async (scene) => {
+  test("A-34 claims an expired job and returns its expiry", async (scene) => {
     const { store, clock } = scene;
     const id = await add(store, { expiresAt: clock.now() + SECOND });
     await clock.advance(2 * SECOND);
@@ -267,18 +267,20 @@ export function claimCases(test: DefineCase): void {
     assert.ok(jobs[0].expiresAt !== null && jobs[0].expiresAt <= at);
   });
 
-  test.needing(["another handle"], "A-29 E-12 two claims at once get different jobs", async ({ store, again }) => {
-    const other = await again();
-    const ids = await addAll(store, newJobs(20));
-    const claims = await Promise.all(
-      ids.map((_, index) => claimIds(index % 2 === 0 ? store : other, { limit: 1, worker: `w${index}` })),
-    );
-    assert.deepEqual(claims.flat().toSorted(), ids.toSorted());
-  });
+  test.needing(
+    ["another handle"],
+    "A-29 E-12 concurrent claims on two handles are disjoint",
+    async ({ store, again }) => {
+      const other = await again();
+      const ids = await addAll(store, newJobs(20));
+      const claims = await Promise.all(
+        ids.map((_, index) => claimIds(index % 2 === 0 ? store : other, { limit: 1, worker: `w${index}` })),
+      );
+      assert.deepEqual(claims.flat().toSorted(), ids.toSorted());
+    },
+  );
 
-  test("A-29 E-12 claims at once on one handle get different jobs, and one job goes to one of them", async ({
-    store,
-  }) => {
+  test("A-29 E-12 concurrent claims on one handle are disjoint", async ({ store }) => {
     const ids = await addAll(store, newJobs(20));
     const claims = await Promise.all(ids.map(() => claimIds(store, { limit: 1 })));
     assert.deepEqual(claims.flat().toSorted(), ids.toSorted());

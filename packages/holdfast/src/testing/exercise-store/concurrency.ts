@@ -7,46 +7,46 @@ import { handlesOf, type DefineCase, type LiveScene } from "./scene.js";
 import { pollInterval, randomFrom } from "./until.js";
 
 const CLAIMERS = 8;
-/** The largest batch, as a share of all jobs. */
+/** The largest batch, as a fraction of all jobs. */
 const BATCH = 0.012;
-/** Short, so that abandoned jobs come back soon; live claimers may lose theirs too, which is part of the exercise. */
+/** Short, so that abandoned jobs are soon due again. Live claimers may lose leases too, which is intended. */
 const LEASE_MS = 400;
 
 export function concurrencyCases(test: DefineCase): void {
-  test.live([], "A-29 E-12 eight claimers over many jobs, some of them crashing, lose and double nothing", stampede);
+  test.live([], "A-29 E-12 eight concurrent claimers lose and duplicate no job", stampede);
 
-  test.live([], "C-04 many enqueues of one key at once create one job", async (scene) => {
+  test.live([], "C-04 concurrent enqueues of one key create one job", async (scene) => {
     const handles = await handlesOf(scene, 4);
     for (const scope of ["waiting", "live", "period", "forever"] as const) {
       const jobs = newJobs(40, { queue: scope, unique: key(scope, { scope, periodMs: 60_000 }) });
-      const answers = (await Promise.all(jobs.map((job, index) => insertAll(pick(handles, index), [job])))).flat();
-      const inserted = jobs.filter((_, index) => answers[index]?.status === "inserted");
+      const results = (await Promise.all(jobs.map((job, index) => insertAll(pick(handles, index), [job])))).flat();
+      const inserted = jobs.filter((_, index) => results[index]?.status === "inserted");
       assert.equal(inserted.length, 1, `scope ${scope}`);
-      for (const answer of answers) {
-        if (answer.status !== "inserted")
-          assert.deepEqual(answer, { status: "duplicate", of: inserted[0]?.id, replaced: false });
+      for (const result of results) {
+        if (result.status !== "inserted")
+          assert.deepEqual(result, { status: "duplicate", of: inserted[0]?.id, replaced: false });
       }
     }
   });
 
-  test.live([], "the same enqueue sent many times at once is one job", async (scene) => {
+  test.live([], "concurrent inserts with the same ids create each job once", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const batch = newJobs(25);
-    const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => insertAll(pick(handles, index), batch)));
-    assert.equal(answers.flat().filter((answer) => answer.status === "inserted").length, batch.length);
+    const results = await Promise.all(Array.from({ length: 12 }, (_, index) => insertAll(pick(handles, index), batch)));
+    assert.equal(results.flat().filter((result) => result.status === "inserted").length, batch.length);
     assert.equal((await allRecords(scene.store)).size, batch.length);
   });
 
-  test.live([], "C-07 cancel against claim: each job is either cancelled or handed out", async (scene) => {
+  test.live([], "C-07 cancel races claim: each job goes to one", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const ids = await addAll(scene.store, newJobs(300));
     const cancelling = Promise.all(chunksOf(ids, 20).map((chunk) => pick(handles, 0).cancel(chunk)));
     const claims = Array.from({ length: 30 }, (_, index) => pick(handles, index).claim(claimRequest({ limit: 10 })));
     const claimed = new Set((await Promise.all(claims)).flatMap((claim) => claim.jobs.map((job) => job.id)));
-    const answers = (await cancelling).flat();
+    const results = (await cancelling).flat();
     for (const [index, id] of ids.entries()) {
-      assert.equal(answers[index] === "cancelled" && claimed.has(id), false, "a cancelled job is handed to nobody");
-      if (answers[index] === "requested") assert.ok(claimed.has(id), "only a leased job is asked to stop");
+      assert.equal(results[index] === "cancelled" && claimed.has(id), false, "a cancelled job is not claimed");
+      if (results[index] === "requested") assert.ok(claimed.has(id), "only a leased job is signalled");
     }
   });
 }
@@ -59,18 +59,18 @@ async function stampede(scene: LiveScene): Promise<void> {
   const ids = newJobs(many, { maxAttempts: 1_000 }).map((job) => job.id);
   let purged = 0;
   const done = (): boolean => history.ended === many;
-  // A store that loses a job would keep the claimers looking for ever.
+  // If the store loses a job, the claimers must still end.
   const deadline = performance.now() + 60_000;
   const over = (): boolean => done() || performance.now() > deadline;
 
   async function enqueue(): Promise<void> {
     for (const [index, chunk] of chunksOf(ids, many / 20).entries()) {
       const jobs = chunk.map((id) => newJob({ id, maxAttempts: 1_000, priority: index % 3 }));
-      const answers = await insertAll(store, jobs);
-      assert.ok(answers.every((answer) => answer.status === "inserted"));
+      const results = await insertAll(store, jobs);
+      assert.ok(results.every((result) => result.status === "inserted"));
     }
   }
-  async function keepHouse(): Promise<void> {
+  async function maintain(): Promise<void> {
     while (!over()) {
       for (const job of await store.reapExpiredLeases(50))
         if (isFinished(job.to)) history.ends("maintain", job.id, job.to);
@@ -81,9 +81,9 @@ async function stampede(scene: LiveScene): Promise<void> {
   async function cancelSome(random: (below: number) => number): Promise<void> {
     for (let round = 0; round < 20 && !over(); round++) {
       const some = Array.from({ length: 10 }, () => pick(ids, random(many)));
-      const answers = await store.cancel([...new Set(some)]);
+      const results = await store.cancel([...new Set(some)]);
       for (const [index, id] of [...new Set(some)].entries()) {
-        if (answers[index] === "cancelled") history.ends("canceller", id, "cancelled");
+        if (results[index] === "cancelled") history.ends("canceller", id, "cancelled");
       }
       await pollInterval();
     }
@@ -91,7 +91,7 @@ async function stampede(scene: LiveScene): Promise<void> {
 
   await Promise.all([
     enqueue(),
-    keepHouse(),
+    maintain(),
     cancelSome(randomFrom(seed)),
     ...handles.map((handle, index) =>
       claimer(`claimer ${index}`, handle, history, randomFrom(seed + index + 1), {
@@ -114,7 +114,7 @@ async function stampede(scene: LiveScene): Promise<void> {
   }
 }
 
-/** Claims batches until all is over; now and then it drops one, or comes back with it when its lease has run out. */
+/** Claims batches until all jobs have ended. Sometimes it abandons a batch, or settles it after its lease has expired. */
 async function claimer(
   worker: string,
   store: Store,
@@ -124,8 +124,8 @@ async function claimer(
 ): Promise<void> {
   const late: { due: number; jobs: ClaimedJob[] }[] = [];
   async function settle(outcomes: readonly Outcome[]): Promise<void> {
-    const answers = await settleAll(store, outcomes);
-    for (const [index, outcome] of outcomes.entries()) history.settled(worker, outcome, answers[index] ?? "lost");
+    const results = await settleAll(store, outcomes);
+    for (const [index, outcome] of outcomes.entries()) history.settled(worker, outcome, results[index] ?? "lost");
   }
   while (!over()) {
     const claim = await store.claim(claimRequest({ worker, limit: 1 + random(batch), leaseMs: LEASE_MS }));

@@ -25,16 +25,16 @@ const MOST_SCHEDULES = 200;
 const SLOTS = 12;
 
 export function firingRaceCases(test: DefineCase): void {
-  test.live([], "C-12 many who fire the same slot at once make one job", async (scene) => {
+  test.live([], "C-12 concurrent firings of a slot create one job", async (scene) => {
     const { store } = scene;
     const handles = await handlesOf(scene, HANDLES);
     let schedule = await addSchedule(store);
     const made: string[] = [];
     for (let slot = 1; slot <= ROUNDS; slot++) {
-      // Each with a job of another id: nothing but the version keeps them from making one each.
+      // Each with a different job id: only the version prevents several jobs.
       const firings = Array.from({ length: CALLERS }, () => firingFor(schedule, [slot]));
-      const answers = await Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing)));
-      const winner = theOne(firings, answers);
+      const results = await Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing)));
+      const winner = theOne(firings, results);
       made.push(jobOf(winner));
       schedule = await scheduleOf(store);
       assert.equal(schedule.version, winner.newVersion);
@@ -44,32 +44,28 @@ export function firingRaceCases(test: DefineCase): void {
     assert.equal(schedule.slots.length, ROUNDS);
   });
 
-  test.live(
-    [],
-    "C-11 C-15 of many who make a schedule at once one does, and of many who change it too",
-    async (scene) => {
-      const { store } = scene;
-      const handles = await handlesOf(scene, HANDLES);
-      for (let round = 0; round < ROUNDS; round++) {
-        const name = `s${round}`;
-        const made = Array.from({ length: CALLERS }, (_, n) => newSchedule({ name, user: `maker ${n}` }));
-        const first = await onePut(handles, made, null);
-        const stored = await scheduleOf(store, name);
-        assert.deepEqual({ ...stored, ...first }, stored);
-        const changes = Array.from({ length: CALLERS }, (_, n) => changed(stored, { user: `changer ${n}` }));
-        const second = await onePut(handles, changes, stored.version);
-        assert.equal((await scheduleOf(store, name)).user, second.user);
-      }
-    },
-  );
+  test.live([], "C-11 C-15 one of many concurrent puts succeeds", async (scene) => {
+    const { store } = scene;
+    const handles = await handlesOf(scene, HANDLES);
+    for (let round = 0; round < ROUNDS; round++) {
+      const name = `s${round}`;
+      const made = Array.from({ length: CALLERS }, (_, n) => newSchedule({ name, user: `maker ${n}` }));
+      const first = await onePut(handles, made, null);
+      const stored = await scheduleOf(store, name);
+      assert.deepEqual({ ...stored, ...first }, stored);
+      const changes = Array.from({ length: CALLERS }, (_, n) => changed(stored, { user: `changer ${n}` }));
+      const second = await onePut(handles, changes, stored.version);
+      assert.equal((await scheduleOf(store, name)).user, second.user);
+    }
+  });
 
-  test.live([], "C-12 fire against disable and remove: a job exists exactly where it was answered", async (scene) => {
+  test.live([], "C-12 fire races disable and remove consistently", async (scene) => {
     const { store } = scene;
     const handles = await handlesOf(scene, HANDLES);
     const names = Array.from({ length: 60 }, (_, n) => `s${n}`);
     const schedules = await addSchedules(store, names, { nextRunAt: 1 });
     const firings = schedules.map((schedule) => firingFor(schedule, [1]));
-    const [answers, others] = await Promise.all([
+    const [results, others] = await Promise.all([
       Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing))),
       Promise.all(
         schedules.map((schedule, n) =>
@@ -81,21 +77,21 @@ export function firingRaceCases(test: DefineCase): void {
     ]);
     const records = await allRecords(store);
     for (const [n, firing] of firings.entries()) {
-      const [answer, other, after] = [answers[n], others[n], await store.getSchedule(firing.name)];
-      assert.equal(records.has(jobOf(firing)), answer?.status === "fired", `${firing.name}: the job and the answer`);
+      const [result, other, after] = [results[n], others[n], await store.getSchedule(firing.name)];
+      assert.equal(records.has(jobOf(firing)), result?.status === "fired", `${firing.name}: the job and the result`);
       if (n % 2 === 1) {
         assert.deepEqual([other, after], [true, null]);
         continue;
       }
-      const fired = answer?.status === "fired";
-      assert.equal(other, fired ? "changed" : "put", `${firing.name}: one of the two is first`);
+      const fired = result?.status === "fired";
+      assert.equal(other, fired ? "changed" : "put", `${firing.name}: exactly one succeeds`);
       assert.deepEqual([after?.enabled, after?.lastSlot], fired ? [true, 1] : [false, null]);
     }
   });
 
-  test.live([], "of all that ask for a key at once, by firing or enqueue, one gets it and all name it", keyRace);
+  test.live([], "one of many concurrent firings and enqueues gets a key", keyRace);
 
-  test.live([], `C-12 ${HANDLES} schedulers over many schedules make each slot one job, and miss none`, stampede);
+  test.live([], `C-12 ${HANDLES} concurrent schedulers fire each slot once`, stampede);
 }
 
 async function keyRace(scene: LiveScene): Promise<void> {
@@ -104,7 +100,7 @@ async function keyRace(scene: LiveScene): Promise<void> {
   for (let round = 0; round < 4; round++) {
     const keys = Array.from({ length: 5 }, (_, n) => `r${round} k${n}`);
     const askers = Array.from({ length: 8 }, (_, n) => n);
-    // Each asks for all keys in one batch, half of them the other way round: none may wait for another for good.
+    // Each requests all keys in one batch, half of them in reverse order: there must be no deadlock.
     const inOrder = <T>(items: readonly T[], n: number): T[] => (n % 2 === 0 ? [...items] : items.toReversed());
     const firings: Firing[][] = [];
     for (const n of askers) {
@@ -121,29 +117,29 @@ async function keyRace(scene: LiveScene): Promise<void> {
     ]);
     const holders = new Set<string>();
     for (const [at, firing] of firings.flat().entries()) {
-      const answer = fired.flat()[at];
-      assert.ok(answer?.status === "fired", "each schedule was as it was read");
-      const { job = null, heldBy = null } = answer.slots[0] ?? {};
+      const result = fired.flat()[at];
+      assert.ok(result?.status === "fired", "each schedule has the version that was read");
+      const { job = null, heldBy = null } = result.slots[0] ?? {};
       holders.add(`${firing.slots[0]?.job?.unique?.key}: ${job ?? heldBy}`);
       const [kept] = (await scheduleOf(store, firing.name)).slots;
       assert.deepEqual([kept?.job, kept?.reason], job === null ? [null, OVERLAP] : [jobOf(firing), null]);
     }
     for (const [at, job] of jobs.flat().entries()) {
-      const answer = inserted.flat()[at];
-      holders.add(`${job.unique?.key}: ${answer?.status === "duplicate" ? answer.of : job.id}`);
+      const result = inserted.flat()[at];
+      holders.add(`${job.unique?.key}: ${result?.status === "duplicate" ? result.of : job.id}`);
     }
     assert.equal(holders.size, keys.length, `they name ${[...holders].toSorted().join(", ")}`);
     assert.equal((await allRecords(store)).size, (round + 1) * keys.length);
   }
 }
 
-/** Fires as the engine does: what somebody holds is asked again. */
+/** Fires like the engine: tries again while the result is `busy`. */
 async function fireUntilFree(store: Store, firings: readonly Firing[]): Promise<FireResult[]> {
-  const answers = await store.fire(firings);
-  const busy = firings.filter((_, n) => answers[n]?.status === "busy");
-  if (busy.length === 0) return answers;
+  const results = await store.fire(firings);
+  const busy = firings.filter((_, n) => results[n]?.status === "busy");
+  if (busy.length === 0) return results;
   const again = await fireUntilFree(store, busy);
-  return answers.map((answer) => (answer.status === "busy" ? (again.shift() as FireResult) : answer));
+  return results.map((result) => (result.status === "busy" ? (again.shift() as FireResult) : result));
 }
 
 async function stampede(scene: LiveScene): Promise<void> {
@@ -158,38 +154,38 @@ async function stampede(scene: LiveScene): Promise<void> {
   await assertEachSlotOnce(store, names, acknowledged.flat());
 }
 
-/** Fires what is due until nothing is. Gives the jobs it was told of. */
+/** Fires until no schedule is due. Returns the ids of the acknowledged jobs. */
 async function scheduler(store: Store, random: (below: number) => number): Promise<string[]> {
   const made: string[] = [];
-  // A store that does not move what it fires would keep the schedulers at it for ever.
+  // A store that does not update the next run would keep the schedulers busy forever.
   const deadline = performance.now() + 60_000;
   for (;;) {
     const { schedules } = await store.dueSchedules(1 + random(MOST_SCHEDULES));
     if (schedules.length === 0) return made;
-    assert.ok(performance.now() < deadline, `${schedules.length} schedules or more are due and never come to an end`);
+    assert.ok(performance.now() < deadline, `${schedules.length} or more schedules are still due`);
     made.push(...(await fireSome(store, schedules, random)));
   }
 }
 
-/** The one firing that was fired; all others must have come too late, or while it was under way. */
-function theOne(firings: readonly Firing[], answers: readonly FireResult[]): Firing {
-  const [winner, ...rest] = firings.filter((_, n) => answers[n]?.status === "fired");
+/** The one firing that succeeded; all others must be `changed` or `busy`. */
+function theOne(firings: readonly Firing[], results: readonly FireResult[]): Firing {
+  const [winner, ...rest] = firings.filter((_, n) => results[n]?.status === "fired");
   assert.ok(winner !== undefined && rest.length === 0, `${rest.length + 1} or none fired`);
-  for (const [n, answer] of answers.entries()) {
-    if (firings[n] === winner) assert.deepEqual(answer, firedAll(winner));
-    else assert.ok(answer.status === "changed" || answer.status === "busy", `${n}: ${answer.status}`);
+  for (const [n, result] of results.entries()) {
+    if (firings[n] === winner) assert.deepEqual(result, firedAll(winner));
+    else assert.ok(result.status === "changed" || result.status === "busy", `${n}: ${result.status}`);
   }
   return winner;
 }
 
-/** Puts all at once, of which one must be put. */
+/** Puts all concurrently; exactly one must succeed. */
 async function onePut(
   handles: readonly Store[],
   records: readonly ReturnType<typeof newSchedule>[],
   version: string | null,
 ): Promise<ReturnType<typeof newSchedule>> {
-  const answers = await Promise.all(records.map((record, n) => handleOf(handles, n).putSchedule(record, version)));
-  const [winner, ...rest] = records.filter((_, n) => answers[n] === "put");
+  const results = await Promise.all(records.map((record, n) => handleOf(handles, n).putSchedule(record, version)));
+  const [winner, ...rest] = records.filter((_, n) => results[n] === "put");
   assert.ok(winner !== undefined && rest.length === 0, `${rest.length + 1} or none put`);
   return winner;
 }

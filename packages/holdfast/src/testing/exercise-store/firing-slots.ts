@@ -18,18 +18,18 @@ import {
 } from "./schedule-builders.js";
 import type { DefineCase } from "./scene.js";
 
-/** Slots that meet the run before, and what is kept of all of them. */
+/** Slots whose previous run has not finished, and the slots that are stored. */
 export function firedSlotCases(test: DefineCase): void {
   overlapCases(test);
   keptSlotCases(test);
 }
 
-/** A run that is still live holds the key of its schedule. */
+/** An unfinished run holds the key of its schedule. */
 function overlapCases(test: DefineCase): void {
   const skipping: Partial<ScheduleRecord> = { overlap: "skip" };
   const held = (id: string): object => ({ status: "fired", slots: [{ job: null, heldBy: id }] });
 
-  test("a slot whose key is held makes no job, and says who holds it", async ({ store, clock }) => {
+  test("a slot whose key is held returns the holder", async ({ store, clock }) => {
     const unique = key("schedule digest");
     const first = firingFor(await addSchedule(store, skipping), [1], { unique });
     let schedule = await fireAll(store, first);
@@ -59,7 +59,7 @@ function overlapCases(test: DefineCase): void {
   });
 
   for (const end of ["completed", "dead", "cancelled", "removed"] as const) {
-    test(`the next slot makes a job again once the run before is ${end}`, async ({ store }) => {
+    test(`the next slot becomes a job when the previous run is ${end}`, async ({ store }) => {
       const unique = key("schedule digest");
       const before = await fireAll(store, firingFor(await addSchedule(store, skipping), [1], { unique }));
       const job = await claimOne(store);
@@ -71,7 +71,7 @@ function overlapCases(test: DefineCase): void {
     });
   }
 
-  test("of two slots with one key the first makes a job, the second meets it", async ({ store }) => {
+  test("of two slots with one key, only the first fires", async ({ store }) => {
     const firing = firingFor(await addSchedule(store, skipping), [1, 2], { unique: key("schedule digest") });
     const first = jobOf(firing, 0);
     assert.deepEqual(await fireOne(store, firing), {
@@ -91,7 +91,7 @@ function overlapCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [first]);
   });
 
-  test("a key is held against schedules and enqueues alike, whoever came first", async ({ store }) => {
+  test("schedules and enqueues share unique keys", async ({ store }) => {
     const enqueued = await add(store, { unique: key("k") });
     await addSchedule(store, skipping);
     for (const onConflict of ["keep", "reject"] as const) {
@@ -109,7 +109,7 @@ function overlapCases(test: DefineCase): void {
 }
 
 function keptSlotCases(test: DefineCase): void {
-  test("slots are kept newest first, with what became of them and when", async ({ store, clock }) => {
+  test("stores slots newest first, with result and time", async ({ store, clock }) => {
     let schedule = await addSchedule(store);
     const expected: object[] = [];
     for (let slot = 1; slot <= 6; slot++) {
@@ -120,18 +120,18 @@ function keptSlotCases(test: DefineCase): void {
       schedule = await fireAll(store, firingOf(schedule, { slots: [fired] }));
       expected.unshift({ slot, through, job: fired.job?.id ?? null, reason, at: clock.now() });
       assert.deepEqual(schedule.slots, expected);
-      // Some in the same millisecond: time alone does not tell which is newer.
+      // Some in the same millisecond, so time alone does not order them.
       if (slot % 2 === 0) await clock.advance(1);
     }
   });
 
-  test(`of the slots, the newest ${LIMITS.slots} with a job and the newest ${LIMITS.slots} without are kept`, async (scene) => {
+  test(`stores the newest ${LIMITS.slots} slots with and without a job`, async (scene) => {
     const { store } = scene;
     let schedule = await addSchedule(store);
     const kinds = [jobSlot, (_name: string, slot: number) => skippedSlot(slot, "missed")] as const;
     let slot = 0;
     const expected: [jobs: number[], skipped: number[]] = [[], []];
-    // Many of one kind must not push out the few of the other, in either direction.
+    // Many of one kind must not displace the few of the other, in either direction.
     for (const [kind, count] of [
       [1, 3],
       [0, LIMITS.slots + 7],
@@ -151,7 +151,7 @@ function keptSlotCases(test: DefineCase): void {
     for (const each of schedule.slots) assert.equal(each.job === null, expected[1].includes(each.slot));
   });
 
-  test("a firing with more slots than are kept leaves the newest", async ({ store }) => {
+  test("a large firing stores only its newest slots", async ({ store }) => {
     const many = LIMITS.slots + 5;
     const slots = Array.from({ length: 2 * many }, (_, n) =>
       n % 2 === 0 ? jobSlot("digest", n) : skippedSlot(n, "missed"),
@@ -165,7 +165,7 @@ function keptSlotCases(test: DefineCase): void {
     assert.equal((await jobIds(store, { schedule: "digest" })).length, many);
   });
 
-  test("each schedule keeps slots of its own", async ({ store }) => {
+  test("each schedule has separate slots", async ({ store }) => {
     const [a, b] = await addSchedules(store, ["a", "b"]);
     assert.ok(a !== undefined && b !== undefined);
     await fireAll(store, firingFor(a, [7]));

@@ -38,7 +38,7 @@ import type { DefineCase, Scene } from "./scene.js";
 
 const CHANGED = { status: "changed" } as const;
 const BATCH = 500;
-/** As many as the engine puts into one firing when it makes up for what was missed. */
+/** The maximum that the engine puts into one firing. */
 const MOST_SLOTS = LIMITS.firedSlots;
 
 export function firingCases(test: DefineCase): void {
@@ -46,9 +46,9 @@ export function firingCases(test: DefineCase): void {
   jobCases(test);
 }
 
-/** All or nothing, and only by who read what is there. */
+/** A firing is atomic, and needs the current version. */
 function togetherCases(test: DefineCase): void {
-  test("C-12 a firing makes its jobs, moves next run and last slot and keeps its slots, together", async (scene) => {
+  test("C-12 a firing inserts jobs and updates the schedule", async (scene) => {
     const { store, clock } = scene;
     const before = await addSchedule(store, { nextRunAt: clock.now() - 2 * MINUTE });
     await clock.advance(SECOND);
@@ -95,7 +95,7 @@ function togetherCases(test: DefineCase): void {
     assert.deepEqual(new Set(await claimIds(store)), new Set([late, onTime]));
   });
 
-  test("C-12 what is not the version that was read is left alone: no job, no key, no slot, no move", async (scene) => {
+  test("C-12 a firing with an old version changes nothing", async (scene) => {
     const { store, clock } = scene;
     const before = await fireAll(store, firingOf(await addSchedule(store), { lastSlot: 1, nextRunAt: NEVER }));
     for (const version of ["never was", "", `${before.version}+`]) {
@@ -115,17 +115,17 @@ function togetherCases(test: DefineCase): void {
   const inBetween: Readonly<Record<string, (scene: Scene, read: StoredSchedule) => Promise<unknown>>> = {
     disabled: ({ store }, read) => changeSchedule(store, read, { enabled: false, nextRunAt: null }),
     changed: ({ store }, read) => changeSchedule(store, read, { input: `"new"` }),
-    "written again as it was": ({ store }, read) => changeSchedule(store, read, {}),
+    "written again unchanged": ({ store }, read) => changeSchedule(store, read, {}),
     fired: ({ store }, read) => fireAll(store, firingFor(read, [Number(read.nextRunAt)])),
     "fired without a slot": ({ store }, read) => fireAll(store, firingOf(read)),
     removed: ({ store }, read) => store.removeSchedule(read.name),
-    async "removed and made again as it was"({ store }, read) {
+    async "removed and created again unchanged"({ store }, read) {
       await store.removeSchedule(read.name);
       await addSchedule(store, { nextRunAt: read.nextRunAt });
     },
   };
   for (const [how, change] of Object.entries(inBetween)) {
-    test(`C-12 a schedule that was ${how} in between makes nothing`, async (scene) => {
+    test(`C-12 does not fire a schedule that was ${how}`, async (scene) => {
       const { store, clock } = scene;
       await addSchedule(store, { nextRunAt: clock.now() });
       const [read] = (await store.dueSchedules(1)).schedules;
@@ -139,7 +139,7 @@ function togetherCases(test: DefineCase): void {
     });
   }
 
-  test("C-12 a firing repeated because its answer got lost makes nothing more", async ({ store, clock }) => {
+  test("C-12 repeating a firing creates no more jobs", async ({ store, clock }) => {
     const firing = firingFor(await addSchedule(store), [clock.now()]);
     const after = await fireAll(store, firing);
     assert.deepEqual(await fireOne(store, firing), CHANGED);
@@ -147,7 +147,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("the last slot never moves back, but may stay", async ({ store, clock }) => {
+  test("the last slot never moves back", async ({ store, clock }) => {
     const slot = clock.now();
     const before = await fireAll(store, firingFor(await addSchedule(store), [slot]));
     assert.equal(before.lastSlot, slot);
@@ -157,24 +157,24 @@ function togetherCases(test: DefineCase): void {
       assert.equal(await store.get(jobOf(firing)), null);
       assert.deepEqual(await scheduleOf(store), before);
     }
-    // A run by hand lies beside the slots: it moves neither the last one nor the next.
+    // A manual run is not a regular slot: it changes neither the last slot nor the next run.
     const stayed = await fireAll(store, firingOf(before, { slots: [jobSlot("digest", slot + 5, {}, "manual")] }));
     assert.deepEqual([stayed.lastSlot, stayed.nextRunAt], [slot, before.nextRunAt]);
     assert.deepEqual([stayed.slots[0]?.slot, stayed.slots[0]?.reason], [slot + 5, "manual"]);
     const after = await fireAll(store, firingFor(stayed, [slot + 1]));
     assert.equal(after.lastSlot, slot + 1);
     const kept = after.slots.map((each) => each.slot);
-    assert.deepEqual(kept, [slot + 1, slot + 5, slot], "what was dealt with last comes first");
+    assert.deepEqual(kept, [slot + 1, slot + 5, slot], "newest first, by the time of processing");
   });
 
-  test("a slot may lie before 1970, and the first one sets the last slot", async ({ store }) => {
+  test("a slot may be before 1970", async ({ store }) => {
     const before = await fireAll(store, firingFor(await addSchedule(store), [-2 * MINUTE]));
     assert.deepEqual([before.lastSlot, before.slots[0]?.slot], [-2 * MINUTE, -2 * MINUTE]);
     assert.deepEqual(await fireOne(store, firingFor(before, [-3 * MINUTE])), CHANGED);
     assert.equal((await fireAll(store, firingFor(before, [0]))).lastSlot, 0);
   });
 
-  test("a firing without slots moves the next run and makes nothing", async ({ store, clock }) => {
+  test("a firing without slots only updates the next run", async ({ store, clock }) => {
     const before = await addSchedule(store, { nextRunAt: null });
     const after = await fireAll(store, firingOf(before, { nextRunAt: clock.now() + MINUTE }));
     const { version, updatedAt } = after;
@@ -185,7 +185,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal(unknown.nextRunAt, null);
   });
 
-  test("a schedule that rests is fired by hand, and goes on resting", async ({ store, clock }) => {
+  test("a manual firing does not enable a disabled schedule", async ({ store, clock }) => {
     const resting = await addSchedule(store, { enabled: false });
     const after = await fireAll(store, firingOf(resting, { slots: [jobSlot("digest", clock.now())] }));
     assert.deepEqual([after.enabled, after.nextRunAt, after.slots.length], [false, null, 1]);
@@ -193,7 +193,7 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("a firing that comes too late does not hurt those beside it", async ({ store, clock }) => {
+  test("a changed schedule does not affect other firings", async ({ store, clock }) => {
     const [a, b, c, d] = await addSchedules(store, ["a", "b", "c", "d"], { nextRunAt: clock.now() });
     assert.ok(a !== undefined && b !== undefined && c !== undefined && d !== undefined);
     await changeSchedule(store, b, { enabled: false });
@@ -201,26 +201,26 @@ function togetherCases(test: DefineCase): void {
     const gone = firingFor({ ...a, name: "never was" }, [clock.now()]);
     const back = firingOf(await scheduleOf(store, "d"), { lastSlot: 0, slots: [jobSlot("d", 0)] });
     const [first, second] = [firingFor(a, [1, 2]), firingFor(c, [1])];
-    const answers = await store.fire([gone, first, firingFor(b, [1]), back, second]);
-    assert.deepEqual(answers, [CHANGED, firedAll(first), CHANGED, CHANGED, firedAll(second)]);
+    const results = await store.fire([gone, first, firingFor(b, [1]), back, second]);
+    assert.deepEqual(results, [CHANGED, firedAll(first), CHANGED, CHANGED, firedAll(second)]);
     const made = (await jobIds(store, {})).length;
     assert.equal(made, 4);
     assert.deepEqual((await scheduleOf(store, "b")).slots, []);
     assert.equal(await store.getSchedule("never was"), null);
   });
 
-  test("C-12 the same schedule twice in a batch is fired once", async ({ store, clock }) => {
+  test("C-12 fires a schedule once per batch", async ({ store, clock }) => {
     const read = await addSchedule(store);
     const firings = [firingFor(read, [clock.now()]), firingFor(read, [clock.now()])];
-    const answers = await store.fire(firings);
-    assert.deepEqual(answers.map((answer) => answer.status).toSorted(), ["changed", "fired"]);
-    const winner = firings[answers.findIndex((answer) => answer.status === "fired")];
+    const results = await store.fire(firings);
+    assert.deepEqual(results.map((result) => result.status).toSorted(), ["changed", "fired"]);
+    const winner = firings[results.findIndex((result) => result.status === "fired")];
     assert.ok(winner !== undefined);
     assert.deepEqual(await claimIds(store), [jobOf(winner)]);
     assert.equal((await scheduleOf(store)).version, winner.newVersion);
   });
 
-  test(`a firing of ${MOST_SLOTS} jobs is made as one`, async ({ store, clock }) => {
+  test(`fires ${MOST_SLOTS} slots in one firing`, async ({ store, clock }) => {
     const read = await addSchedule(store);
     const slots = [
       skippedSlot(0, "missed", 9),
@@ -235,7 +235,7 @@ function togetherCases(test: DefineCase): void {
     assert.deepEqual((await jobIds(store, {})).toSorted(), made.toSorted());
   });
 
-  test(`a batch of ${BATCH} firings is answered one by one, in order`, async ({ store, clock }) => {
+  test(`returns one result per firing for ${BATCH} firings`, async ({ store, clock }) => {
     const names = Array.from({ length: BATCH }, (_, n) => `s${n}`);
     await addSchedules(store, names, { nextRunAt: clock.now() });
     const { schedules } = await store.dueSchedules(BATCH);
@@ -261,9 +261,9 @@ function togetherCases(test: DefineCase): void {
   });
 }
 
-/** What a firing makes are jobs like any other. */
+/** The jobs of a firing are like any others. */
 function jobCases(test: DefineCase): void {
-  test("the jobs made are jobs like any other, all fields as given", async ({ store, clock }) => {
+  test("stores all fields of a fired job", async ({ store, clock }) => {
     const now = clock.now();
     const firing = firingFor(await addSchedule(store), [now], {
       type: "report",
@@ -291,7 +291,7 @@ function jobCases(test: DefineCase): void {
     assert.deepEqual((await store.stats()).counts, counts);
   });
 
-  test("C-12 a job made for a slot is claimed when its time comes, and says which slot it is for", async (scene) => {
+  test("C-12 a claim returns the slot of a fired job", async (scene) => {
     const { store, clock } = scene;
     const [soon, later] = [clock.now() + SECOND, clock.now() + MINUTE];
     const slots = [jobSlot("digest", 1, { runAt: later }), jobSlot("digest", 2, { runAt: soon, delayMs: SECOND })];
@@ -308,7 +308,7 @@ function jobCases(test: DefineCase): void {
     assert.ok((await claimIds(store)).includes(jobOf(firing, 0)));
   });
 
-  test("a job keeps the slot it was made for through failure, lost lease, retry and end", async ({ store, clock }) => {
+  test("a job keeps its slot through every transition", async ({ store, clock }) => {
     const schedule = { name: "digest", slot: clock.now() };
     const firing = firingFor(await addSchedule(store), [schedule.slot]);
     await fireAll(store, firing);
@@ -328,10 +328,10 @@ function jobCases(test: DefineCase): void {
     assert.deepEqual((await recordOf(store, id)).schedule, schedule);
     assert.deepEqual(await jobIds(store, { schedule: "digest" }), [id]);
     assert.deepEqual(await store.remove([id]), ["removed"]);
-    assert.equal((await scheduleOf(store)).slots[0]?.job, id, "the slot is kept longer than its job");
+    assert.equal((await scheduleOf(store)).slots[0]?.job, id, "the slot outlives its job");
   });
 
-  test("jobs are listed by the schedule that made them, alone and with other filters, page by page", async (scene) => {
+  test("list filters jobs by schedule", async (scene) => {
     const { store, clock } = scene;
     const made: Record<string, string[]> = {};
     for (const name of ["a", "ab"]) {
@@ -355,10 +355,7 @@ function jobCases(test: DefineCase): void {
     assert.deepEqual(await jobIds(store, { schedule: "a" }, 2), a);
   });
 
-  test("C-12 a job that exists already counts as made, and is neither doubled nor changed", async ({
-    store,
-    clock,
-  }) => {
+  test("C-12 an existing job counts as inserted, unchanged", async ({ store, clock }) => {
     const slot = clock.now();
     for (const state of ["pending", "claimed", "completed"] as const) {
       const name = `one ${state}`;
@@ -379,16 +376,16 @@ function jobCases(test: DefineCase): void {
     }
   });
 
-  test("a job that cannot be stored leaves its slot without one, and the rest goes on", async ({ store, clock }) => {
+  test("a slot whose job cannot be stored has none", async ({ store, clock }) => {
     const [read, other] = await addSchedules(store, ["digest", "other"]);
     assert.ok(read !== undefined && other !== undefined);
     const bad = jobSlot("digest", 2, { maxAttempts: 0, unique: key("k") }, "late");
     const slots: FiredSlot[] = [jobSlot("digest", 1), bad, jobSlot("digest", 3)];
     const firing = firingOf(read, { lastSlot: 3, nextRunAt: clock.now() + MINUTE, slots });
     const beside = firingFor(other, [1]);
-    const [answer, next] = await store.fire([firing, beside]);
+    const [result, next] = await store.fire([firing, beside]);
     assert.deepEqual(next, firedAll(beside));
-    assert.deepEqual(answer, {
+    assert.deepEqual(result, {
       status: "fired",
       slots: [
         { job: jobOf(firing, 0), heldBy: null },
@@ -407,12 +404,12 @@ function jobCases(test: DefineCase): void {
       ],
     );
     const reason = after.slots[1]?.reason;
-    assert.ok(typeof reason === "string" && reason.length > 0 && reason !== "late", "the reason is the fault");
+    assert.ok(typeof reason === "string" && reason.length > 0 && reason !== "late", "the reason has the error");
     assert.equal(await store.get(jobOf(firing, 1)), null);
     await add(store, { unique: key("k") });
   });
 
-  test("a schedule fires into a paused queue, and its job waits there", async ({ store, clock }) => {
+  test("fires into a paused queue, where the job waits", async ({ store, clock }) => {
     await store.pause("q");
     const firing = firingFor(await addSchedule(store), [clock.now()], { queue: "q", priority: 3 });
     await fireAll(store, firing);

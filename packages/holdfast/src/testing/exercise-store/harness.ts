@@ -1,39 +1,67 @@
 import type { Clock } from "../../clock.js";
 import type { Store } from "../../store.js";
 
-/** What a store's author tells the suite about the store. */
+/** A part of the suite; the cases of each are in a `describe` of that name. */
+export type StoreSubject = (typeof STORE_SUBJECTS)[number];
+
+export const STORE_SUBJECTS = [
+  "insert",
+  "insert in a transaction",
+  "unique keys",
+  "claim",
+  "trace context",
+  "start, extend and lost leases",
+  "settle",
+  "note",
+  "cancel, retry and remove",
+  "maintenance",
+  "queries",
+  "schedules",
+  "schedules: fire",
+  "schedules: slots",
+  "audit log",
+  "tokens",
+  "migrate, close and hints",
+  "concurrency",
+  "schedules: concurrency",
+  "processes",
+] as const;
+
+/** Describes a store to the suite. */
 export interface StoreHarness {
   name: string;
   /**
-   * A store on a new, empty database, migrated, driven by the given clock: a fake one in most cases, the system's in
-   * those with real concurrency.
+   * Creates a store on a new, empty, migrated database. It must use the given clock: a fake clock in most cases, the system
+   * clock in those with real concurrency.
    */
   create(clock: Clock): Promise<StoreUnderTest>;
-  /** The same, not yet migrated. Left out: the case where several handles set up one database at once is skipped. */
+  /** The same, not migrated. If omitted, the cases about concurrent creation of a database are skipped. */
   createUnmigrated?(clock: Clock): Promise<StoreUnderTest>;
   /**
-   * URL of an ES module that exports `openStore(address)`, by which other processes open the store. Left out: the one
-   * behind `holdfast({ store: "<url>" })`.
+   * URL of an ES module that exports `openStore(address)`, with which other processes open the store. Default: the one of
+   * `holdfast({ store: "<url>" })`.
    */
   opener?: string;
   /**
-   * How many jobs the cases with many workers share. Default 10,000: fewer where the store is an emulator that takes longer
-   * than the leases last.
+   * The number of jobs in cases with many workers. Default 10,000. Use fewer if the store is an emulator that is slower than
+   * the leases.
    */
   many?: number;
-  /** Cases this store cannot pass, by the beginning of their titles, each with its reason. They show as skipped. */
+  /** Exercises only these subjects, so that several test files can share the suite. Default: all. */
+  subjects?: readonly StoreSubject[];
+  /** Cases that this store cannot pass, by the beginning of their titles, each with a reason. They are reported as skipped. */
   skip?: Readonly<Record<string, string>>;
 }
 
 export interface StoreUnderTest {
   store: Store;
-  /** Another handle on the same database, as another process would have it. */
+  /** Opens another handle on the same database, like another process. */
   again(): Promise<Store>;
-  /** Address that other handles and processes can open; null where there is none: those cases are skipped. */
+  /** An address that other handles and processes can open. If null, cases with several handles are skipped. */
   address: string | null;
-  /** Opens a transaction of the caller's own, for `insertIn`. Left out: those cases are skipped. */
+  /** Opens a caller's transaction for `insertIn`. If omitted, those cases are skipped. */
   begin?(): Promise<CallerTransaction>;
-  /** Takes the database away. The suite has closed every handle by then. */
+  /** Deletes the database, after the suite has closed every handle. */
   dispose(): Promise<void>;
 }
 
@@ -41,13 +69,13 @@ export interface StoreUnderTest {
 export type ComparedStore = Pick<StoreUnderTest, "store" | "again" | "address" | "dispose">;
 
 export interface CallerTransaction {
-  /** What the store's `insertIn` takes. */
+  /** The argument for the store's `insertIn`. */
   tx: unknown;
   commit(): Promise<void>;
   rollback(): Promise<void>;
 }
 
-/** The part of vitest or node:test that the suite needs; `describe` and `it` of either fit. */
+/** The part of vitest or node:test that the suite uses. Pass `describe` and `it` of either. */
 export interface TestRunner {
   describe(name: string, body: () => void): unknown;
   it(name: string, body: (context: TestContext) => Promise<void>, timeoutMs?: number): unknown;

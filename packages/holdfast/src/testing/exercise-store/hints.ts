@@ -1,46 +1,47 @@
 import type { Hint, Store } from "../../store.js";
 import { until } from "./until.js";
 
-const HEARD_WITHIN_MS = 5_000;
+const DEADLINE_MS = 5_000;
 
-/** What a listener heard. A hint may come late, but soon enough to be of use. */
-export interface Heard {
+/** Records the hints of a listener. A hint may arrive late, but within a few seconds. */
+export interface RecordedHints {
   all: readonly Hint[];
-  heard(kind: Hint["kind"], doing?: () => Promise<unknown>): Promise<unknown>;
-  heardToStop(ids: readonly string[], doing?: () => Promise<unknown>): Promise<unknown>;
+  /** Waits for a hint of this kind; repeats `change` until it arrives. */
+  hint(kind: Hint["kind"], change?: () => Promise<unknown>): Promise<unknown>;
+  cancels(ids: readonly string[], change?: () => Promise<unknown>): Promise<unknown>;
   forget(): void;
   stop(): void;
 }
 
-/** Listens, from now on. */
-export function hintsOf(store: Store): Heard {
+/** Starts listening. */
+export function hintsOf(store: Store): RecordedHints {
   const all: Hint[] = [];
   const stop = store.listen((hint) => all.push(hint));
   return {
     all,
-    heard: (kind, doing) => hasListeners(`"${kind}"`, () => all.some((hint) => hint.kind === kind), doing),
-    heardToStop: (ids, doing) =>
-      hasListeners(
-        `to stop ${ids.join(", ")}`,
+    hint: (kind, change) => waitForHint(`"${kind}"`, () => all.some((hint) => hint.kind === kind), change),
+    cancels: (ids, change) =>
+      waitForHint(
+        `to cancel ${ids.join(", ")}`,
         () => {
           const named = all.flatMap((hint) => (hint.kind === "cancel" ? hint.ids : []));
           return ids.every((id) => named.includes(id));
         },
-        doing,
+        change,
       ),
     forget: () => void all.splice(0),
     stop,
   };
 }
 
-function hasListeners(what: string, heard: () => boolean, doing?: () => Promise<unknown>): Promise<unknown> {
+function waitForHint(what: string, arrived: () => boolean, change?: () => Promise<unknown>): Promise<unknown> {
   return until(
     `the hint ${what}`,
     async () => {
-      if (heard()) return true;
-      await doing?.();
+      if (arrived()) return true;
+      await change?.();
       return false;
     },
-    HEARD_WITHIN_MS,
+    DEADLINE_MS,
   );
 }

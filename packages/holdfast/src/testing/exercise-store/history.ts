@@ -2,24 +2,24 @@ import assert from "node:assert/strict";
 import { isFinished, type FinishedState, type State } from "../../job/state.js";
 import type { Claim, LeaseRef, Outcome, SettleResult, Store, StoredJob } from "../../store.js";
 
-/** A lease as its worker saw it begin. */
+/** A lease as its worker saw it start. */
 interface Leased {
   worker: string;
   fence: number;
   at: number;
   until: number;
 }
-/** The end of a job, by whom it was brought about. */
+/** The end of a job, and which worker ended it. */
 interface Ending {
   by: string;
   to: FinishedState;
-  /** Null where no lease was involved: a waiting job was cancelled. */
+  /** Null if there was no lease: a waiting job was cancelled. */
   fence: number | null;
 }
 
 /**
- * What all workers together saw, job by job. The guarantees are judged from this and not from counters of the store's
- * own, which could be wrong in the same way.
+ * What all workers saw, by job. The guarantees are checked with this and not with the store's own counters, which could be
+ * wrong in the same way.
  */
 export class History {
   readonly #leases = new Map<string, Leased[]>();
@@ -27,7 +27,7 @@ export class History {
   readonly #endings = new Map<string, Ending[]>();
   #ended = 0;
 
-  /** Jobs that have ended, as far as was reported. */
+  /** The number of jobs reported as ended. */
   get ended(): number {
     return this.#ended;
   }
@@ -38,9 +38,9 @@ export class History {
     }
   }
 
-  settled(worker: string, outcome: LeaseRef & Pick<Outcome, "to">, answer: SettleResult): void {
-    if (answer === "lost") return;
-    const to = answer === "cancelled" ? "cancelled" : outcome.to;
+  settled(worker: string, outcome: LeaseRef & Pick<Outcome, "to">, result: SettleResult): void {
+    if (result === "lost") return;
+    const to = result === "cancelled" ? "cancelled" : outcome.to;
     if (to === "failed" || to === "pending") {
       const fences = this.#handedBack.get(outcome.id) ?? new Set();
       this.#handedBack.set(outcome.id, fences.add(outcome.fence));
@@ -49,7 +49,7 @@ export class History {
     }
   }
 
-  /** A job ended by other means than its worker. */
+  /** Records that a job ended, but not by its worker. */
   ends(by: string, id: string, to: FinishedState, fence: number | null = null): void {
     append(this.#endings, id, { by, to, fence });
     if (this.#endings.get(id)?.length === 1) this.#ended++;
@@ -59,7 +59,7 @@ export class History {
     return this.#endings.get(id)?.[0]?.to;
   }
 
-  /** Everyone who had a lease on the job, in the order of the fences. */
+  /** All leases on the job, ordered by fence. */
   workersOf(id: string): string[] {
     return this.#leasesOf(id).map((lease) => lease.worker);
   }
@@ -68,7 +68,7 @@ export class History {
     return (this.#leases.get(id) ?? []).toSorted((a, b) => a.fence - b.fence);
   }
 
-  /** At most one unexpired lease per job at any time; fences grow strictly. */
+  /** At most one unexpired lease per job at any time; fences increase. */
   assertOneLeaseAtATime(): void {
     for (const id of this.#leases.keys()) {
       const leases = this.#leasesOf(id);
@@ -85,13 +85,13 @@ export class History {
     }
   }
 
-  /** One terminal transition per job, by the last lease there was. */
+  /** Each job ended once, by its last lease. */
   assertOneEnding(): void {
     for (const [id, all] of this.#endings) {
-      // A worker that is told "cancelled" need not have brought that about: upkeep may have come before it.
-      const laidDown = all.find((ending) => ending.fence === null && ending.to === "cancelled");
+      // A worker that gets "cancelled" need not have ended the job: maintenance may have done it before.
+      const reaped = all.find((ending) => ending.fence === null && ending.to === "cancelled");
       const endings =
-        laidDown === undefined ? all : all.filter((ending) => ending === laidDown || ending.to !== "cancelled");
+        reaped === undefined ? all : all.filter((ending) => ending === reaped || ending.to !== "cancelled");
       assert.equal(endings.length, 1, `job ${id} ended ${endings.length} times: ${JSON.stringify(endings)}`);
       const last = this.#leasesOf(id).at(-1);
       const fence = endings[0]?.fence;
@@ -100,15 +100,11 @@ export class History {
     }
   }
 
-  /** The record agrees with what was seen. */
+  /** The record agrees with the history. */
   assertSeen(job: StoredJob, { complete }: { complete: boolean } = { complete: true }): void {
     const ending = this.endingOf(job.id);
     if (complete || ending !== undefined) {
-      assert.equal(
-        isFinished(job.state) ? job.state : undefined,
-        ending,
-        `job ${job.id}: the record against the history`,
-      );
+      assert.equal(isFinished(job.state) ? job.state : undefined, ending, `job ${job.id}: record and history`);
     }
     const last = this.#leasesOf(job.id).at(-1)?.fence ?? 0;
     assert.ok(
@@ -139,7 +135,7 @@ export async function allRecords(store: Store): Promise<Map<string, StoredJob>> 
   return records;
 }
 
-/** Enqueued = waiting + leased + finished + purged, by the records and by the store's own count. */
+/** Enqueued = waiting + leased + finished + purged, by the records and by the store's own counters. */
 export async function assertNothingVanished(store: Store, enqueued: number, purged: number): Promise<void> {
   const records = await allRecords(store);
   assert.equal(records.size + purged, enqueued, "records and purged jobs make up all jobs");

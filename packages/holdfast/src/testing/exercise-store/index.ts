@@ -5,7 +5,7 @@ import { concurrencyCases } from "./concurrency.js";
 import { firingCases } from "./firing.js";
 import { firingRaceCases } from "./firing-races.js";
 import { firedSlotCases } from "./firing-slots.js";
-import type { StoreHarness, TestRunner } from "./harness.js";
+import { STORE_SUBJECTS, type StoreHarness, type StoreSubject, type TestRunner } from "./harness.js";
 import { insertCases } from "./insert.js";
 import { keyCases } from "./keys.js";
 import { leaseCases } from "./leases.js";
@@ -19,11 +19,19 @@ import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
 import { transactionCases } from "./transactions.js";
-import { upkeepCases } from "./upkeep.js";
+import { maintenanceCases } from "./maintenance.js";
 
-export type { CallerTransaction, StoreHarness, StoreUnderTest, TestContext, TestRunner } from "./harness.js";
+export { STORE_SUBJECTS } from "./harness.js";
+export type {
+  CallerTransaction,
+  StoreHarness,
+  StoreSubject,
+  StoreUnderTest,
+  TestContext,
+  TestRunner,
+} from "./harness.js";
 
-const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
+const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   insert: insertCases,
   "insert in a transaction": transactionCases,
   "unique keys": keyCases,
@@ -33,7 +41,7 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
   settle: settleCases,
   note: noteCases,
   "cancel, retry and remove": changeCases,
-  upkeep: upkeepCases,
+  maintenance: maintenanceCases,
   queries: queryCases,
   schedules: scheduleCases,
   "schedules: fire": firingCases,
@@ -69,6 +77,6 @@ const SUBJECTS: Readonly<Record<string, (test: DefineCase) => void>> = {
 export function exerciseStore(runner: TestRunner, harness: StoreHarness): void {
   const define = caseDefiner(runner, harness);
   runner.describe(harness.name, () => {
-    for (const [subject, cases] of Object.entries(SUBJECTS)) runner.describe(subject, () => cases(define));
+    for (const subject of harness.subjects ?? STORE_SUBJECTS) runner.describe(subject, () => CASES[subject](define));
   });
 }

@@ -22,7 +22,7 @@ import type { DefineCase } from "./scene.js";
 
 const MANY = 1_500;
 
-/** JSON texts that a careless driver, column type or split would change. */
+/** JSON that a careless driver, column type or split would change. */
 const ODD_INPUTS: readonly string[] = [
   `null`,
   `""`,
@@ -36,16 +36,16 @@ const ODD_INPUTS: readonly string[] = [
 ];
 
 export function insertCases(test: DefineCase): void {
-  test("an input with an escaped NUL is kept as it is, or refused with a reason", async ({ store }) => {
+  test("stores or refuses an input with an escaped NUL", async ({ store }) => {
     const nul = newJob({ input: `{"a":"\\\\\\u0000"}` });
     const beside = newJob();
-    const [answer, other] = await insertAll(store, [nul, beside]);
+    const [result, other] = await insertAll(store, [nul, beside]);
     assert.deepEqual(other, { status: "inserted" });
-    if (answer?.status === "inserted") assert.equal((await recordOf(store, nul.id)).input, nul.input);
-    else assert.match(answer?.status === "refused" && answer.reason === "not-stored" ? answer.error : "", /u0000/);
+    if (result?.status === "inserted") assert.equal((await recordOf(store, nul.id)).input, nul.input);
+    else assert.match(result?.status === "refused" && result.reason === "not-stored" ? result.error : "", /u0000/);
   });
 
-  test("A-01 keeps one record shape for every job, all fields as given", async ({ store, clock }) => {
+  test("A-01 stores all fields of a job as given", async ({ store, clock }) => {
     const now = clock.now();
     const job = newJob({
       type: "report.build",
@@ -97,14 +97,14 @@ export function insertCases(test: DefineCase): void {
     });
   });
 
-  test("a job without a time is due at once, a delay is counted from now", async ({ store, clock }) => {
+  test("a job is due now, or after its delay", async ({ store, clock }) => {
     const atOnce = await recordOf(store, await add(store));
     const delayed = await recordOf(store, await add(store, { delayMs: 700 }));
     assert.equal(atOnce.dueAt, clock.now());
     assert.deepEqual([delayed.dueAt, delayed.runAt], [clock.now() + 700, clock.now() + 700]);
   });
 
-  test("a delay is added to a given time, and a time in the past is kept as it is", async ({ store, clock }) => {
+  test("adds the delay to runAt, which may be past", async ({ store, clock }) => {
     const now = clock.now();
     const both = await recordOf(store, await add(store, { runAt: now + SECOND, delayMs: 500 }));
     const past = await recordOf(store, await add(store, { runAt: now - 9 * SECOND }));
@@ -112,7 +112,7 @@ export function insertCases(test: DefineCase): void {
     assert.equal(past.dueAt, now - 9 * SECOND);
   });
 
-  test("A-08 a future job cannot be claimed until its time, and then at once", async ({ store, clock }) => {
+  test("A-08 a future job is claimable exactly when due", async ({ store, clock }) => {
     const id = await add(store, { runAt: clock.now() + 10 * SECOND });
     await assertNothingToClaim(store);
     await clock.advance(10 * SECOND - 1);
@@ -121,7 +121,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [id]);
   });
 
-  test("answers a batch item by item, in its order", async ({ store }) => {
+  test("returns one result per job, in order", async ({ store }) => {
     const [first, second, third] = newJobs(3) as [
       ReturnType<typeof newJob>,
       ReturnType<typeof newJob>,
@@ -136,35 +136,35 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await store.insert([]), []);
   });
 
-  test("takes batches larger than any one statement's limits", async ({ store, many }) => {
+  test("inserts batches larger than any statement limit", async ({ store, many }) => {
     const count = Math.min(MANY, many);
     const ids = await addAll(store, newJobs(count));
     assert.deepEqual(new Set(await claimIds(store, { limit: count + 1 })), new Set(ids));
   });
 
-  test("C-01 refuses a job without a single attempt, and the rest of its batch is stored", async ({ store }) => {
+  test("C-01 refuses maxAttempts 0 and stores the other jobs", async ({ store }) => {
     const good = newJobs(2);
     const keyed = newJob({ unique: key("k") });
     const bad = newJob({ maxAttempts: 0, unique: key("bad") });
-    const answers = await insertAll(store, [good[0] ?? bad, bad, keyed, good[1] ?? bad]);
+    const results = await insertAll(store, [good[0] ?? bad, bad, keyed, good[1] ?? bad]);
     assert.deepEqual(
-      answers.map((answer) => answer.status),
+      results.map((result) => result.status),
       ["inserted", "refused", "inserted", "inserted"],
     );
-    const [, refusal] = answers;
-    assert.ok(refusal?.status === "refused" && refusal.reason === "not-stored", "refused because it cannot be stored");
-    assert.ok(refusal.error.length > 0, "the refusal says what is wrong");
+    const [, refusal] = results;
+    assert.ok(refusal?.status === "refused" && refusal.reason === "not-stored", "refused as not stored");
+    assert.ok(refusal.error.length > 0, "the refusal has an error message");
     assert.equal(await store.get(bad.id), null);
     assert.equal((await claim(store)).length, 3);
   });
 
-  test("a refused job leaves neither its id nor its key behind", async ({ store }) => {
+  test("a refused job does not occupy its id or key", async ({ store }) => {
     const bad = newJob({ maxAttempts: 0, unique: key("k") });
     assert.equal((await insertOne(store, bad)).status, "refused");
     assert.deepEqual(await insertOne(store, { ...bad, maxAttempts: 1 }), { status: "inserted" });
   });
 
-  test("an enqueue repeated with its own id is the same job and changes nothing", async ({ store, clock }) => {
+  test("repeating an insert with the same id changes nothing", async ({ store, clock }) => {
     const job = newJob({ input: `"first"` });
     await addAll(store, [job]);
     const before = await recordOf(store, job.id);
@@ -177,7 +177,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await recordOf(store, job.id), before);
   });
 
-  test("the same id twice in one batch is one job", async ({ store }) => {
+  test("the same id twice in a batch is one job", async ({ store }) => {
     const job = newJob();
     assert.deepEqual(await store.insert([job, job]), [
       { status: "inserted" },
@@ -186,7 +186,7 @@ export function insertCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [job.id]);
   });
 
-  test("an id is remembered while its job is leased and after it has finished", async ({ store }) => {
+  test("detects a duplicate id of leased and finished jobs", async ({ store }) => {
     const job = newJob();
     await addAll(store, [job]);
     const again = { status: "duplicate", of: job.id, replaced: false };
@@ -198,7 +198,7 @@ export function insertCases(test: DefineCase): void {
     assert.equal((await recordOf(store, job.id)).output, `"kept"`);
   });
 
-  test("an enqueue repeated with its own id and key is no conflict with itself", async ({ store }) => {
+  test("repeating an insert with its key is no conflict", async ({ store }) => {
     for (const onConflict of ["keep", "reject"] as const) {
       const job = newJob({ unique: key(`k ${onConflict}`, { onConflict }) });
       await addAll(store, [job]);
@@ -206,7 +206,7 @@ export function insertCases(test: DefineCase): void {
     }
   });
 
-  test("inputs come back byte for byte, odd ones too", async ({ store }) => {
+  test("returns unusual inputs byte for byte", async ({ store }) => {
     const jobs = ODD_INPUTS.map((input) => newJob({ input }));
     await addAll(store, jobs);
     const claimed = await claim(store);
@@ -216,7 +216,7 @@ export function insertCases(test: DefineCase): void {
     }
   });
 
-  test("inputs around and far above the inline size come back byte for byte", async ({ store }) => {
+  test("returns large inputs byte for byte", async ({ store }) => {
     const inline = LIMITS.inlineInputBytes;
     const sizes = [inline - 1, inline, inline + 1, 8_192, 65_536, LIMITS.payloadBytes];
     const jobs = sizes.map((size) => newJob({ input: textOf(size) }));
@@ -224,15 +224,15 @@ export function insertCases(test: DefineCase): void {
     const claimed = await claim(store);
     for (const job of jobs) {
       assert.ok((await recordOf(store, job.id)).input === job.input, `get of ${job.input.length} characters`);
-      assert.ok(claimed.find((found) => found.id === job.id)?.input === job.input, "claim of the same");
+      assert.ok(claimed.find((found) => found.id === job.id)?.input === job.input, "claim returns the same input");
     }
-    // Once more, after the lease is over: what lives beside the row must still be found.
+    // Again after the lease has expired: inputs stored outside the row must still be found.
     for (const job of claimed) await finish(store, job, "failed");
     const again = await claim(store);
     for (const job of jobs) assert.ok(again.find((found) => found.id === job.id)?.input === job.input);
   });
 
-  test("names with quotes, wildcards and any script are kept and matched exactly", async ({ store }) => {
+  test("matches names with quotes, wildcards and Unicode exactly", async ({ store }) => {
     const names = [
       "plain",
       "it's",
@@ -263,7 +263,7 @@ export function insertCases(test: DefineCase): void {
     }
   });
 
-  test.needing(["another handle"], "an acknowledged enqueue is seen by another handle at once", async (scene) => {
+  test.needing(["another handle"], "another handle sees an inserted job immediately", async (scene) => {
     const other = await scene.again();
     const id = await add(scene.store, { input: textOf(2_000) });
     assert.equal(await stateOf(other, id), "pending");
@@ -271,7 +271,7 @@ export function insertCases(test: DefineCase): void {
     await assertNothingToClaim(scene.store);
   });
 
-  test.needing(["another handle"], "an acknowledged enqueue outlives the closing of every handle", async (scene) => {
+  test.needing(["another handle"], "an inserted job survives closing every handle", async (scene) => {
     const id = await add(scene.store, { id: newId(0), input: `"durable"` });
     await scene.store.close();
     const other = await scene.again();
@@ -279,7 +279,7 @@ export function insertCases(test: DefineCase): void {
   });
 }
 
-/** JSON text of this many bytes, of characters that take one byte each. */
+/** A JSON string of this many bytes. */
 function textOf(bytes: number): string {
   return `"${"abcdefghij".repeat(Math.ceil(bytes / 10)).slice(0, bytes - 2)}"`;
 }

@@ -20,7 +20,7 @@ import type { DefineCase } from "./scene.js";
 const INSERTED = { status: "inserted" } as const;
 
 export function keyCases(test: DefineCase): void {
-  test("B-11 C-04 a duplicate of a waiting job is not created, the first one is answered", async ({ store }) => {
+  test("B-11 C-04 returns the waiting job instead of a duplicate", async ({ store }) => {
     const first = await add(store, { unique: key("thread:1") });
     const second = newJob({ unique: key("thread:1") });
     assert.deepEqual(await insertOne(store, second), duplicateOf(first));
@@ -28,7 +28,7 @@ export function keyCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("C-04 with reject, a second enqueue is refused and names the holder", async ({ store }) => {
+  test("C-04 reject refuses a duplicate and names the holder", async ({ store }) => {
     const first = await add(store, { unique: key("k") });
     assert.deepEqual(await offer(store, { onConflict: "reject" }), {
       status: "refused",
@@ -38,18 +38,18 @@ export function keyCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("C-04 the same key twice in one batch is one job", async ({ store }) => {
+  test("C-04 the same key twice in a batch is one job", async ({ store }) => {
     const [first, second] = [newJob({ unique: key("k") }), newJob({ unique: key("k") })];
     assert.deepEqual(await store.insert([first, second]), [INSERTED, duplicateOf(first.id)]);
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("different keys, and no keys, do not disturb each other", async ({ store }) => {
+  test("different keys and no keys do not conflict", async ({ store }) => {
     await addAll(store, [newJob({ unique: key("a") }), newJob({ unique: key("b") }), newJob(), newJob()]);
     assert.equal((await claim(store)).length, 4);
   });
 
-  test("C-04 scope live: held while the job waits, runs and waits for its retry", async ({ store }) => {
+  test("C-04 scope live: held while waiting, running and failed", async ({ store }) => {
     const id = await add(store, { unique: key("k") });
     assert.deepEqual(await offer(store), duplicateOf(id));
     const job = await claimOne(store);
@@ -61,7 +61,7 @@ export function keyCases(test: DefineCase): void {
   });
 
   for (const state of ["completed", "dead", "cancelled"] as const) {
-    test(`scope live: free once the job is ${state}`, async ({ store }) => {
+    test(`scope live: free when the job is ${state}`, async ({ store }) => {
       await jobIn(store, state, { unique: key("k") });
       const next = newJob({ unique: key("k") });
       assert.deepEqual(await insertOne(store, next), INSERTED);
@@ -69,7 +69,7 @@ export function keyCases(test: DefineCase): void {
     });
   }
 
-  test("scope live: free once a waiting holder is cancelled", async ({ store }) => {
+  test("scope live: free when a waiting holder is cancelled", async ({ store }) => {
     const id = await add(store, { unique: key("k") });
     await store.cancel([id]);
     assert.deepEqual(await offer(store), INSERTED);
@@ -82,7 +82,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("scope waiting: never retaken, not by release, retry or a lost lease", async ({ store, clock }) => {
+  test("scope waiting: release, retry or expiry never reacquire it", async ({ store, clock }) => {
     const released = await add(store, { unique: key("released", { scope: "waiting" }) });
     await finish(store, await claimOne(store), "pending");
     const retried = await jobIn(store, "dead", { unique: key("retried", { scope: "waiting" }) });
@@ -96,7 +96,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("scope period: held for its time, however the job ends", async ({ store, clock }) => {
+  test("scope period: held for its period, whatever the outcome", async ({ store, clock }) => {
     const id = await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: MINUTE }) });
     await clock.advance(MINUTE - 1);
     assert.deepEqual(await offer(store), duplicateOf(id));
@@ -104,7 +104,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("D-02 scope period: free once the job is gone, before its time is over", async ({ store, clock }) => {
+  test("D-02 scope period: free when the job is deleted", async ({ store, clock }) => {
     const period = { scope: "period", periodMs: 10 * MINUTE } as const;
     await jobIn(store, "completed", { unique: key("k", period) });
     await clock.advance(MINUTE);
@@ -119,18 +119,18 @@ export function keyCases(test: DefineCase): void {
     const successor = newJob({ unique: key("k") });
     assert.deepEqual(await insertOne(store, successor), INSERTED);
     await clock.advance(20 * MINUTE);
-    // The key is the successor's, in its own scope.
+    // The new job holds the key, with its own scope.
     assert.deepEqual(await offer(store), duplicateOf(successor.id));
   });
 
-  test("D-02 scope period: of many who find the job gone, one takes the key", async ({ store, clock }) => {
+  test("D-02 scope period: one of many acquires a deleted holder's key", async ({ store, clock }) => {
     const unique = key("k", { scope: "period", periodMs: 10 * MINUTE });
     for (let round = 0; round < 3; round++) {
       const enqueued = Array.from({ length: 12 }, () => newJob({ unique }));
-      const answers = await Promise.all(enqueued.map((job) => insertOne(store, job)));
-      const first = enqueued[answers.findIndex(({ status }) => status === "inserted")];
+      const results = await Promise.all(enqueued.map((job) => insertOne(store, job)));
+      const first = enqueued[results.findIndex(({ status }) => status === "inserted")];
       assert.deepEqual(
-        answers,
+        results,
         enqueued.map((job) => (job === first ? INSERTED : duplicateOf(first?.id ?? ""))),
       );
       await finish(store, await claimOne(store));
@@ -139,7 +139,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("D-02 a retry takes a live key from a job that is gone", async ({ store, clock }) => {
+  test("D-02 a retry acquires a live key of a deleted job", async ({ store, clock }) => {
     const dead = await jobIn(store, "dead", { unique: key("k") });
     await clock.advance(MINUTE);
     await jobIn(store, "completed", { unique: key("k", { scope: "period", periodMs: 10 * MINUTE }) });
@@ -150,13 +150,13 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), duplicateOf(dead));
   });
 
-  test("scope period: over even while the job still waits", async ({ store, clock }) => {
+  test("scope period: ends even while the job waits", async ({ store, clock }) => {
     await add(store, { delayMs: 10 * MINUTE, unique: key("k", { scope: "period", periodMs: MINUTE }) });
     await clock.advance(MINUTE);
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("scope ever: held for good, even past the job's retention", async ({ store, clock }) => {
+  test("scope forever: held even after the job's retention", async ({ store, clock }) => {
     const id = await jobIn(store, "completed", { unique: key("k", { scope: "forever" }) });
     assert.deepEqual(await offer(store), duplicateOf(id));
     await clock.advance(MINUTE);
@@ -166,7 +166,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store, { onConflict: "replace" }), duplicateOf(id));
   });
 
-  test("removing a job frees its key, whatever the scope", async ({ store }) => {
+  test("removing a job frees its key in every scope", async ({ store }) => {
     for (const scope of ["waiting", "live", "period", "forever"] as const) {
       const id = await add(store, { unique: key(scope, { scope, periodMs: MINUTE }) });
       assert.deepEqual(await store.remove([id]), ["removed"]);
@@ -174,7 +174,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("the scope of the holder decides, not that of the newcomer", async ({ store }) => {
+  test("the holder's scope applies, not the new job's", async ({ store }) => {
     const live = await add(store, { unique: key("live"), queue: "a" });
     await claimOne(store, { queues: ["a"] });
     const waiting = key("live", { scope: "waiting" });
@@ -184,7 +184,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await insertOne(store, newJob({ unique: key("waiting", { scope: "forever" }) })), INSERTED);
   });
 
-  test("a former holder of a key does not free it for its successor", async ({ store }) => {
+  test("a former holder does not free its successor's key", async ({ store }) => {
     await add(store, { unique: key("k", { scope: "waiting" }) });
     const first = await claimOne(store);
     const successor = await add(store, { unique: key("k"), delayMs: MINUTE });
@@ -194,7 +194,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), duplicateOf(successor));
   });
 
-  test("replace rewrites a waiting holder under its own id", async ({ store, clock }) => {
+  test("replace overwrites a waiting holder, which keeps its id", async ({ store, clock }) => {
     const old = { input: `"old"`, tags: ["old"], schedule: { name: "old", slot: 1 } };
     const id = await add(store, { unique: key("k"), delayMs: MINUTE, ...old });
     const newcomer = newJob({
@@ -234,7 +234,7 @@ export function keyCases(test: DefineCase): void {
     assert.equal((await claimOne(store, { queues: ["reports"], types: ["report"] })).input, input);
   });
 
-  test("replace rewrites a large input by a small one, and a failed holder starts afresh", async ({ store }) => {
+  test("replace shrinks a large input and resets a failed holder", async ({ store }) => {
     const id = await jobIn(store, "failed", { unique: key("k"), input: `"${"old".repeat(400)}"`, queue: "q" });
     assert.deepEqual(await offer(store, { onConflict: "replace" }, { input: `"new"`, queue: "q" }), {
       ...duplicateOf(id),
@@ -244,7 +244,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual([job.input, job.attempt, job.fence], [`"new"`, 1, 2]);
   });
 
-  test("replace puts the newcomer's scope in force, from the start", async ({ store, clock }) => {
+  test("replace applies the new job's scope", async ({ store, clock }) => {
     const waiting = await jobIn(store, "failed", { unique: key("k"), queue: "q" });
     const fresh = { ...duplicateOf(waiting), replaced: true };
     assert.deepEqual(await offer(store, { onConflict: "replace", scope: "waiting" }, { queue: "q" }), fresh);
@@ -263,7 +263,7 @@ export function keyCases(test: DefineCase): void {
     assert.deepEqual(await offer(store), INSERTED);
   });
 
-  test("replace keeps a leased or finished holder as it is", async ({ store }) => {
+  test("replace does not change a leased or finished holder", async ({ store }) => {
     for (const state of ["claimed", "running", "completed"] as const) {
       const id = await jobIn(store, state, { unique: key(state, { scope: "forever" }), input: `"old"` });
       const before = await recordOf(store, id);
@@ -273,7 +273,7 @@ export function keyCases(test: DefineCase): void {
     }
   });
 
-  test("a retry takes a live key again, and is refused while another job holds it", async ({ store }) => {
+  test("a retry acquires its live key, unless it is held", async ({ store }) => {
     const first = await jobIn(store, "dead", { unique: key("k") });
     const second = await add(store, { unique: key("k") });
     assert.deepEqual(await store.retry([first]), ["key-held"]);
@@ -289,7 +289,7 @@ function duplicateOf(id: string): { status: "duplicate"; of: string; replaced: f
   return { status: "duplicate", of: id, replaced: false };
 }
 
-/** Offers a newcomer with the key `k`. */
+/** Inserts a new job with the key `k`. */
 function offer(store: Store, unique: Partial<UniqueKey> = {}, job: Partial<NewJob> = {}): ReturnType<typeof insertOne> {
   return insertOne(store, newJob({ ...job, unique: key("k", unique) }));
 }

@@ -20,17 +20,17 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function leaseCases(test: DefineCase): void {
-  test("A-10 start marks a held lease as running and records the time", async ({ store, clock }) => {
+  test("A-10 start sets a leased job to running", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await clock.advance(SECOND);
     assert.deepEqual(await store.start([{ id, fence: job.fence, startedAt: clock.now() - 200 }]), ["kept"]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.startedAt], ["running", clock.now() - 200]);
-    assert.equal(record.dueAt, clock.now() - SECOND + LEASE_MS, "a start does not move the end of the lease");
+    assert.equal(record.dueAt, clock.now() - SECOND + LEASE_MS, "start does not change the end of the lease");
   });
 
-  test("a start repeated is kept and keeps the first time", async ({ store }) => {
+  test("repeating start keeps the first start time", async ({ store }) => {
     const id = await add(store);
     const mark = { id, fence: (await claimOne(store)).fence, startedAt: 5 };
     assert.deepEqual(await store.start([mark]), ["kept"]);
@@ -39,7 +39,7 @@ export function leaseCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.startedAt], ["running", 5]);
   });
 
-  test("C-02 extend moves the end of the lease, so that nobody else gets the job", async ({ store, clock }) => {
+  test("C-02 extend delays the next claim of the job", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     for (let round = 0; round < 3; round++) {
@@ -53,7 +53,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("start and extend answer item by item, unknown jobs as lost", async ({ store }) => {
+  test("start and extend return lost for unknown jobs", async ({ store }) => {
     const [first, second] = (await addAll(store, newJobs(2)).then(() => claim(store))).map((job) => ({
       id: job.id,
       fence: job.fence,
@@ -70,7 +70,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal((await recordOf(store, second.id)).state, "claimed");
   });
 
-  test("C-02 a lease that ran out is claimable at that instant, with a higher fence", async ({ store, clock }) => {
+  test("C-02 an expired lease is claimable with a higher fence", async ({ store, clock }) => {
     const id = await add(store);
     const first = await claimOne(store, { worker: "w1" });
     await clock.advance(LEASE_MS - 1);
@@ -78,11 +78,11 @@ export function leaseCases(test: DefineCase): void {
     await clock.advance(1);
     const second = await claimOne(store, { worker: "w2" });
     assert.equal(second.id, id);
-    assert.ok(second.fence > first.fence, "fences grow strictly");
+    assert.ok(second.fence > first.fence, "fences increase");
     assert.equal((await recordOf(store, id)).worker, "w2");
   });
 
-  test("fences grow with every claim: after loss, failure, release and retry", async ({ store, clock }) => {
+  test("every claim increases the fence", async ({ store, clock }) => {
     const id = await add(store, { maxAttempts: 10 });
     const fences: number[] = [];
     const claimAgain = async (): ReturnType<typeof claimOne> => {
@@ -106,7 +106,7 @@ export function leaseCases(test: DefineCase): void {
     );
   });
 
-  test("start, extend and settle with an old fence change nothing and answer lost", async ({ store, clock }) => {
+  test("calls with an old fence return lost, change nothing", async ({ store, clock }) => {
     const id = await add(store);
     const old = await claimOne(store, { worker: "slow" });
     await clock.advance(LEASE_MS);
@@ -123,12 +123,12 @@ export function leaseCases(test: DefineCase): void {
     await finish(store, held);
   });
 
-  test("an old fence stays lost once the job waits again, is finished, or was laid down", async ({ store, clock }) => {
-    for (const state of ["failed", "pending", "completed", "dead", "cancelled", "laid down"] as const) {
+  test("an old fence stays lost in every later state", async ({ store, clock }) => {
+    for (const state of ["failed", "pending", "completed", "dead", "cancelled", "reaped"] as const) {
       await add(store, { queue: state });
       const old = await claimOne(store, { queues: [state] });
       await clock.advance(LEASE_MS);
-      if (state === "laid down") await store.reapExpiredLeases(10);
+      if (state === "reaped") await store.reapExpiredLeases(10);
       else await finish(store, await claimOne(store, { queues: [state] }), state);
       const before = await recordOf(store, old.id);
       assert.deepEqual(await store.start([{ ...old, startedAt: 1 }]), ["lost"], `start, ${state}`);
@@ -138,7 +138,7 @@ export function leaseCases(test: DefineCase): void {
     }
   });
 
-  test("a lease is held until someone else claims: a late outcome still counts", async ({ store, clock }) => {
+  test("accepts a late outcome until the next claim", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await clock.advance(2 * LEASE_MS);
@@ -147,7 +147,7 @@ export function leaseCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("a lease that ran out can be extended until someone else claims", async ({ store, clock }) => {
+  test("an expired lease is extendable until the next claim", async ({ store, clock }) => {
     await add(store);
     const job = await claimOne(store);
     await clock.advance(2 * LEASE_MS);
@@ -157,7 +157,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal((await claim(store)).length, 1);
   });
 
-  test("A-35 a lease lost while running uses its attempt, and the history says so", async ({ store, clock }) => {
+  test("A-35 a lease expired while running uses its attempt", async ({ store, clock }) => {
     const id = await jobIn(store, "running", { queue: "q" });
     const claimedAt = clock.now();
     await clock.advance(LEASE_MS);
@@ -172,10 +172,10 @@ export function leaseCases(test: DefineCase): void {
       [lost?.attempt, lost?.worker, lost?.claimedAt, lost?.startedAt, lost?.error.message, lost?.error.code],
       [1, "w1", claimedAt, 0, STALE_ERROR.message, STALE_ERROR.code],
     );
-    assert.equal(record.startedAt, null, "the new attempt has not begun");
+    assert.equal(record.startedAt, null, "the new attempt has not started");
   });
 
-  test("a lease lost while claimed gives its attempt back, once", async ({ store, clock }) => {
+  test("does not count the first lease expired while claimed", async ({ store, clock }) => {
     const id = await add(store, { maxAttempts: 2 });
     assert.equal((await claimOne(store)).attempt, 1);
     await clock.advance(LEASE_MS);
@@ -187,7 +187,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal((await recordOf(store, id)).attempts.length, 2);
   });
 
-  test("a lost lease with no attempt left is handed out as exhausted, the count at its maximum", async (scene) => {
+  test("claims a job without attempts left as exhausted", async (scene) => {
     const { store, clock } = scene;
     const id = await jobIn(store, "running", { queue: "q", maxAttempts: 1 });
     await clock.advance(LEASE_MS);
@@ -199,7 +199,7 @@ export function leaseCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.attempt, record.error?.message], ["dead", 1, STALE_ERROR.message]);
   });
 
-  test("the claim after a failure knows the state, the attempts used and the error", async ({ store, clock }) => {
+  test("a claim returns the previous state, attempts and error", async ({ store, clock }) => {
     await add(store);
     const first = await claimOne(store);
     await settleOne(store, failureOf(first, "no route"));
@@ -211,7 +211,7 @@ export function leaseCases(test: DefineCase): void {
     assert.deepEqual([second.attempt, second.losses], [2, 0]);
   });
 
-  test("a job removed under its worker by someone else is a lost lease, nothing worse", async ({ store, clock }) => {
+  test("removing a reaped job makes its old lease lost", async ({ store, clock }) => {
     const id = await add(store);
     const old = await claimOne(store);
     await clock.advance(LEASE_MS);
@@ -223,7 +223,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal(await store.get(id), null);
   });
 
-  test("C-07 start and extend tell a worker that its job shall be cancelled", async ({ store }) => {
+  test("C-07 start and extend report a requested cancellation", async ({ store }) => {
     const id = await jobIn(store, "claimed");
     assert.deepEqual(await store.cancel([id]), ["requested"]);
     const lease = await leaseOf(store, id);

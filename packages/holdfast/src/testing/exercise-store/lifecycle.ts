@@ -30,7 +30,7 @@ import type { DefineCase } from "./scene.js";
 import { until } from "./until.js";
 
 export function lifecycleCases(test: DefineCase): void {
-  test("C-05 migrate may be repeated, also with jobs in the store", async ({ store }) => {
+  test("C-05 migrate may be repeated", async ({ store }) => {
     await store.migrate();
     const id = await add(store);
     const before = await recordOf(store, id);
@@ -38,38 +38,30 @@ export function lifecycleCases(test: DefineCase): void {
     assert.deepEqual(await recordOf(store, id), before);
   });
 
-  test("pendingMigrations, where there is one, has nothing left once it is migrated", async ({ store }) => {
+  test("pendingMigrations is empty after migrate", async ({ store }) => {
     await store.migrate();
     assert.deepEqual((await store.pendingMigrations?.()) ?? [], []);
   });
 
-  test.needing(
-    ["a new database"],
-    "pendingMigrations, where there is one, tells what a new database lacks, and makes none of it",
-    async ({ store }) => {
-      if (store.pendingMigrations === undefined) return;
-      const pending = await store.pendingMigrations();
-      assert.notEqual(pending.length, 0);
-      assert.deepEqual(await store.pendingMigrations(), pending);
-      await store.migrate();
-      assert.deepEqual(await store.pendingMigrations(), []);
-    },
-  );
+  test.needing(["a new database"], "pendingMigrations lists steps without applying them", async ({ store }) => {
+    if (store.pendingMigrations === undefined) return;
+    const pending = await store.pendingMigrations();
+    assert.notEqual(pending.length, 0);
+    assert.deepEqual(await store.pendingMigrations(), pending);
+    await store.migrate();
+    assert.deepEqual(await store.pendingMigrations(), []);
+  });
 
-  test.needing(
-    ["another handle"],
-    "C-05 migrate from several handles at once is harmless",
-    async ({ store, again }) => {
-      const id = await add(store);
-      const handles = await Promise.all([again(), again(), again()]);
-      await Promise.all([store, ...handles].map((handle) => handle.migrate()));
-      for (const handle of handles) assert.equal((await recordOf(handle, id)).state, "pending");
-    },
-  );
+  test.needing(["another handle"], "C-05 several handles may migrate concurrently", async ({ store, again }) => {
+    const id = await add(store);
+    const handles = await Promise.all([again(), again(), again()]);
+    await Promise.all([store, ...handles].map((handle) => handle.migrate()));
+    for (const handle of handles) assert.equal((await recordOf(handle, id)).state, "pending");
+  });
 
   test.needing(
     ["a new database", "another handle"],
-    "C-05 several handles may set up a new database at once",
+    "C-05 several handles may create a database concurrently",
     async ({ store, again }) => {
       const handles = [store, await again(), await again(), await again()];
       await Promise.all(handles.map((handle) => handle.migrate()));
@@ -78,7 +70,7 @@ export function lifecycleCases(test: DefineCase): void {
     },
   );
 
-  test("calls after close are refused with the code CLOSED", async ({ store }) => {
+  test("calls after close fail with code CLOSED", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await store.close();
@@ -92,7 +84,7 @@ export function lifecycleCases(test: DefineCase): void {
     await store.close();
   });
 
-  test("no call that is under way at close is left without an answer", async ({ store }) => {
+  test("every call in progress at close settles", async ({ store }) => {
     const calls = [
       store.insert(newJobs(50)),
       store.claim(claimRequest()),
@@ -104,7 +96,7 @@ export function lifecycleCases(test: DefineCase): void {
       if (call.status === "rejected") assert.equal((call.reason as { code?: unknown }).code, "CLOSED");
   });
 
-  test.live([], "a listener hears of work, no later than it is due", async ({ store }) => {
+  test.live([], "a listener gets a work hint when due", async ({ store }) => {
     const hints = hintsOf(store);
     await add(store, { delayMs: 60_000 });
     await add(store);
@@ -112,90 +104,84 @@ export function lifecycleCases(test: DefineCase): void {
     for (const hint of hints.all) if (hint.kind === "work") assert.ok(hint.inMs >= 0 && hint.inMs <= 60_000);
   });
 
-  test.live([], "a listener hears which jobs are asked to stop", async ({ store }) => {
+  test.live([], "a listener gets a cancel hint with job ids", async ({ store }) => {
     const [first, second] = await addAll(store, newJobs(2));
     await claimOne(store, { limit: 2 });
     const hints = hintsOf(store);
     await store.cancel([first ?? "", second ?? ""]);
-    await hints.heardToStop([first ?? "", second ?? ""]);
+    await hints.cancels([first ?? "", second ?? ""]);
   });
 
-  test.live([], "a listener hears that jobs have ended", async ({ store }) => {
+  test.live([], "a listener gets a finished hint", async ({ store }) => {
     await add(store);
     const job = await claimOne(store);
     const hints = hintsOf(store);
     await finish(store, job);
-    await hints.heard("finished");
+    await hints.hint("finished");
   });
 
-  test.live([], "a listener that is taken away hears no more, the others do", async ({ store }) => {
+  test.live([], "an unsubscribed listener gets no more hints", async ({ store }) => {
     const gone = hintsOf(store);
     const stays = hintsOf(store);
     gone.stop();
     gone.stop();
     await add(store);
-    await stays.heard("work");
+    await stays.hint("work");
     assert.deepEqual(gone.all, []);
   });
 
-  test.live(["another handle", "push"], "a listener on another handle hears of work, stops and ends", async (scene) => {
+  test.live(["another handle", "push"], "a listener on another handle gets job hints", async (scene) => {
     const { store } = scene;
     const hints = hintsOf(await scene.again());
-    // Listening may take a moment to begin, so what it shall hear of is done until it does.
-    await hints.heard("work", () => add(store));
+    // Listening may take a moment to start, so the change is repeated until the hint arrives.
+    await hints.hint("work", () => add(store));
     const job = await claimOne(store);
-    await hints.heardToStop([job.id], () => store.cancel([job.id]));
+    await hints.cancels([job.id], () => store.cancel([job.id]));
     hints.forget();
-    await hints.heard("finished", async () => {
+    await hints.hint("finished", async () => {
       await add(store);
       await finish(store, await claimOne(store));
     });
   });
 
-  test.live([], "a listener hears that a schedule was put, changed and removed", async ({ store }) => {
+  test.live([], "a listener gets a hint for every schedule change", async ({ store }) => {
     const hints = hintsOf(store);
     const schedule = await addSchedule(store, { nextRunAt: Date.now() + MINUTE });
-    await hints.heard("schedules");
+    await hints.hint("schedules");
     hints.forget();
     await changeSchedule(store, schedule, { enabled: false });
-    await hints.heard("schedules");
+    await hints.hint("schedules");
     hints.forget();
     await store.removeSchedule(schedule.name);
-    await hints.heard("schedules");
+    await hints.hint("schedules");
   });
 
-  test.live([], "a listener hears of the work that a firing made, no later than it is due", async ({ store }) => {
+  test.live([], "a listener gets a work hint for fired jobs", async ({ store }) => {
     const schedule = await addSchedule(store);
     const hints = hintsOf(store);
     const slots = [jobSlot("digest", 1, { runAt: Date.now() + MINUTE })];
     const after = await fireAll(store, firingOf(schedule, { slots }));
-    await hints.heard("work");
+    await hints.hint("work");
     for (const hint of hints.all) if (hint.kind === "work") assert.ok(hint.inMs >= 0 && hint.inMs <= MINUTE);
     await fireAll(store, firingFor(after, [2]));
     await until("a hint of work that is due", () => hints.all.some((hint) => hint.kind === "work" && hint.inMs === 0));
   });
 
-  test.live(
-    ["another handle", "push"],
-    "a listener on another handle hears of schedules and of what they made",
-    async (scene) => {
-      const { store } = scene;
-      const hints = hintsOf(await scene.again());
-      const start = Date.now() + 100 * MINUTE;
-      let count = 0;
-      // Listening may take a moment to begin, so what it shall hear of is done until it does: each runs before the last.
-      await hints.heard("schedules", () =>
-        addSchedule(store, { name: `s${++count}`, nextRunAt: start - count * SECOND }),
-      );
-      // One that comes and goes unnoticed is nothing to hear of: again until it hears, and in the end all are gone.
-      hints.forget();
-      await hints.heard("schedules", () => store.removeSchedule(`s${count--}`));
-      const schedule = await addSchedule(store, { nextRunAt: start });
-      hints.forget();
-      await fireAll(store, firingFor(schedule, [1]));
-      await hints.heard("work");
-    },
-  );
+  test.live(["another handle", "push"], "a listener on another handle gets schedule hints", async (scene) => {
+    const { store } = scene;
+    const hints = hintsOf(await scene.again());
+    const start = Date.now() + 100 * MINUTE;
+    let count = 0;
+    // Listening may take a moment to start, so schedules are added until the hint arrives. Each is due before the previous one.
+    await hints.hint("schedules", () => addSchedule(store, { name: `s${++count}`, nextRunAt: start - count * SECOND }));
+    // A removal may go unnoticed, so schedules are removed until the hint arrives; in the end all are gone.
+    hints.forget();
+    await hints.hint("schedules", () => store.removeSchedule(`s${count--}`));
+    const schedule = await addSchedule(store, { nextRunAt: start });
+    hints.forget();
+    await fireAll(store, firingFor(schedule, [1]));
+    await hints.hint("work");
+  });
 }
 
 function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<string, () => Promise<unknown>> {

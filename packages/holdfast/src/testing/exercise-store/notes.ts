@@ -4,7 +4,7 @@ import { add, claimOne, finish, jobIn, leaseOf, LEASE_MS, recordOf } from "./bui
 import type { DefineCase } from "./scene.js";
 
 export function noteCases(test: DefineCase): void {
-  test("keeps the progress and the log of a held lease, also past the job's end", async ({ store }) => {
+  test("stores progress and log of a held lease", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await store.note([{ ...job, progress: { fraction: 0.25, note: "a quarter" }, log: [{ at: 1, line: "one" }] }]);
@@ -34,7 +34,7 @@ export function noteCases(test: DefineCase): void {
     assert.deepEqual({ progress: finished.progress, log: finished.log }, expected);
   });
 
-  test("the log is bounded: the last lines stay, within one note and over several", async ({ store }) => {
+  test("keeps only the last log lines", async ({ store }) => {
     const id = await jobIn(store, "running");
     const lease = await leaseOf(store, id);
     const line = (n: number): { at: number; line: string } => ({ at: n, line: `line ${n}` });
@@ -47,7 +47,7 @@ export function noteCases(test: DefineCase): void {
     assert.deepEqual((await recordOf(store, id)).log, linesUpTo(400 - LIMITS.logLines, 400));
   });
 
-  test("drops the notes of a lost lease silently and keeps those beside them", async ({ store, clock }) => {
+  test("ignores notes of a lost lease, stores others", async ({ store, clock }) => {
     const lostId = await add(store);
     const old = await claimOne(store);
     await clock.advance(LEASE_MS);
@@ -66,7 +66,7 @@ export function noteCases(test: DefineCase): void {
     assert.deepEqual([kept.progress, kept.log], [note.progress, note.log]);
   });
 
-  test("drops notes that come after the outcome", async ({ store }) => {
+  test("ignores notes after the outcome", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await finish(store, job, "failed");

@@ -1,7 +1,7 @@
 /**
- * A process of its own that works on a store, for `processes.ts`. It is told what to do by its first argument, takes
- * orders and reports over the IPC channel. Every report is sent before the next step is taken, so that a process that
- * is killed has reported all but its last step.
+ * A separate process that works on a store, for `processes.ts`. Its first argument has its settings. It receives orders and
+ * sends reports over the IPC channel. Every report is sent before the next step, so that a killed process has reported all but
+ * its last step.
  */
 import type { ClaimedJob, LeaseResult, LeaseRef, SettleResult, Store } from "../../store.js";
 import { claimRequest, insertAll, newJobs, outcomeOf, settleAll } from "./builders.js";
@@ -13,9 +13,9 @@ export interface Settings {
   address: string;
   worker: string;
   /**
-   * works: claims and completes until told to stop. sleeps: the same, but first claims a batch and waits for the order to
-   * go on before it settles it. hoards: the same, but never settles its first batch. enqueues: only inserts. schedules:
-   * makes jobs of slots that have come.
+   * works: claims and completes jobs until the order to stop. sleeps: the same, but first claims a batch and waits for the order
+   * `continue` before it settles it. hoards: the same, but never settles its first batch. enqueues: only inserts. schedules:
+   * fires due slots.
    */
   role: "works" | "sleeps" | "hoards" | "enqueues" | "schedules";
   leaseMs: number;
@@ -27,16 +27,16 @@ export type Report =
   | { kind: "ready" | "firing" }
   | { kind: "claimed"; at: number; jobs: LeaseRef[] }
   | { kind: "holding"; leases: LeaseRef[] }
-  | { kind: "settled"; outcomes: (LeaseRef & { answer: SettleResult })[] }
+  | { kind: "settled"; outcomes: (LeaseRef & { result: SettleResult })[] }
   | { kind: "came back"; start: LeaseResult[]; extend: LeaseResult[]; settle: SettleResult[] }
   | { kind: "enqueued" | "fired"; ids: string[] };
 
-export type Order = "go" | "go on" | "stop";
+export type Order = "go" | "continue" | "stop";
 
 const settings = JSON.parse(process.argv[2] ?? "{}") as Settings;
 const orders = new Set<Order>();
 process.on("message", (order: Order) => orders.add(order));
-// A test that failed takes its processes with it.
+// Ends the process when its test has failed.
 process.on("disconnect", () => process.exit(0));
 
 function report(message: Report): Promise<void> {
@@ -70,10 +70,10 @@ async function main(): Promise<void> {
 async function enqueue(store: Store): Promise<void> {
   while (!orders.has("stop")) {
     const jobs = newJobs(settings.batch);
-    const answers = await insertAll(store, jobs);
+    const results = await insertAll(store, jobs);
     await report({
       kind: "enqueued",
-      ids: jobs.filter((_, n) => answers[n]?.status === "inserted").map((job) => job.id),
+      ids: jobs.filter((_, n) => results[n]?.status === "inserted").map((job) => job.id),
     });
   }
 }
@@ -110,19 +110,19 @@ async function work(store: Store): Promise<void> {
 }
 
 async function settle(store: Store, jobs: readonly ClaimedJob[]): Promise<void> {
-  const answers = await settleAll(
+  const results = await settleAll(
     store,
     jobs.map((job) => outcomeOf(job, "completed", { output: `"${settings.worker}"` })),
   );
   await report({
     kind: "settled",
-    outcomes: jobs.map((job, n) => ({ ...leaseRef(job), answer: answers[n] ?? "lost" })),
+    outcomes: jobs.map((job, n) => ({ ...leaseRef(job), result: results[n] ?? "lost" })),
   });
 }
 
-/** Goes on as if nothing had happened, with leases that ran out long ago. */
+/** Continues with leases that have expired. */
 async function comeBack(store: Store, jobs: readonly ClaimedJob[]): Promise<void> {
-  await ordered("go on");
+  await ordered("continue");
   await report({
     kind: "came back",
     start: await store.start(jobs.map((job) => ({ ...leaseRef(job), startedAt: Date.now() }))),

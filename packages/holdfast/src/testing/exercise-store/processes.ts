@@ -11,59 +11,47 @@ import { assertEachSlotOnce, MOST_SLOTS } from "./schedulers.js";
 import type { DefineCase, LiveScene } from "./scene.js";
 import { randomFrom, until } from "./until.js";
 
-/** What is enqueued at once and claimed at most, as shares of all jobs. */
+/** The size of an insert and the limit of a claim, as fractions of all jobs. */
 const CHUNK = 0.05;
 const BATCH = 0.008;
-/** Long enough that a busy machine rarely loses a lease, short enough not to be waited for. */
+/** Long enough that a busy machine rarely loses a lease, short enough to wait for. */
 const LEASE_MS = 800;
-/** Schedules that are fired at once, at most. */
+/** The maximum number of schedules fired in one call. */
 const FIRED = 80;
 /** Slots of each schedule. */
 const SLOTS = 20;
 const KILLS = 8;
-/** About as long as a firing takes on a machine that is not idle. */
+/** About as long as a firing takes on a busy machine. */
 const KILLED_WITHIN_MS = 30;
 
 export function processCases(test: DefineCase): void {
-  test.live(
-    ["another handle", "signals"],
-    "A-29 A-35 B-19 four processes over many jobs, one stopped and one killed, lose and double nothing",
-    fourProcesses,
-  );
+  test.live(["another handle", "signals"], "A-29 A-35 B-19 four processes lose and duplicate no job", fourProcesses);
 
-  test.live(
-    ["another handle", "signals"],
-    "what a process was told is stored outlives its being killed",
-    async (scene) => {
-      const writer = start(scene, { role: "enqueues", batch: 20 });
-      try {
-        await writer.reported("ready");
-        writer.tell("go");
-        await writer.reportedSo("a few enqueues", (reports) => reports.length > 15);
-        writer.kill();
-        await until("its end", () => writer.ended());
-        const records = await allRecords(scene.store);
-        const acknowledged = writer.reports.flatMap((report) => (report.kind === "enqueued" ? report.ids : []));
-        for (const id of acknowledged) assert.equal(records.get(id)?.state, "pending");
-        // A server may still be at what it was sent last.
-        await until("stats and records to agree", async () => {
-          const { size } = await allRecords(scene.store);
-          return assertNothingVanished(scene.store, size, 0).then(
-            () => true,
-            () => false,
-          );
-        });
-      } finally {
-        writer.kill();
-      }
-    },
-  );
+  test.live(["another handle", "signals"], "an acknowledged insert survives a killed process", async (scene) => {
+    const writer = start(scene, { role: "enqueues", batch: 20 });
+    try {
+      await writer.reported("ready");
+      writer.order("go");
+      await writer.reportedSo("a few enqueues", (reports) => reports.length > 15);
+      writer.kill();
+      await until("its end", () => writer.ended());
+      const records = await allRecords(scene.store);
+      const acknowledged = writer.reports.flatMap((report) => (report.kind === "enqueued" ? report.ids : []));
+      for (const id of acknowledged) assert.equal(records.get(id)?.state, "pending");
+      // A server may still be executing the last request.
+      await until("stats and records to agree", async () => {
+        const { size } = await allRecords(scene.store);
+        return assertNothingVanished(scene.store, size, 0).then(
+          () => true,
+          () => false,
+        );
+      });
+    } finally {
+      writer.kill();
+    }
+  });
 
-  test.live(
-    ["another handle", "signals"],
-    "C-12 three processes fire the same schedules, one is killed and another takes its place: no slot is missed or doubled",
-    threeSchedulers,
-  );
+  test.live(["another handle", "signals"], "C-12 three processes fire each slot once, despite kills", threeSchedulers);
 }
 
 async function threeSchedulers(scene: LiveScene): Promise<void> {
@@ -78,7 +66,7 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
     const scheduler = start(scene, { role: "schedules", worker: `scheduler ${n}`, seed: seed + n });
     schedulers.push(scheduler);
     await scheduler.reported("ready");
-    scheduler.tell("go");
+    scheduler.order("go");
     return scheduler;
   };
   const addMore = async (): Promise<void> => {
@@ -87,7 +75,7 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
     await addSchedules(store, more, { nextRunAt: startAt, startAt, endAt: startAt + SLOTS * MINUTE });
     names.push(...more);
   };
-  /** There is always more to do, so that each is killed in the middle of it. */
+  /** There is always more to do, so that each process is killed while it works. */
   const untilWithMore = (what: string, condition: () => boolean): Promise<unknown> =>
     until(what, async () => {
       if ((await store.dueSchedules(added)).schedules.length < added) await addMore();
@@ -108,14 +96,14 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
       const { schedules, nextRunAt } = await store.dueSchedules(1);
       return schedules.length === 0 && nextRunAt === null;
     });
-    for (const scheduler of steady) scheduler.tell("stop");
+    for (const scheduler of steady) scheduler.order("stop");
     await until("every process to end", () => schedulers.every((scheduler) => scheduler.ended()));
     for (const scheduler of steady) assert.equal(scheduler.ended(), "0");
     const acknowledged = schedulers.flatMap(madeBy);
     await assertEachSlotOnce(store, names, acknowledged);
     // Only the last step of each killed process may have gone unreported.
     const unreported = names.length * SLOTS - acknowledged.length;
-    assert.ok(unreported <= KILLS * FIRED * MOST_SLOTS, `${unreported} jobs were made that nobody reported`);
+    assert.ok(unreported <= KILLS * FIRED * MOST_SLOTS, `${unreported} jobs were created but not reported`);
   } finally {
     for (const scheduler of schedulers) scheduler.kill();
   }
@@ -138,26 +126,26 @@ async function fourProcesses(scene: LiveScene): Promise<void> {
   };
   try {
     await Promise.all(workers.map((worker) => worker.reported("ready")));
-    // The two that come to grief go first, or the others might leave them nothing to hold.
+    // The stopped and the killed process start first, or the others might claim everything.
     await enqueue(0, 2 * chunk);
-    sleeper.tell("go");
-    hoarder.tell("go");
+    sleeper.order("go");
+    hoarder.order("go");
     const [held, hoarded] = await Promise.all([holding(sleeper), holding(hoarder)]);
     sleeper.child.kill("SIGSTOP");
-    for (const worker of others) worker.tell("go");
+    for (const worker of others) worker.order("go");
     await enqueue(2 * chunk, many / 2);
     hoarder.kill();
     await enqueue(many / 2, many);
 
     await until("others to take over what the stopped process held", () => allTaken(scene, held));
     sleeper.child.kill("SIGCONT");
-    sleeper.tell("go on");
+    sleeper.order("continue");
     const back = await sleeper.reported("came back");
     const lost = held.map(() => "lost" as const);
     assert.deepEqual([back.start, back.extend, back.settle], [lost, lost, lost]);
 
     await until("every job to be finished", async () => (await unfinished(scene)) === 0);
-    for (const worker of workers) if (worker !== hoarder) worker.tell("stop");
+    for (const worker of workers) if (worker !== hoarder) worker.order("stop");
     await until("every process to end", () => workers.every((worker) => worker.ended()));
     assert.deepEqual(
       workers.map((worker) => worker.ended()),
@@ -185,7 +173,7 @@ async function judge(
     for (const report of reports) {
       if (report.kind === "claimed") history.claimed(worker, report, LEASE_MS);
       if (report.kind !== "settled") continue;
-      for (const outcome of report.outcomes) history.settled(worker, { ...outcome, to: "completed" }, outcome.answer);
+      for (const outcome of report.outcomes) history.settled(worker, { ...outcome, to: "completed" }, outcome.result);
     }
   }
   history.assertOneLeaseAtATime();
@@ -195,7 +183,7 @@ async function judge(
   for (const id of ids) {
     const record = records.get(id);
     assert.equal(record?.state, "completed", `job ${id}`);
-    // The killed process may have taken one step that it did not live to report.
+    // The killed process may not have reported its last step.
     history.assertSeen(record, {
       complete: !history.workersOf(id).includes(hoarder) && record.output !== `"${hoarder}"`,
     });
@@ -227,9 +215,9 @@ interface Worker {
   reports: readonly Report[];
   reported<K extends Report["kind"]>(kind: K): Promise<Extract<Report, { kind: K }>>;
   reportedSo<T>(what: string, judge: (reports: readonly Report[]) => T | undefined | false): Promise<T>;
-  tell(order: Order): void;
+  order(order: Order): void;
   kill(): void;
-  /** Kills it so long after it reports this: sooner than a look at the reports would notice it. */
+  /** Kills the process this long after it reports this; polling the reports would be too slow. */
   killSoonAfter(kind: Report["kind"], ms: number): void;
   /** How it ended, once it has. */
   ended(): string | false;
@@ -247,7 +235,7 @@ function start(scene: LiveScene, given: Pick<Settings, "role"> & Partial<Setting
     ...given,
   };
   const script = fileURLToPath(new URL("./process.js", import.meta.url));
-  // Options of the test runner's own process are not for its children.
+  // The test runner's own options must not apply to child processes.
   const child = fork(script, [JSON.stringify(settings)], { execArgv: [], stdio: ["ignore", "ignore", "pipe", "ipc"] });
   const reports: Report[] = [];
   let complaint = "";
@@ -273,7 +261,7 @@ function start(scene: LiveScene, given: Pick<Settings, "role"> & Partial<Setting
       reportedSo(`"${kind}"`, (all) =>
         all.find((report): report is Extract<Report, { kind: K }> => report.kind === kind),
       ),
-    tell: (order) => void child.send(order),
+    order: (order) => void child.send(order),
     kill: () => void child.kill("SIGKILL"),
     killSoonAfter: (kind, ms) => {
       child.on("message", (report) => {

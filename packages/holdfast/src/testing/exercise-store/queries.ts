@@ -21,11 +21,11 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function queryCases(test: DefineCase): void {
-  test("get of a job that does not exist is null", async ({ store }) => {
+  test("get returns null for an unknown job", async ({ store }) => {
     assert.equal(await store.get("00000000-0000-7000-8000-000000000000"), null);
   });
 
-  test("list gives whole records, newest first, without history and log", async ({ store, clock }) => {
+  test("list returns records newest first, without history and log", async ({ store, clock }) => {
     const first = await add(store, { input: `"${"x".repeat(2_000)}"`, tags: ["a", "b"], user: "u" });
     const job = await claimOne(store);
     await store.note([{ ...job, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "x" }] }]);
@@ -41,7 +41,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(listed[2], { ...record, attempts: [], log: [] });
   });
 
-  test("list goes by the time of the enqueue, whatever the ids", async ({ store, clock }) => {
+  test("list orders by enqueue time, not by id", async ({ store, clock }) => {
     const made = newJobs(3).toReversed();
     for (const job of made) {
       await addAll(store, [job]);
@@ -50,7 +50,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(ids(await list(store, {})), ids(made).toReversed());
   });
 
-  test("skip, where there is one, comes to where list goes on after as many jobs", async ({ store, clock }) => {
+  test("skip continues where list would", async ({ store, clock }) => {
     if (store.skip === undefined) return;
     for (let nth = 0; nth < 9; nth++) {
       await add(store, { type: nth % 3 === 0 ? "a" : "b", user: nth % 2 === 0 ? "u" : "v", tags: ["x"] });
@@ -85,7 +85,7 @@ export function queryCases(test: DefineCase): void {
     await assert.rejects(store.skip({}, { limit: 1, cursor: "none" }), refused);
   });
 
-  test("list filters by state, type, queue, user and tag, alone and together", async ({ store, clock }) => {
+  test("list filters by state, type, queue, user and tag", async ({ store, clock }) => {
     const jobs = [
       newJob({ type: "a", queue: "q1", user: "u1", tags: ["x", "y"] }),
       newJob({ type: "b", queue: "q1", user: "u2", tags: ["x"] }),
@@ -121,7 +121,7 @@ export function queryCases(test: DefineCase): void {
     }
   });
 
-  test("a job in any state is read and listed as such", async ({ store }) => {
+  test("get and list return jobs in every state", async ({ store }) => {
     for (const state of STATE_NAMES) {
       const id = await jobIn(store, state);
       assert.equal((await recordOf(store, id)).state, state);
@@ -129,7 +129,7 @@ export function queryCases(test: DefineCase): void {
     }
   });
 
-  test("list filters by the time of the enqueue", async ({ store, clock }) => {
+  test("list filters by enqueue time", async ({ store, clock }) => {
     const start = clock.now();
     const made: string[] = [];
     for (let count = 0; count < 3; count++) {
@@ -142,7 +142,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(ids(await list(store, between)), [made[1]]);
   });
 
-  test("a job that is added while others are removed page by page is none of theirs", async ({ store, clock }) => {
+  test("a job added while paging is not on later pages", async ({ store, clock }) => {
     for (let count = 0; count < 6; count++) {
       await add(store);
       await clock.advance(1);
@@ -152,14 +152,14 @@ export function queryCases(test: DefineCase): void {
     const added = await add(store);
     const second = await store.list({}, { limit: 10, cursor: first.cursor });
     assert.equal(second.jobs.length, 3);
-    assert.ok(!ids(second.jobs).includes(added), "the new one is not behind the cursor");
+    assert.ok(!ids(second.jobs).includes(added), "the new job is not after the cursor");
     await store.remove([...ids(second.jobs), added]);
     const last = await add(store);
     assert.deepEqual(ids((await store.list({}, { limit: 10, cursor: null })).jobs), [last]);
     assert.deepEqual(ids((await store.list({}, { limit: 10, cursor: first.cursor })).jobs), []);
   });
 
-  test("each of many types is found by its name, beside the others", async ({ store }) => {
+  test("list finds each of many types", async ({ store }) => {
     const types = Array.from({ length: 100 }, (_, nth) => `t${nth}`);
     const jobs = types.map((type) => newJob({ type }));
     await addAll(store, jobs);
@@ -170,9 +170,9 @@ export function queryCases(test: DefineCase): void {
     }
   });
 
-  test("paging goes through all jobs, newest first, without gaps or doubles", async ({ store, clock }) => {
+  test("paging returns every job once, newest first", async ({ store, clock }) => {
     const made: string[] = [];
-    // Several to a millisecond: the cursor must tell them apart.
+    // Several per millisecond: the cursor must distinguish them.
     for (let count = 0; count < 5; count++) {
       made.push(...(await addAll(store, newJobs(5, { tags: [count % 2 === 0 ? "even" : "odd"] }))));
       await clock.advance(1);
@@ -194,7 +194,7 @@ export function queryCases(test: DefineCase): void {
     assert.equal((await pagesOf(store, { tag: "odd", states: ["pending", "completed"] }, 3)).flat().length, 10);
   });
 
-  test("jobs that come or change while someone pages shift nothing", async ({ store, clock }) => {
+  test("new and changed jobs do not shift later pages", async ({ store, clock }) => {
     const made: string[] = [];
     for (let count = 0; count < 6; count++) {
       made.unshift(await add(store));
@@ -207,9 +207,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(ids([...first.jobs, ...rest]), made);
   });
 
-  test("without payloads a list has null for inputs and outputs, large or small, and all the rest", async ({
-    store,
-  }) => {
+  test("list without payloads omits only inputs and outputs", async ({ store }) => {
     const large = JSON.stringify("x".repeat(20_000));
     await addAll(store, [newJob({ input: large, tags: ["a"], user: "u" }), newJob({ input: '{"small":1}' })]);
     await finish(store, await claimOne(store), "completed");
@@ -223,7 +221,7 @@ export function queryCases(test: DefineCase): void {
     );
   });
 
-  test("E-01 stats count jobs by queue, type and state, and leave out what is not there", async ({ store, clock }) => {
+  test("E-01 stats count jobs by queue, type and state", async ({ store, clock }) => {
     assert.deepEqual((await store.stats()).counts, []);
     for (const state of ["pending", "pending", "running", "failed", "dead"] as const)
       await jobIn(store, state, place(state));
@@ -244,7 +242,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(await counted(), ["pending mail cancelled 2", `running mail ${stale?.state} 1`]);
   });
 
-  test("E-01 stats agree with the records after every kind of change", async ({ store, clock }) => {
+  test("E-01 stats agree with the records after every change", async ({ store, clock }) => {
     await addAll(store, [...newJobs(8), ...newJobs(4, { queue: "b", type: "report" })]);
     const claimed = await claim(store, { limit: 10 });
     for (const [index, to] of (["completed", "failed", "dead", "cancelled", "pending"] as const).entries()) {
@@ -264,10 +262,10 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual(new Map(counts.map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count])), expected);
   });
 
-  test("E-01 stats tell how long the oldest due job has waited", async ({ store, clock }) => {
+  test("E-01 stats return the age of the oldest due job", async ({ store, clock }) => {
     assert.equal((await store.stats()).oldestDueMs, null);
     await add(store, { delayMs: 10 * SECOND });
-    assert.equal((await store.stats()).oldestDueMs, null, "a job whose time has not come does not wait for a worker");
+    assert.equal((await store.stats()).oldestDueMs, null, "a future job does not wait for a worker");
     await add(store, { priority: -5, queue: "b" });
     await clock.advance(12 * SECOND);
     assert.equal((await store.stats()).oldestDueMs, 12 * SECOND);
@@ -277,7 +275,7 @@ export function queryCases(test: DefineCase): void {
     assert.equal((await store.stats()).oldestDueMs, null);
   });
 
-  test("stats tell what ended in the last minute", async ({ store, clock }) => {
+  test("stats count jobs that ended in the last minute", async ({ store, clock }) => {
     for (const state of ["completed", "completed", "dead", "cancelled"] as const) await jobIn(store, state);
     await clock.advance(30 * SECOND);
     await store.cancel([await add(store)]);
@@ -286,7 +284,7 @@ export function queryCases(test: DefineCase): void {
     assert.deepEqual((await store.stats()).lastMinute, { completed: 0, dead: 0, cancelled: 1 });
   });
 
-  test("queues are listed with their priorities and whether they are paused", async ({ store }) => {
+  test("queues returns priorities and pauses", async ({ store }) => {
     assert.deepEqual(await store.queues(), []);
     for (const priority of [0, 5, -5, 5]) await add(store, { queue: "mixed", priority });
     await add(store, { queue: "other", priority: 1 });
@@ -302,13 +300,13 @@ export function queryCases(test: DefineCase): void {
     assert.equal(
       queues.find((queue) => queue.queue === "unseen")?.paused,
       true,
-      "a paused queue shows before its first job",
+      "a paused queue is listed before its first job",
     );
     await store.resume("mixed");
     assert.equal((await store.queues()).find((queue) => queue.queue === "mixed")?.paused, false);
   });
 
-  test("workers are kept as they last reported, with the time", async ({ store, clock }) => {
+  test("workers returns each worker's last heartbeat", async ({ store, clock }) => {
     assert.deepEqual(await store.workers(), []);
     await store.heartbeat(workerRecord({ id: "w1" }));
     await store.heartbeat(workerRecord({ id: "w2", queues: null, types: [], schedules: [] }));
@@ -322,7 +320,7 @@ export function queryCases(test: DefineCase): void {
     ]);
   });
 
-  test("a worker that left is kept for a while and says so", async ({ store, clock }) => {
+  test("a deregistered worker is listed as left", async ({ store, clock }) => {
     await store.heartbeat(workerRecord({ id: "w1" }));
     await store.heartbeat(workerRecord({ id: "w2" }));
     await clock.advance(SECOND);
@@ -333,12 +331,12 @@ export function queryCases(test: DefineCase): void {
     await store.heartbeat(workerRecord({ id: "w1" }));
     assert.ok(
       (await store.workers()).every((worker) => !worker.left),
-      "a worker that reports again is back",
+      "a worker with a new heartbeat is back",
     );
   });
 }
 
-/** One queue per state, so that bringing one job to its state claims no other. */
+/** One queue per state, so that creating a job in its state claims no other. */
 function place(state: string): { queue: string } {
   return { queue: state };
 }
@@ -347,7 +345,7 @@ async function list(store: Store, filter: JobFilter): Promise<StoredJob[]> {
   return (await pagesOf(store, filter, 1_000)).flat();
 }
 
-/** By the cursor and not by how full they are: a page may be short while there are more. */
+/** Ends at a null cursor, because a page may be short although more follow. */
 async function pagesOf(
   store: Store,
   filter: JobFilter,
@@ -359,10 +357,10 @@ async function pagesOf(
   let cursor = from;
   do {
     const page: JobPage = await store.list(filter, { limit, cursor, payloads });
-    if (page.cursor !== null) assert.match(page.cursor, /^[\w-]{1,200}$/, "a cursor that an address can carry");
+    if (page.cursor !== null) assert.match(page.cursor, /^[\w-]{1,200}$/, "the cursor fits in a URL");
     pages.push(page.jobs);
     cursor = page.cursor;
-    assert.ok(pages.length < 1_000, "paging must come to an end");
+    assert.ok(pages.length < 1_000, "paging must end");
   } while (cursor !== null);
   return pages;
 }

@@ -3,26 +3,26 @@ import type { Store } from "../../store.js";
 import { fakeClock, type FakeClock } from "../clock.js";
 import type { CallerTransaction, StoreHarness, StoreUnderTest, TestRunner } from "./harness.js";
 
-/** What a case gets: a new store, and what it takes to make more of it. */
+/** The argument of a case: a new store, and functions to open more handles. */
 export interface SceneOn<C extends Clock> {
   store: Store;
   clock: C;
   /** Another handle on the same database; closed at the end of the case. */
   again: () => Promise<Store>;
   address: string;
-  /** The module that opens the store in other processes; null: Holdfast itself does, by its address. */
+  /** The module that opens the store in other processes; null: Holdfast opens it by its address. */
   opener: string | null;
-  /** Jobs of cases with many workers. */
+  /** The number of jobs in cases with many workers. */
   many: number;
   begin: () => Promise<CallerTransaction>;
 }
 export type Scene = SceneOn<FakeClock>;
 export type LiveScene = SceneOn<Clock>;
 
-/** What a case may need of a store beyond the contract; a store without it skips the case. */
+/** Optional features that a case may need. A store without them skips the case. */
 export type Need = "a new database" | "another handle" | "strict order" | "push" | "transactions" | "signals";
 
-/** Defines a case on a fake clock; `live` one on the system's clock. */
+/** Defines a case with a fake clock; `live` defines one with the system clock. */
 export interface DefineCase {
   (title: string, body: (scene: Scene) => Promise<void>): void;
   needing(needs: readonly Need[], title: string, body: (scene: Scene) => Promise<void>): void;
@@ -30,7 +30,7 @@ export interface DefineCase {
 }
 
 const MANY = 10_000;
-// Far above what a case takes: only a store that hangs should run into it, not a loaded machine.
+// Far longer than any case takes: only a store that hangs should reach it, not a busy machine.
 const CASE_TIMEOUT_MS = 120_000;
 
 export function caseDefiner(runner: TestRunner, harness: StoreHarness): DefineCase {
@@ -64,7 +64,7 @@ function excuse(harness: StoreHarness, title: string): string | undefined {
   return Object.entries(harness.skip ?? {}).find(([beginning]) => title.startsWith(beginning))?.[1];
 }
 
-/** Runs a case on a new store and clears away after it. Answers why it could not be run, if so. */
+/** Runs a case on a new store and cleans up. Returns the reason if the case was skipped. */
 async function play<C extends Clock>(
   harness: StoreHarness,
   clock: C,
@@ -73,7 +73,7 @@ async function play<C extends Clock>(
 ): Promise<string | undefined> {
   const unmigrated = needs.includes("a new database");
   const under = await (unmigrated ? harness.createUnmigrated?.(clock) : harness.create(clock));
-  if (under === undefined) return "the harness gives no database that is not migrated yet";
+  if (under === undefined) return "the harness has no createUnmigrated";
   const handles = [under.store];
   const lack = needs.map((need) => lackOf(under, need)).find((found) => found !== undefined);
   const [played] = await Promise.allSettled(lack === undefined ? [body(sceneOf(under, clock, handles, harness))] : []);
@@ -81,7 +81,7 @@ async function play<C extends Clock>(
     ...(await Promise.allSettled(handles.map((handle) => handle.close()))),
     ...(await Promise.allSettled([under.dispose()])),
   ];
-  // The case's own failure comes first: trouble while clearing away is often its consequence.
+  // The case's own failure first: errors of the cleanup are often its consequence.
   for (const end of [played, ...cleared]) if (end?.status === "rejected") throw end.reason;
   return lack;
 }
@@ -98,8 +98,8 @@ function lackOf(under: StoreUnderTest, need: Need): string | undefined {
     case "push":
       return capabilities.push ? undefined : "the store does not wake other processes";
     case "transactions":
-      if (!capabilities.transactions) return "the store does not take part in the caller's transactions";
-      return under.begin === undefined ? "the harness opens no transactions" : undefined;
+      if (!capabilities.transactions) return "the store does not support the caller's transactions";
+      return under.begin === undefined ? "the harness has no begin" : undefined;
     case "signals":
       return process.platform === "win32" ? "Windows cannot stop and resume a process" : undefined;
   }
@@ -123,13 +123,13 @@ function sceneOf<C extends Clock>(
       return handle;
     },
     async begin() {
-      if (under.begin === undefined) throw new Error("a case that begins transactions must say that it needs them");
+      if (under.begin === undefined) throw new Error("a case that calls begin must need transactions");
       return under.begin();
     },
   };
 }
 
-/** As many handles as asked for; the same one again where the database cannot be opened twice. */
+/** Opens `count` handles; the same handle each time if the database cannot be opened twice. */
 export async function handlesOf(scene: LiveScene, count: number): Promise<Store[]> {
   if (scene.address === "") return Array.from({ length: count }, () => scene.store);
   return Promise.all(Array.from({ length: count }, () => scene.again()));

@@ -14,7 +14,7 @@ import type {
 } from "../../store.js";
 import { MINUTE, newJob } from "./builders.js";
 
-/** A schedule whose next run is not known yet. */
+/** A schedule whose next run is not computed yet. */
 export function newSchedule(overrides: Partial<ScheduleRecord> = {}): ScheduleRecord {
   return {
     name: "digest",
@@ -44,14 +44,14 @@ export function newSchedule(overrides: Partial<ScheduleRecord> = {}): ScheduleRe
   };
 }
 
-/** Puts a schedule that must be new, and gives it as it is then. */
+/** Creates a schedule, which must be new. Returns the stored record. */
 export async function addSchedule(store: Store, overrides: Partial<ScheduleRecord> = {}): Promise<StoredSchedule> {
   const schedule = newSchedule(overrides);
   assert.equal(await store.putSchedule(schedule, null), "put");
   return scheduleOf(store, schedule.name);
 }
 
-/** Puts several that must be new, named so. */
+/** Creates several schedules, which must be new. */
 export async function addSchedules(
   store: Store,
   names: readonly string[],
@@ -60,7 +60,7 @@ export async function addSchedules(
   return Promise.all(names.map((name) => addSchedule(store, { ...overrides, name })));
 }
 
-/** Changes a schedule, which must be as it was read, and gives it as it is then. */
+/** Changes a schedule that must still have its version. Returns the stored record. */
 export async function changeSchedule(
   store: Store,
   schedule: StoredSchedule,
@@ -70,7 +70,7 @@ export async function changeSchedule(
   return scheduleOf(store, schedule.name);
 }
 
-/** The record as it would be written with these changes, in a new version. */
+/** The record with these changes and a new version. */
 export function changed(schedule: StoredSchedule, changes: Partial<ScheduleRecord>): ScheduleRecord {
   const { lastSlot: _l, createdAt: _c, updatedAt: _u, slots: _s, ...record } = schedule;
   return { ...record, version: newId(Date.now()), ...changes };
@@ -83,13 +83,13 @@ export async function scheduleOf(store: Store, name = "digest"): Promise<StoredS
   return schedule;
 }
 
-/** The names of a page that holds all. */
+/** The names of all matching schedules. */
 export async function namesOf(store: Store, filter: ScheduleFilter = {}): Promise<string[]> {
   const { schedules } = await store.listSchedules(filter, { limit: 1_000, cursor: null });
   return schedules.map((schedule) => schedule.name);
 }
 
-/** A firing of a schedule as it was read, which leaves its next run and last slot as they are. */
+/** A firing with the current version that does not change next run and last slot. */
 export function firingOf(
   schedule: ScheduleRecord & Partial<Pick<StoredSchedule, "lastSlot">>,
   overrides: Partial<Firing> = {},
@@ -98,7 +98,7 @@ export function firingOf(
   return { name, version, newVersion: newId(Date.now()), nextRunAt, lastSlot, slots: [], ...overrides };
 }
 
-/** A firing that makes a job of each of these slots, and goes on a minute after the last of them. */
+/** A firing with a job for each of these slots. The next run is a minute after the last. */
 export function firingFor(schedule: StoredSchedule, slots: readonly number[], job: Partial<NewJob> = {}): Firing {
   const lastSlot = slots.at(-1) ?? schedule.lastSlot;
   return firingOf(schedule, {
@@ -108,7 +108,7 @@ export function firingFor(schedule: StoredSchedule, slots: readonly number[], jo
   });
 }
 
-/** A slot that becomes a job, due from now. */
+/** A slot that becomes a job, due now. */
 export function jobSlot(
   name: string,
   slot: number,
@@ -118,12 +118,12 @@ export function jobSlot(
   return { slot, through: null, job: newJob({ schedule: { name, slot }, ...job }), reason };
 }
 
-/** A slot, or a stretch of them, that becomes nothing. */
+/** A slot, or a range of slots, without a job. */
 export function skippedSlot(slot: number, reason: SlotReason, through: number | null = null): FiredSlot {
   return { slot, through, job: null, reason };
 }
 
-/** The id of the job that a firing makes of its `nth` slot. */
+/** The id of the job for the firing's `nth` slot. */
 export function jobOf(firing: Firing, nth = 0): string {
   const job = firing.slots[nth]?.job;
   assert.ok(job != null, `slot ${nth} of the firing should have a job`);
@@ -131,18 +131,18 @@ export function jobOf(firing: Firing, nth = 0): string {
 }
 
 export async function fireOne(store: Store, firing: Firing): Promise<FireResult> {
-  const [answer, ...rest] = await store.fire([firing]);
+  const [result, ...rest] = await store.fire([firing]);
   assert.deepEqual(rest, []);
-  assert.ok(answer !== undefined, "fire answers each firing");
-  return answer;
+  assert.ok(result !== undefined, "fire returns a result per firing");
+  return result;
 }
 
-/** What is answered when every slot with a job got it. */
+/** The result if every job was inserted. */
 export function firedAll({ slots }: Firing): FireResult {
   return { status: "fired", slots: slots.map(({ job }) => ({ job: job?.id ?? null, heldBy: null })) };
 }
 
-/** Fires what must be fired in full, and gives the schedule as it is then. */
+/** Fires, asserts that every job was inserted, and returns the stored schedule. */
 export async function fireAll(store: Store, firing: Firing): Promise<StoredSchedule> {
   assert.deepEqual(await fireOne(store, firing), firedAll(firing));
   return scheduleOf(store, firing.name);

@@ -1,37 +1,37 @@
-/** What several schedulers do at once, and how it is judged. */
+/** Concurrent schedulers, and assertions about their result. */
 import assert from "node:assert/strict";
 import { NEVER } from "../../schedule/slots.js";
 import type { Firing, Store, StoredJob, StoredSchedule } from "../../store.js";
 import { allRecords } from "./history.js";
 import { firedAll, firingOf, jobOf, jobSlot, scheduleOf } from "./schedule-builders.js";
 
-/** The most slots in one firing. */
+/** The maximum number of slots in one firing. */
 export const MOST_SLOTS = 3;
 
-/** Fires some of these in any order, a few slots each. Gives the jobs that were acknowledged. */
+/** Fires some of these in random order, a few slots each. Returns the ids of the acknowledged jobs. */
 export async function fireSome(
   store: Store,
   schedules: readonly StoredSchedule[],
   random: (below: number) => number,
 ): Promise<string[]> {
-  // Two that lock the same rows in different orders must not stop each other for good. Only some: whoever is slower
-  // would else find all of them changed, time and again.
+  // Two calls that lock the same rows in different orders must not deadlock. Only some schedules: otherwise the slower call
+  // would always find all of them changed.
   const shuffled = schedules
     .filter(() => random(2) === 0)
     .map((schedule) => ({ schedule, place: random(1_000_000) }))
     .toSorted((a, b) => a.place - b.place)
     .map(({ schedule }) => schedule);
   const firings = shuffled.map((schedule) => nextFiring(schedule, 1 + random(MOST_SLOTS)));
-  const answers = await store.fire(firings);
-  assert.equal(answers.length, firings.length);
+  const results = await store.fire(firings);
+  assert.equal(results.length, firings.length);
   return firings.flatMap((firing, n) => {
-    if (answers[n]?.status !== "fired") return [];
-    assert.deepEqual(answers[n], firedAll(firing));
+    if (results[n]?.status !== "fired") return [];
+    assert.deepEqual(results[n], firedAll(firing));
     return firing.slots.map((_, nth) => jobOf(firing, nth));
   });
 }
 
-/** Every slot of these schedules up to their end has one job, and all that was acknowledged is there. */
+/** Every slot of these schedules has one job, and every acknowledged job exists. */
 export async function assertEachSlotOnce(
   store: Store,
   names: readonly string[],
@@ -43,7 +43,7 @@ export async function assertEachSlotOnce(
     const slot = `${job.schedule?.name} ${job.schedule?.slot}`;
     bySlot.set(slot, [...(bySlot.get(slot) ?? []), job]);
   }
-  for (const id of acknowledged) assert.ok(records.has(id), `job ${id} was acknowledged and is not there`);
+  for (const id of acknowledged) assert.ok(records.has(id), `job ${id} was acknowledged but does not exist`);
   assert.equal(new Set(acknowledged).size, acknowledged.length, "no job is acknowledged twice");
   let expected = 0;
   for (const name of names) {
@@ -55,15 +55,15 @@ export async function assertEachSlotOnce(
     }
     assert.deepEqual([lastSlot, nextRunAt], [endAt - everyMs, NEVER], name);
     for (const { slot, job } of slots) {
-      assert.equal(bySlot.get(`${name} ${slot}`)?.[0]?.id, job, `the slot ${slot} that ${name} keeps`);
+      assert.equal(bySlot.get(`${name} ${slot}`)?.[0]?.id, job, `the stored slot ${slot} of ${name}`);
     }
   }
   assert.equal(records.size, expected, "there are no other jobs");
 }
 
 /**
- * The firing of the next few slots of a schedule with an interval and an end; past its end it runs never more. The jobs
- * get new ids each time: nothing but the comparison of versions keeps a slot from becoming two jobs.
+ * The firing of the next slots of a schedule with an interval and an end. The jobs get new ids each time, so only the
+ * comparison of versions prevents that a slot becomes two jobs.
  */
 function nextFiring(schedule: StoredSchedule, count: number): Firing {
   const { name, nextRunAt, everyMs, endAt } = schedule;

@@ -24,7 +24,7 @@ import type { DefineCase } from "./scene.js";
 const YEAR = 365 * 24 * 60 * MINUTE;
 const LARGE = 200 * 1024;
 
-/** Every field set, none to what another has. */
+/** Every field set, all to different values. */
 const FULL: ScheduleRecord = {
   name: "monthly report",
   version: "01900000-0000-7000-8000-000000000001",
@@ -50,7 +50,7 @@ const FULL: ScheduleRecord = {
   changes: `{"enabled":false}`,
   nextRunAt: Date.UTC(2026, 0, 31, 8),
 };
-/** Null wherever that is allowed. */
+/** Every nullable field null. */
 const BARE: Partial<ScheduleRecord> = {
   user: null,
   expiresAfterMs: null,
@@ -73,7 +73,7 @@ export function scheduleCases(test: DefineCase): void {
 }
 
 function putCases(test: DefineCase): void {
-  test("C-11 every field of a schedule comes back as it was written", async ({ store, clock }) => {
+  test("C-11 stores every field of a schedule", async ({ store, clock }) => {
     const fresh = { lastSlot: null, createdAt: clock.now(), updatedAt: clock.now(), slots: [] };
     for (const record of [FULL, newSchedule(BARE)]) {
       assert.equal(await store.putSchedule(record, null), "put");
@@ -81,13 +81,13 @@ function putCases(test: DefineCase): void {
     }
   });
 
-  test("every way to catch up comes back as it was written", async ({ store }) => {
+  test("stores every catch-up policy", async ({ store }) => {
     for (const [index, catchUp] of (["skip", "latest", { all: 1 }, { all: 1_000 }] as const).entries()) {
       assert.deepEqual((await addSchedule(store, { name: `s${index}`, catchUp })).catchUp, catchUp);
     }
   });
 
-  test("text of any script comes back as it was written", async ({ store }) => {
+  test("stores strings of any script", async ({ store }) => {
     const odd = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ --`;
     const texts = { user: odd, tags: [odd], input: JSON.stringify({ [odd]: `\u0001 ${odd} \ud800` }) };
     const record = newSchedule({ name: odd, type: odd, queue: odd, defined: `"${odd}"`, ...texts });
@@ -100,7 +100,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(found.jobs[0]?.schedule, { name: odd, slot: 1 });
   });
 
-  test("names that only look alike are different schedules", async ({ store }) => {
+  test("similar names are different schedules", async ({ store }) => {
     const names = ["digest", "Digest", "digest ", "dígest", "dígest".normalize("NFD"), "digest2", "digest%", "diges_"];
     for (const name of names) await addSchedule(store, { name, user: name });
     for (const name of names) assert.equal((await scheduleOf(store, name)).user, name);
@@ -109,29 +109,29 @@ function putCases(test: DefineCase): void {
     assert.equal(await store.getSchedule("DIGEST"), null);
   });
 
-  test("an input of 200 KB is kept, beside a definition and changes that hold it as well", async ({ store }) => {
+  test("stores an input of 200 KB with definition and changes", async ({ store }) => {
     const input = JSON.stringify("x".repeat(LARGE));
     const record = newSchedule({ input, defined: JSON.stringify({ input }), changes: JSON.stringify({ input }) });
     assert.equal(await store.putSchedule(record, null), "put");
     const stored = await scheduleOf(store);
-    // Compared by hand: a difference would be printed in full.
+    // Not assert.equal, which would print both values in full.
     for (const field of ["input", "defined", "changes"] as const) {
-      assert.ok(stored[field] === record[field], `${field} comes back as it was written`);
+      assert.ok(stored[field] === record[field], `${field} is stored unchanged`);
     }
     const firing = firingFor(stored, [1, 2, 3], { input });
     await fireAll(store, firing);
     for (const nth of [0, 1, 2])
-      assert.ok((await store.get(jobOf(firing, nth)))?.input === input, "so does each job's");
+      assert.ok((await store.get(jobOf(firing, nth)))?.input === input, "each job has the same input");
     const small = await changeSchedule(store, await scheduleOf(store), { input: "1", defined: null, changes: null });
     assert.deepEqual([small.input, small.defined, small.changes], ["1", null, null]);
   });
 
-  test("a schedule that does not exist is null, and cannot be removed", async ({ store }) => {
+  test("get returns null for an unknown schedule, remove false", async ({ store }) => {
     assert.equal(await store.getSchedule("digest"), null);
     assert.equal(await store.removeSchedule("digest"), false);
   });
 
-  test("C-15 a schedule that exists is not made a second time, and nothing of it changes", async ({ store, clock }) => {
+  test("C-15 does not create an existing schedule again", async ({ store, clock }) => {
     const before = await fired(store, clock.now());
     await clock.advance(MINUTE);
     const second = { ...FULL, name: before.name };
@@ -140,7 +140,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(await scheduleOf(store), before);
   });
 
-  test("C-11 a change replaces every field, and the name stays one of a kind", async ({ store, clock }) => {
+  test("C-11 a change replaces every field", async ({ store, clock }) => {
     const { version, createdAt } = await addSchedule(store, { name: FULL.name, ...BARE });
     await clock.advance(MINUTE);
     const kept = { lastSlot: null, createdAt, slots: [] };
@@ -153,7 +153,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(await namesOf(store), [FULL.name]);
   });
 
-  test("a change of a version that is no longer there changes nothing", async ({ store, clock }) => {
+  test("a change with an old version changes nothing", async ({ store, clock }) => {
     const first = await addSchedule(store);
     const second = await changeSchedule(store, first, { priority: 1 });
     const third = await fireAll(store, firingFor(second, [clock.now()]));
@@ -165,7 +165,7 @@ function putCases(test: DefineCase): void {
     assert.equal((await changeSchedule(store, third, { priority: 3 })).priority, 3);
   });
 
-  test("a change of a schedule that is gone, or never was, does not make it", async ({ store }) => {
+  test("a change does not create a missing schedule", async ({ store }) => {
     const gone = await addSchedule(store);
     await store.removeSchedule(gone.name);
     assert.equal(await store.putSchedule(changed(gone, {}), gone.version), "changed");
@@ -173,7 +173,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(await namesOf(store), []);
   });
 
-  test("C-13 a change keeps the last slot, the slots and the time it was made", async ({ store, clock }) => {
+  test("C-13 a change keeps slots and creation time", async ({ store, clock }) => {
     const before = await fired(store, clock.now());
     assert.equal(before.slots.length, 2);
     await clock.advance(MINUTE);
@@ -183,7 +183,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(after, { ...before, type: "report", nextRunAt, version, updatedAt });
   });
 
-  test("C-13 a schedule that is disabled and enabled again keeps what it did", async ({ store, clock }) => {
+  test("C-13 disabling and enabling keeps the slots", async ({ store, clock }) => {
     const before = await fired(store, clock.now());
     const resting = await changeSchedule(store, before, { enabled: false, nextRunAt: null });
     assert.deepEqual([resting.enabled, resting.nextRunAt], [false, null]);
@@ -194,7 +194,7 @@ function putCases(test: DefineCase): void {
     assert.deepEqual(again, { ...before, nextRunAt, version, updatedAt });
   });
 
-  test("removing a schedule takes its slots with it, its jobs and all others stay", async ({ store, clock }) => {
+  test("remove deletes a schedule's slots, not its jobs", async ({ store, clock }) => {
     const [short, long] = await addSchedules(store, ["digest", "digest2"]);
     assert.ok(short !== undefined && long !== undefined);
     const firing = firingFor(short, [clock.now()]);
@@ -213,7 +213,7 @@ function putCases(test: DefineCase): void {
     );
   });
 
-  test("a schedule that is removed and made again begins anew", async ({ store, clock }) => {
+  test("a schedule created again after removal has no slots", async ({ store, clock }) => {
     const slot = clock.now();
     await fired(store, slot);
     await store.removeSchedule("digest");
@@ -226,7 +226,7 @@ function putCases(test: DefineCase): void {
 }
 
 function listCases(test: DefineCase): void {
-  test("schedules are listed by name, whole but for their slots", async ({ store, clock }) => {
+  test("list returns schedules by name, without slots", async ({ store, clock }) => {
     assert.deepEqual(await store.listSchedules({}, { limit: 10, cursor: null }), { schedules: [], cursor: null });
     const made: StoredSchedule[] = [];
     for (const name of ["d", "b", "a", "c", "bb"]) {
@@ -241,7 +241,7 @@ function listCases(test: DefineCase): void {
     assert.deepEqual(await store.listSchedules({}, { limit: 5, cursor: null }), page);
   });
 
-  test("list filters by origin, type, user and whether it is enabled, alone and together", async ({ store }) => {
+  test("list filters by origin, type, user and enabled", async ({ store }) => {
     const make = (name: string, overrides: Partial<ScheduleRecord>): Promise<StoredSchedule> =>
       addSchedule(store, { name, ...overrides });
     await make("a", { origin: "code", type: "mail", user: "u1" });
@@ -268,7 +268,7 @@ function listCases(test: DefineCase): void {
     }
   });
 
-  test("paging goes through all schedules in one order, without gaps or doubles", async ({ store }) => {
+  test("paging returns every schedule once, in order", async ({ store }) => {
     const names = [
       "a",
       "A",
@@ -306,11 +306,11 @@ function listCases(test: DefineCase): void {
     }
   });
 
-  test("schedules that come, change or go while someone pages shift nothing", async ({ store }) => {
+  test("changes while paging do not shift later pages", async ({ store }) => {
     const [, , c, d] = await addSchedules(store, ["a", "b", "c", "d", "e"]);
     const first = await store.listSchedules({}, { limit: 3, cursor: null });
     assert.equal(first.schedules.length, 3);
-    // The last of the page goes, one comes before it, and one still to come moves.
+    // Removes the last of the page, adds one before it, and changes a later one.
     await store.removeSchedule(c?.name ?? "");
     await addSchedule(store, { name: "aa" });
     await changeSchedule(store, d as StoredSchedule, { nextRunAt: 1 });
@@ -324,7 +324,7 @@ function listCases(test: DefineCase): void {
 }
 
 function dueCases(test: DefineCase): void {
-  test("C-12 what is due are the schedules whose next run has come, earliest first", async ({ store, clock }) => {
+  test("C-12 dueSchedules returns due schedules, earliest first", async ({ store, clock }) => {
     const now = clock.now();
     assert.deepEqual(await store.dueSchedules(10), { at: now, schedules: [], nextRunAt: null });
     for (const [name, inMs] of Object.entries({ c: -MINUTE, b: 0, z: -YEAR, a: -SECOND, later: 1, latest: 2 })) {
@@ -337,7 +337,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual(dueNames(await store.dueSchedules(10)), ["z", "c", "a", "b", "later"]);
   });
 
-  test("due schedules come whole but for their slots, and asking changes nothing", async ({ store, clock }) => {
+  test("dueSchedules returns full records and changes nothing", async ({ store, clock }) => {
     const stored = await addSchedule(store, { ...FULL, enabled: true, nextRunAt: clock.now() });
     const after = await fireAll(store, firingOf(stored, { slots: [skippedSlot(clock.now(), "missed")] }));
     const due = { at: clock.now(), schedules: [{ ...after, slots: [] }], nextRunAt: null };
@@ -346,7 +346,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual(await scheduleOf(store, FULL.name), after);
   });
 
-  test("C-13 an enabled schedule whose next run is not known is due, before all others", async ({ store, clock }) => {
+  test("C-13 a schedule without a next run is due first", async ({ store, clock }) => {
     await addSchedule(store, { name: "long due", nextRunAt: clock.now() - YEAR });
     await addSchedule(store, { name: "unknown", nextRunAt: null });
     await addSchedule(store, { name: "just due", nextRunAt: clock.now() });
@@ -360,7 +360,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual([dueNames(due), due.nextRunAt], [["long due", "just due"], clock.now() + MINUTE]);
   });
 
-  test("a schedule that is disabled is never due, and nobody waits for it", async ({ store, clock }) => {
+  test("a disabled schedule is never due", async ({ store, clock }) => {
     const now = clock.now();
     for (const [name, nextRunAt] of Object.entries({ past: now - 1, unknown: null, future: now + 1 })) {
       await addSchedule(store, { name, nextRunAt, enabled: false });
@@ -372,7 +372,7 @@ function dueCases(test: DefineCase): void {
     assert.deepEqual(dueNames(await store.dueSchedules(10)), []);
   });
 
-  test("a schedule that runs never more is not due, and nobody waits for it", async ({ store, clock }) => {
+  test("an ended schedule is never due", async ({ store, clock }) => {
     const ended = await addSchedule(store, { name: "ended", nextRunAt: NEVER });
     assert.equal(ended.nextRunAt, NEVER);
     const last = await addSchedule(store, { name: "last", nextRunAt: clock.now() });
@@ -383,7 +383,7 @@ function dueCases(test: DefineCase): void {
     }
   });
 
-  test("no more are given than the limit, and the rest once those are dealt with", async ({ store, clock }) => {
+  test("dueSchedules returns at most the limit", async ({ store, clock }) => {
     const now = clock.now();
     for (let count = 1; count <= 5; count++) await addSchedule(store, { name: `s${count}`, nextRunAt: now - count });
     await addSchedule(store, { name: "next", nextRunAt: now + MINUTE });
@@ -396,7 +396,7 @@ function dueCases(test: DefineCase): void {
   });
 }
 
-/** The schedule `digest` with a slot that became a job and one that did not. */
+/** The schedule `digest` with one slot that became a job and one that did not. */
 async function fired(store: Store, slot: number): Promise<StoredSchedule> {
   const slots = [jobSlot("digest", slot - 1, {}, "late"), skippedSlot(slot, "missed", slot + 1)];
   return fireAll(store, firingOf(await addSchedule(store), { lastSlot: slot + 1, nextRunAt: slot + MINUTE, slots }));
@@ -413,7 +413,7 @@ async function pagesOf(store: Store, filter: ScheduleFilter, limit: number): Pro
     const page = await store.listSchedules(filter, { limit, cursor });
     pages.push(page.schedules.map((schedule) => schedule.name));
     cursor = page.cursor;
-    assert.ok(pages.length < 1_000, "paging must come to an end");
+    assert.ok(pages.length < 1_000, "paging must end");
   } while (cursor !== null);
   return pages;
 }

@@ -29,7 +29,7 @@ import {
 import type { DefineCase } from "./scene.js";
 
 export function settleCases(test: DefineCase): void {
-  test("A-11 C-02 completed keeps the output and its time, and clears the lease", async ({ store, clock }) => {
+  test("A-11 C-02 completed stores the output, ends the lease", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await store.start([{ ...job, startedAt: clock.now() }]);
@@ -43,7 +43,7 @@ export function settleCases(test: DefineCase): void {
     assert.equal(record.updatedAt, clock.now());
   });
 
-  test("A-11 a large or odd output comes back byte for byte", async ({ store }) => {
+  test("A-11 returns large and unusual outputs byte for byte", async ({ store }) => {
     for (const output of ["null", `"\\u0000 it's 🧵"`, `"${"x".repeat(LIMITS.payloadBytes - 2)}"`]) {
       const id = await add(store);
       await finish(store, await claimOne(store), "completed", { output });
@@ -51,7 +51,7 @@ export function settleCases(test: DefineCase): void {
     }
   });
 
-  test("A-12 A-30 failed waits for the delay with its count grown, then is claimed again", async ({ store, clock }) => {
+  test("A-12 A-30 a failed job is claimable after its delay", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     assert.equal(await settleOne(store, failureOf(job, "timeout", { delayMs: MINUTE })), "applied");
@@ -67,7 +67,7 @@ export function settleCases(test: DefineCase): void {
     assert.equal((await claimOne(store)).attempt, 2);
   });
 
-  test("A-12 A-31 dead is final: error and time are kept, nobody gets it again", async ({ store, clock }) => {
+  test("A-12 A-31 a dead job keeps its error, is never claimed", async ({ store, clock }) => {
     const id = await add(store, { maxAttempts: 1 });
     const job = await claimOne(store);
     await finish(store, job, "dead", { error: { message: "gave up", code: null } });
@@ -78,7 +78,7 @@ export function settleCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("cancelled by its worker is final", async ({ store, clock }) => {
+  test("a job cancelled by its worker is final", async ({ store, clock }) => {
     const id = await add(store);
     await finish(store, await claimOne(store), "cancelled");
     const record = await recordOf(store, id);
@@ -86,7 +86,7 @@ export function settleCases(test: DefineCase): void {
     await assertNothingToClaim(store);
   });
 
-  test("pending hands the job back with the counts given, after the delay given", async ({ store, clock }) => {
+  test("pending releases the job with given counts and delay", async ({ store, clock }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await finish(store, job, "pending", { attempt: 0, releases: 1, delayMs: SECOND });
@@ -98,7 +98,7 @@ export function settleCases(test: DefineCase): void {
     assert.deepEqual([again.attempt, again.releases, again.previous.state], [1, 1, "pending"]);
   });
 
-  test("the counts of an outcome are the job's afterwards, whatever the outcome", async ({ store }) => {
+  test("every outcome sets the job's counts", async ({ store }) => {
     for (const to of ["completed", "failed", "dead", "cancelled", "pending"] as const) {
       const id = await add(store, { queue: to });
       await finish(store, await claimOne(store, { queues: [to] }), to, { attempt: 0, releases: 2 });
@@ -107,7 +107,7 @@ export function settleCases(test: DefineCase): void {
     }
   });
 
-  test("A-28 the whole life cycle: fails twice, is handed back, completes", async ({ store }) => {
+  test("A-28 a job fails twice, is released, completes", async ({ store }) => {
     const id = await add(store, { maxAttempts: 3 });
     const seen: State[] = [await stateOf(store, id)];
     for (const to of ["failed", "pending", "failed", "completed"] as const) {
@@ -126,14 +126,14 @@ export function settleCases(test: DefineCase): void {
     assert.deepEqual([record.state, record.attempt, record.fence], ["completed", 3, 4]);
   });
 
-  test("C-01 no outcome brings a job into a state that does not exist", async ({ store }) => {
+  test("C-01 no outcome sets an unknown state", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
     await store.settle([outcomeOf(job, "sleeping" as Outcome["to"])]).catch(() => undefined);
     assert.ok(isState(await stateOf(store, id)));
   });
 
-  test("a finished job is never handed out, and nothing but a retry wakes it", async ({ store, clock }) => {
+  test("a finished job is never claimed, reaped or expired", async ({ store, clock }) => {
     for (const state of ["completed", "dead", "cancelled"] as const) await jobIn(store, state);
     await clock.advance(100 * LEASE_MS);
     assert.deepEqual(await store.reapExpiredLeases(10), []);
@@ -142,7 +142,7 @@ export function settleCases(test: DefineCase): void {
   });
 
   for (const to of ["completed", "dead", "cancelled", "failed", "pending"] as const) {
-    test(`a settle to ${to} that is repeated answers applied and changes nothing`, async ({ store, clock }) => {
+    test(`repeating a settle to ${to} returns applied, changes nothing`, async ({ store, clock }) => {
       const id = await add(store, { delayMs: 0 });
       const outcome = outcomeOf(await claimOne(store), to, { delayMs: SECOND });
       assert.equal(await settleOne(store, outcome), "applied");
@@ -154,7 +154,7 @@ export function settleCases(test: DefineCase): void {
   }
 
   for (const to of ["completed", "dead", "cancelled"] as const) {
-    test(`a job that comes to ${to} and shall not be kept is gone with all that belongs to it`, async ({ store }) => {
+    test(`keep: false deletes a job settled to ${to}`, async ({ store }) => {
       const large = `"${"x".repeat(2_000)}"`;
       const unique = key("free again");
       const id = await add(store, { unique, input: large, tags: ["t"] });
@@ -167,48 +167,48 @@ export function settleCases(test: DefineCase): void {
       assert.equal(await store.get(id), null);
       const stats = await store.stats();
       assert.deepEqual(stats.counts, []);
-      assert.equal(stats.lastMinute[to], 1, "it counts as ended all the same");
+      assert.equal(stats.lastMinute[to], 1, "it is still counted as ended");
       assert.deepEqual((await store.list({ tag: "t" }, { limit: 10, cursor: null })).jobs, []);
       assert.equal(await settleOne(store, outcome), "lost");
-      // The same id is a new job now, and its key is free.
+      // The same id is now a new job, and its key is free.
       assert.deepEqual(await insertOne(store, newJob({ id, unique })), { status: "inserted" });
       assert.deepEqual((await recordOf(store, id)).log, []);
     });
   }
 
-  test("an outcome twice in one batch is applied once, and the batch beside it as well", async ({ store }) => {
+  test("an outcome twice in a batch is applied once", async ({ store }) => {
     await addAll(store, newJobs(2));
     const [first, second] = (await claim(store)) as [ClaimedJob, ClaimedJob];
     const outcome = outcomeOf(first, "completed");
-    const answers = await settleAll(store, [outcome, outcomeOf(second, "completed"), outcome]);
-    assert.deepEqual(answers, ["applied", "applied", "applied"]);
+    const results = await settleAll(store, [outcome, outcomeOf(second, "completed"), outcome]);
+    assert.deepEqual(results, ["applied", "applied", "applied"]);
     assert.equal((await store.stats()).lastMinute.completed, 2);
   });
 
-  test("a key for good outlives a job that is not kept", async ({ store }) => {
+  test("a forever key outlives a job with keep: false", async ({ store }) => {
     const id = await add(store, { unique: key("once", { scope: "forever" }) });
     await finish(store, await claimOne(store), "completed", { keep: false });
     const again = await insertOne(store, newJob({ unique: key("once", { scope: "forever" }) }));
     assert.deepEqual(again, { status: "duplicate", of: id, replaced: false });
   });
 
-  test("in one batch some are kept and some are not, and what waits is kept in any case", async ({ store }) => {
+  test("a batch may mix keep, waiting jobs always stay", async ({ store }) => {
     const ids = await addAll(store, newJobs(4));
     const [first, second, third, fourth] = (await claim(store)) as [ClaimedJob, ClaimedJob, ClaimedJob, ClaimedJob];
     await store.cancel([fourth.id]);
-    const answers = await settleAll(store, [
+    const results = await settleAll(store, [
       outcomeOf(first, "completed"),
       outcomeOf(second, "completed", { keep: false }),
       outcomeOf(third, "failed", { keep: false, delayMs: MINUTE }),
-      // A requested cancellation makes it another state than the one that is not kept.
+      // A requested cancellation changes its state, so keep: false does not apply.
       outcomeOf(fourth, "dead", { keep: false }),
     ]);
-    assert.deepEqual(answers, ["applied", "applied", "applied", "cancelled"]);
+    assert.deepEqual(results, ["applied", "applied", "applied", "cancelled"]);
     const states = await Promise.all(ids.map(async (id) => (await store.get(id))?.state ?? null));
     assert.deepEqual(states, ["completed", null, "failed", "cancelled"]);
   });
 
-  test("one terminal transition per run: a second, different outcome changes nothing", async ({ store }) => {
+  test("a second, different outcome changes nothing", async ({ store }) => {
     for (const first of ["completed", "dead", "cancelled"] as const) {
       await add(store);
       const job = await claimOne(store);
@@ -217,14 +217,14 @@ export function settleCases(test: DefineCase): void {
       for (const second of (["completed", "dead", "cancelled", "failed", "pending"] as const).filter(
         (to) => to !== first,
       )) {
-        const answer = await settleOne(store, outcomeOf(job, second, { output: `"other"` }));
-        assert.notEqual(answer, "applied", `${second} after ${first}`);
+        const result = await settleOne(store, outcomeOf(job, second, { output: `"other"` }));
+        assert.notEqual(result, "applied", `${second} after ${first}`);
       }
       assert.deepEqual(await recordOf(store, job.id), before);
     }
   });
 
-  test("a settle repeated after a retry does not end the job again", async ({ store }) => {
+  test("repeating a settle after a retry changes nothing", async ({ store }) => {
     const id = await add(store);
     const outcome = outcomeOf(await claimOne(store), "dead");
     await settleOne(store, outcome);
@@ -235,12 +235,12 @@ export function settleCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [id]);
   });
 
-  test("answers a mixed batch item by item, in its order", async ({ store }) => {
+  test("returns one result per outcome, in order", async ({ store }) => {
     await addAll(store, newJobs(5));
     const [completed, dead, failed, lost, cancelled] = await claim(store, { leaseMs: 2 * LEASE_MS });
     assert.ok(completed && dead && failed && lost && cancelled);
     await store.cancel([cancelled.id]);
-    const answers = await store.settle([
+    const results = await store.settle([
       outcomeOf(lost, "completed", { fence: lost.fence + 1 }),
       outcomeOf(completed, "completed"),
       outcomeOf(completed, "completed", { id: "00000000-0000-7000-8000-000000000000" }),
@@ -248,7 +248,7 @@ export function settleCases(test: DefineCase): void {
       outcomeOf(dead, "dead"),
       outcomeOf(failed, "failed", { delayMs: SECOND }),
     ]);
-    assert.deepEqual(answers, ["lost", "applied", "lost", "cancelled", "applied", "applied"]);
+    assert.deepEqual(results, ["lost", "applied", "lost", "cancelled", "applied", "applied"]);
     assert.deepEqual(await statesOf(store, [lost.id, completed.id, cancelled.id, dead.id, failed.id]), [
       "claimed",
       "completed",
@@ -259,18 +259,18 @@ export function settleCases(test: DefineCase): void {
     assert.deepEqual(await store.settle([]), []);
   });
 
-  test("settles batches larger than any one statement's limits", async ({ store, many }) => {
+  test("settles batches larger than any statement limit", async ({ store, many }) => {
     const count = Math.min(1_200, many);
     await addAll(store, newJobs(count));
     const jobs = await claim(store, { limit: count });
-    const answers = await store.settle(jobs.map((job) => outcomeOf(job, "completed", { output: `"${job.id}"` })));
-    assert.ok(answers.length === count && answers.every((answer) => answer === "applied"));
+    const results = await store.settle(jobs.map((job) => outcomeOf(job, "completed", { output: `"${job.id}"` })));
+    assert.ok(results.length === count && results.every((result) => result === "applied"));
     for (const job of [jobs[0], jobs[Math.floor(count / 2)], jobs[count - 1]]) {
       assert.equal((await recordOf(store, job?.id ?? "")).output, `"${job?.id}"`);
     }
   });
 
-  test("an outcome brings the start of a job whose start was never marked", async ({ store, clock }) => {
+  test("an outcome sets a start time that was missing", async ({ store, clock }) => {
     const unmarked = await add(store);
     await finish(store, await claimOne(store), "completed", { startedAt: clock.now() - 5 });
     assert.equal((await recordOf(store, unmarked)).startedAt, clock.now() - 5);
@@ -278,13 +278,13 @@ export function settleCases(test: DefineCase): void {
     const job = await claimOne(store);
     await store.start([{ ...job, startedAt: clock.now() - 9 }]);
     await finish(store, job, "completed", { startedAt: clock.now() - 1 });
-    assert.equal((await recordOf(store, marked)).startedAt, clock.now() - 9, "a start once marked stands");
+    assert.equal((await recordOf(store, marked)).startedAt, clock.now() - 9, "an existing start time does not change");
     const unrun = await add(store);
     await finish(store, await claimOne(store), "dead", { startedAt: null });
     assert.equal((await recordOf(store, unrun)).startedAt, null);
   });
 
-  test("an outcome without an error keeps the one that is there", async ({ store, clock }) => {
+  test("an outcome without an error keeps the existing one", async ({ store, clock }) => {
     const id = await add(store);
     await settleOne(store, failureOf(await claimOne(store), "first"));
     const failedAt = clock.now();
@@ -295,7 +295,7 @@ export function settleCases(test: DefineCase): void {
     assert.deepEqual((await recordOf(store, id)).error, { message: "second", code: "E_TEST", at: clock.now() });
   });
 
-  test("the history keeps what an attempt's end said, oldest first", async ({ store }) => {
+  test("the history has failed attempts, oldest first", async ({ store }) => {
     const id = await add(store, { maxAttempts: 3 });
     const messages = ['first: it\'s "odd"', "second: ünï", "third"];
     for (const message of messages) {
@@ -308,7 +308,7 @@ export function settleCases(test: DefineCase): void {
     );
   });
 
-  test("the history is bounded: the newest entries stay", async ({ store }) => {
+  test("the history keeps only the newest attempts", async ({ store }) => {
     const id = await add(store, { maxAttempts: 1_000 });
     const rounds = LIMITS.attempts + 5;
     for (let round = 1; round <= rounds; round++)

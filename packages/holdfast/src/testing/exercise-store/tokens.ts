@@ -8,14 +8,14 @@ import { handlesOf, type DefineCase } from "./scene.js";
 const ODD = `naïve Ω 漢字 \u{1f9d1}\u200d\u{1f680} it's "quoted" \\ $1 ? % _ -- #`;
 
 export function tokenCases(test: DefineCase): void {
-  test.live([], "the key for cursors is the same for all and always", async (scene) => {
+  test.live([], "the cursor key is the same on every handle", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const keys = await Promise.all(handles.flatMap((store) => [store.cursorKey(), store.cursorKey()]));
     assert.equal(new Set([...keys, await scene.store.cursorKey()]).size, 1);
     assert.ok((keys[0] ?? "").length >= 32, "the key is shorter than 32 characters");
   });
 
-  test("every field of a token comes back as it was written, of every role", async ({ store }) => {
+  test("stores every field of a token, for every role", async ({ store }) => {
     const records = TOKEN_ROLES.map((role, nth) =>
       newTokenRecord({
         name: `${role} ${ODD}`,
@@ -33,14 +33,14 @@ export function tokenCases(test: DefineCase): void {
     assert.deepEqual(await store.listTokens(), [...records, endless]);
   });
 
-  test("a token that does not exist is null, and cannot be removed", async ({ store }) => {
+  test("get returns null for an unknown token, remove false", async ({ store }) => {
     const { id } = newTokenRecord();
     assert.equal(await store.getToken(id), null);
     assert.equal(await store.removeToken(id), false);
     assert.deepEqual(await store.listTokens(), []);
   });
 
-  test("a second token with the same id is not put, and nothing of the first changes", async ({ store }) => {
+  test("does not overwrite a token with the same id", async ({ store }) => {
     const first = newTokenRecord({ name: "first" });
     await store.putToken(first);
     const second = newTokenRecord({ id: first.id, name: "second", role: "user", user: "ada", expiresAt: 1 });
@@ -49,7 +49,7 @@ export function tokenCases(test: DefineCase): void {
     assert.deepEqual(await store.listTokens(), [first]);
   });
 
-  test("a token that is removed is gone, and its id is free", async ({ store }) => {
+  test("a removed token is gone, its id is free", async ({ store }) => {
     const [one, two] = [newTokenRecord(), newTokenRecord({ createdAt: 1 })];
     await store.putToken(one);
     await store.putToken(two);
@@ -62,7 +62,7 @@ export function tokenCases(test: DefineCase): void {
     assert.deepEqual(await store.listTokens(), [two, again]);
   });
 
-  test("tokens are listed oldest first, and of one time by id", async ({ store }) => {
+  test("lists tokens oldest first, then by id", async ({ store }) => {
     const records = ["b", "B", "a", "é", "0"].map((id) => newTokenRecord({ id, createdAt: 5 }));
     records.push(newTokenRecord({ createdAt: 4 }), newTokenRecord({ createdAt: 6 }));
     for (const record of records) await store.putToken(record);
@@ -70,7 +70,7 @@ export function tokenCases(test: DefineCase): void {
     assert.deepEqual(await store.listTokens(), expected);
   });
 
-  test("ids that only look alike are different tokens", async ({ store }) => {
+  test("similar ids are different tokens", async ({ store }) => {
     const ids = ["abc", "ABC", "abc ", "ab_", "ab%", "ábc", "ábc".normalize("NFD")];
     for (const id of ids) assert.equal(await store.putToken(newTokenRecord({ id, name: id })), "put");
     for (const id of ids) assert.equal((await store.getToken(id))?.name, id);
@@ -79,33 +79,33 @@ export function tokenCases(test: DefineCase): void {
     assert.equal((await store.listTokens()).length, ids.length - 1);
   });
 
-  test.live([], "of tokens with one id that many put at once, one is put", async (scene) => {
+  test.live([], "one of many concurrent puts of an id succeeds", async (scene) => {
     const handles = await handlesOf(scene, 4);
     for (let round = 0; round < 5; round++) {
       const { id } = newTokenRecord();
       const rivals = handles.map((_, nth) => newTokenRecord({ id, name: `rival ${nth}` }));
-      const answers = await Promise.all(handles.map((handle, at) => handle.putToken(rivals[at] as TokenRecord)));
-      assert.deepEqual(answers.toSorted(), ["exists", "exists", "exists", "put"]);
-      assert.deepEqual(await scene.store.getToken(id), rivals[answers.indexOf("put")]);
+      const results = await Promise.all(handles.map((handle, at) => handle.putToken(rivals[at] as TokenRecord)));
+      assert.deepEqual(results.toSorted(), ["exists", "exists", "exists", "put"]);
+      assert.deepEqual(await scene.store.getToken(id), rivals[results.indexOf("put")]);
     }
   });
 
-  test.live([], "no more tokens are kept than may be, however many are put at once", async (scene) => {
+  test.live([], "never stores more than the maximum number of tokens", async (scene) => {
     const handles = await handlesOf(scene, 4);
     const { store } = scene;
     const before = Array.from({ length: LIMITS.tokens - 3 }, () => newTokenRecord());
     for (let from = 0; from < before.length; from += 50) {
-      for (const answer of await putAll(store, before.slice(from, from + 50))) assert.equal(answer, "put");
+      for (const result of await putAll(store, before.slice(from, from + 50))) assert.equal(result, "put");
     }
     const rivals = Array.from({ length: 8 }, () => newTokenRecord());
-    const answers = await Promise.all(rivals.map((rival, at) => (handles[at % 4] as Store).putToken(rival)));
-    assert.deepEqual(answers.toSorted(), [...Array<string>(5).fill("full"), "put", "put", "put"]);
+    const results = await Promise.all(rivals.map((rival, at) => (handles[at % 4] as Store).putToken(rival)));
+    assert.deepEqual(results.toSorted(), [...Array<string>(5).fill("full"), "put", "put", "put"]);
     assert.equal((await store.listTokens()).length, LIMITS.tokens);
     const [first] = before as [TokenRecord];
-    assert.equal(await store.putToken(first), "exists", "one that is there is told as such");
+    assert.equal(await store.putToken(first), "exists", "an existing id is reported as such");
     assert.equal(await store.removeToken(first.id), true);
     assert.equal(await store.removeToken(first.id), false);
-    assert.equal(await store.putToken(newTokenRecord()), "put", "what is removed makes room");
+    assert.equal(await store.putToken(newTokenRecord()), "put", "a removed token frees capacity");
     assert.equal(await store.putToken(newTokenRecord()), "full");
   });
 }

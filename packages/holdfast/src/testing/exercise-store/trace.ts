@@ -21,7 +21,7 @@ const carrier = (n: number): string =>
   JSON.stringify({ traceparent: `00-${String(n).padStart(32, "0")}-00f067aa0ba902b7-01` });
 
 export function traceCases(test: DefineCase): void {
-  test("a job carries the trace context of its enqueue to its claim, and keeps it when it has ended", async (scene) => {
+  test("claim and get return the trace context", async (scene) => {
     const { store } = scene;
     const id = await add(store, { trace: carrier(1) });
     const job = await claimOne(store);
@@ -32,9 +32,9 @@ export function traceCases(test: DefineCase): void {
     assert.equal(listed?.trace, carrier(1));
   });
 
-  test("each job of a batch has its own trace context, or none", async ({ store }) => {
+  test("each job of a batch has its own trace context", async ({ store }) => {
     const traces = [carrier(1), null, carrier(2), null];
-    // With a key, with tags, with a large input and plain: they may be written in different ways.
+    // With a key, with tags, with a large input and plain: a store may write them in different ways.
     const jobs = [
       newJob({ trace: traces[0] ?? null, unique: key("k") }),
       newJob({ trace: null, tags: ["t"] }),
@@ -49,16 +49,16 @@ export function traceCases(test: DefineCase): void {
     );
   });
 
-  test("a trace context of any text, as long as one may be, comes back as it was", async ({ store }) => {
+  test("returns any trace context unchanged, up to the limit", async ({ store }) => {
     const odd = `{"baggage":"it's \\"quoted\\" \\\\ \\u0000 {}, naïve 漢字 \u{1f680}"}`;
-    const room = LIMITS.traceBytes - Buffer.byteLength(odd) - 1;
-    for (const trace of [odd, `${odd} ${"x".repeat(room)}`]) {
+    const spare = LIMITS.traceBytes - Buffer.byteLength(odd) - 1;
+    for (const trace of [odd, `${odd} ${"x".repeat(spare)}`]) {
       await add(store, { trace });
       assert.equal((await claimOne(store)).trace, trace);
     }
   });
 
-  test("a failed attempt, a release, a lost lease and a retry keep the trace context", async ({ store, clock }) => {
+  test("every transition keeps the trace context", async ({ store, clock }) => {
     const id = await add(store, { trace: carrier(1) });
     const failing = await claimOne(store);
     assert.equal(await settleOne(store, failureOf(failing, "it broke")), "applied");
@@ -75,7 +75,7 @@ export function traceCases(test: DefineCase): void {
     );
   });
 
-  test("a job that replaces another brings its own trace context", async ({ store }) => {
+  test("replace overwrites the trace context", async ({ store }) => {
     for (const trace of [carrier(2), null]) {
       const id = await add(store, { trace: carrier(1), unique: key(`k ${trace}`), queue: `q ${trace}` });
       const newcomer = newJob({ trace, unique: key(`k ${trace}`, { onConflict: "replace" }), queue: `q ${trace}` });
@@ -85,7 +85,7 @@ export function traceCases(test: DefineCase): void {
     }
   });
 
-  test.needing(["transactions"], "a job of the caller's transaction carries its trace context", async (scene) => {
+  test.needing(["transactions"], "insertIn stores the trace context", async (scene) => {
     const transaction = await scene.begin();
     const jobs = [newJob({ trace: carrier(1) }), newJob({ trace: carrier(2), unique: key("k") })];
     await scene.store.insertIn(transaction.tx, jobs);

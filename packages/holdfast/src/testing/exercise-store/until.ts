@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 const POLL_MS = 5;
 const DEADLINE_MS = 45_000;
 
-/** Waits for a condition, looking often; fails with what was waited for. Gives what the condition gave. */
+/** Polls a condition until it returns a value, and returns that value. Fails with `what` at the deadline. */
 export async function until<T>(
   what: string,
   condition: () => T | undefined | false | Promise<T | undefined | false>,
@@ -13,17 +13,17 @@ export async function until<T>(
   for (;;) {
     const found = await condition();
     if (found !== undefined && found !== false) return found;
-    assert.ok(performance.now() < deadline, `waited ${deadlineMs} ms in vain for ${what}`);
+    assert.ok(performance.now() < deadline, `timed out after ${deadlineMs} ms waiting for ${what}`);
     await pollInterval();
   }
 }
 
-/** The pause between two looks of something that polls. */
+/** The pause between two polls. */
 export function pollInterval(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, POLL_MS));
 }
 
-/** Random numbers that repeat with their seed, so that a failing run can be looked at again. Gives 0 … below − 1. */
+/** Random numbers from 0 to below − 1 that repeat with their seed, so that a failing run can be repeated. */
 export function randomFrom(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {

@@ -1,4 +1,4 @@
-/** A value as DynamoDB writes it; the kinds that Holdfast uses. */
+/** A value in the format of DynamoDB. Only the types that Holdfast uses. */
 export type Attribute =
   | { S: string }
   | { N: string }
@@ -7,17 +7,17 @@ export type Attribute =
   | { M: Record<string, Attribute> };
 export type Item = Record<string, Attribute>;
 
-export function text(value: string): Attribute {
+export function stringAttribute(value: string): Attribute {
   return { S: value };
 }
-export function number(value: number): Attribute {
+export function numberAttribute(value: number): Attribute {
   return { N: String(value) };
 }
-export function texts(values: readonly string[]): Attribute {
-  return { L: values.map(text) };
+export function stringList(values: readonly string[]): Attribute {
+  return { L: values.map(stringAttribute) };
 }
 
-export function textOf(item: Item, name: string): string | null {
+export function stringOf(item: Item, name: string): string | null {
   const value = item[name];
   return value !== undefined && "S" in value ? value.S : null;
 }
@@ -29,18 +29,18 @@ export function flagOf(item: Item, name: string): boolean {
   const value = item[name];
   return value !== undefined && "BOOL" in value && value.BOOL;
 }
-export function textsOf(item: Item, name: string): string[] {
+export function stringsOf(item: Item, name: string): string[] {
   const value = item[name];
   return value !== undefined && "L" in value ? value.L.flatMap((each) => ("S" in each ? [each.S] : [])) : [];
 }
-/** Numbers by name. */
+/** A map attribute whose values are numbers. */
 export function numbersOf(item: Item, name: string): Map<string, number> {
   const value = item[name];
   const entries = value !== undefined && "M" in value ? Object.entries(value.M) : [];
   return new Map(entries.map(([key, each]) => [key, "N" in each ? Number(each.N) : 0]));
 }
 
-/** Without what is null: an index leaves out items that lack its keys. */
+/** Null fields are left out. An index does not contain items that lack its key attributes. */
 export function itemOf(fields: Record<string, Attribute | string | number | boolean | null>): Item {
   const item: Item = {};
   for (const [name, value] of Object.entries(fields)) if (value !== null) item[name] = attributeOf(value);
@@ -50,9 +50,9 @@ export function itemOf(fields: Record<string, Attribute | string | number | bool
 export function attributeOf(value: Attribute | string | number | boolean): Attribute {
   switch (typeof value) {
     case "string":
-      return text(value);
+      return stringAttribute(value);
     case "number":
-      return number(value);
+      return numberAttribute(value);
     case "boolean":
       return { BOOL: value };
     default:
@@ -60,11 +60,11 @@ export function attributeOf(value: Attribute | string | number | boolean): Attri
   }
 }
 
-/** What an item may weigh: DynamoDB refuses more. */
-export const MOST_BYTES: number = 400 * 1024;
+/** DynamoDB's limit for the size of an item. */
+export const MAX_ITEM_BYTES: number = 400 * 1024;
 const NUMBER_BYTES = 21;
 
-/** The size that counts against DynamoDB's limit: names and values, in UTF-8. An upper bound. */
+/** An upper bound of an item's size, as DynamoDB counts it: names and values in UTF-8. */
 export function itemBytes(item: Item): number {
   let bytes = 0;
   for (const [name, value] of Object.entries(item)) bytes += Buffer.byteLength(name) + attributeBytes(value);

@@ -1,9 +1,9 @@
 import { LIMITS } from "../../../defaults.js";
 import { HoldfastError } from "../../../errors.js";
 import type { QueueRecord } from "../../../store.js";
-import { itemOf, MOST_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
+import { itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
-import { isItemsFault } from "./errors.js";
+import { isInvalidItem } from "./errors.js";
 import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "../jobs/keys.js";
 import type { Table, Written } from "./table.js";
 
@@ -12,73 +12,82 @@ export interface Lane {
   priority: number;
 }
 
-/** What all processes share, in one item: the lanes and types in use, the queues that are paused, the number of shards. */
+/** The settings that all processes share, stored in one item. */
 export interface Config {
   shards: number;
+  /** Every (queue, priority) pair in use. A claim reads these lanes only. */
   lanes: Lane[];
+  /** Paused queues. */
   paused: ReadonlySet<string>;
+  /** Every job type in use. A list reads these types only. */
   types: string[];
 }
 
-// What is used says so at least this often, and is forgotten much later.
-const FRESH_MS = 3_600_000;
+// A process writes the time of use of a lane or type again after this long.
+const REGISTER_AGAIN_MS = 3_600_000;
+// An empty lane or type that was not used for this long is removed.
 const UNUSED_MS = 172_800_000;
-const MOST_KNOWN = 10_000;
-const LOOKED_MS = 60_000;
+const MAX_REGISTERED = 10_000;
+const SHARDS_CACHED_MS = 60_000;
 
-/** What of a job must be known to all. */
+/** The names that must be registered before the job is written. */
 type Named = Lane & { type: string };
-/** Where jobs may be put, and which of them may not. */
+/** The result of registering the names of several jobs. */
 export interface Ensured<Job> {
+  /** New jobs are spread over this many shards. */
   shards: number;
+  /** Jobs whose names do not fit into the item, with the error message. */
   refused: ReadonlyMap<Job, string>;
 }
 
-/** There are more queues, priorities and types than fit where all processes look for them. */
-class NamesFull extends HoldfastError {
+/** The item has no space for another queue, priority or type. */
+class TooManyNamesError extends HoldfastError {
   constructor(cause: unknown) {
     super(
       "NOT_STORED",
-      `the names of all types, queues and priorities in use stand in one item of DynamoDB, which holds ${MOST_BYTES} bytes, ` +
-        "and this one does not fit any more; use fewer, and tell customers apart by user or tags. " +
-        "What nobody has used for two days, and is empty, is forgotten",
+      "too many different types, queues and priorities: their names are stored in one DynamoDB item of at most " +
+        `${MAX_ITEM_BYTES} bytes; use fewer, and separate customers by user or tags. ` +
+        "Names that are empty and were not used for two days are removed automatically",
       { cause },
     );
   }
 }
 
-/** Sees to it that jobs are written only where claims and lists look. */
-export class ConfigKeeper {
+/**
+ * Reads and writes the shared item. A lane, a type or a shard must be registered in it before a job is written there:
+ * claims and lists read only what is registered.
+ */
+export class SharedConfig {
   readonly #table: Table;
-  readonly #wanted: number | null;
-  readonly #known = new Map<string, number>();
+  readonly #requestedShards: number | null;
+  readonly #registeredAt = new Map<string, number>();
   #shards = 0;
-  /** When the shards were looked at last by somebody who needs not know of new ones at once. */
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  /** All others know of as many shards. Until then nothing may be put there: nobody would find it. */
-  #told = false;
+  /** When `shards` last read the item. */
+  #shardsReadAt = Number.NEGATIVE_INFINITY;
+  /** The item has our number of shards. Before that, other processes would not find jobs in the new shards. */
+  #shardsRegistered = false;
 
-  /** `shards`: as many at least; null, as many as the table has. */
+  /** `shards` is a minimum; null uses the number that the table has. */
   constructor(table: Table, shards: number | null) {
     this.#table = table;
-    this.#wanted = shards;
+    this.#requestedShards = shards;
   }
 
-  /** How many shards there are at least, as far as it is known now. */
-  get atLeast(): number {
-    return this.#shards === 0 ? (this.#wanted ?? SHARDS) : this.#shards;
+  /** The number of shards as last read, or the requested minimum before the first read. It never decreases. */
+  get minShards(): number {
+    return this.#shards === 0 ? (this.#requestedShards ?? DEFAULT_SHARDS) : this.#shards;
   }
 
-  /** How many shards to look at, as of the last minute. */
+  /** The number of shards, at most a minute old. */
   async shards(now: number): Promise<number> {
-    if (this.#shards === 0 || now - this.#lookedAt >= LOOKED_MS || now < this.#lookedAt) {
+    if (this.#shards === 0 || now - this.#shardsReadAt >= SHARDS_CACHED_MS || now < this.#shardsReadAt) {
       await this.read();
-      this.#lookedAt = now;
+      this.#shardsReadAt = now;
     }
     return this.#shards;
   }
 
-  /** As it is now: a pause, a new lane or more shards count from the next claim on. */
+  /** Reads the item. Every claim does, so a pause, a new lane or more shards apply from the next claim. */
   async read(): Promise<Config> {
     const item = (await this.#table.get(CONFIG)) ?? {};
     this.#shards = this.#shardsIn(item);
@@ -86,8 +95,8 @@ export class ConfigKeeper {
   }
 
   /**
-   * The shards that jobs and schedules may be put in, once these and lanes and types are known to all. Shards are never
-   * fewer than somebody has said: what is in them would not be found.
+   * Registers the lanes and types of these jobs and returns the number of shards. The number of shards never decreases:
+   * jobs in removed shards would not be found.
    */
   async ensure(jobs: readonly Named[], now: number): Promise<number> {
     const names = new Map<string, [field: string, name: string]>();
@@ -96,50 +105,52 @@ export class ConfigKeeper {
         names.set(`l${laneName({ queue, priority })}`, ["lanes", laneName({ queue, priority })]);
       names.set(`t${type}`, ["types", type]);
     }
-    const missing = [...names].filter(([id]) => (this.#known.get(id) ?? Number.NEGATIVE_INFINITY) < now - FRESH_MS);
-    if (missing.length > 0 || !this.#told) {
-      await this.#say(
+    const missing = [...names].filter(
+      ([id]) => (this.#registeredAt.get(id) ?? Number.NEGATIVE_INFINITY) < now - REGISTER_AGAIN_MS,
+    );
+    if (missing.length > 0 || !this.#shardsRegistered) {
+      await this.#register(
         missing.map(([, path]) => path),
         now,
       );
-      if (this.#known.size > MOST_KNOWN) this.#known.clear();
-      for (const [id] of missing) this.#known.set(id, now);
+      if (this.#registeredAt.size > MAX_REGISTERED) this.#registeredAt.clear();
+      for (const [id] of missing) this.#registeredAt.set(id, now);
     }
     return this.#shards;
   }
 
-  /** The same for jobs of which some may be refused, with the reason: there is no room for their queue or type. */
+  /** Like `ensure`. If names do not fit into the item, it refuses only the jobs that need those names. */
   async ensureEach<Job extends Named>(jobs: readonly Job[], now: number): Promise<Ensured<Job>> {
     try {
       return { shards: await this.ensure(jobs, now), refused: new Map() };
     } catch (error) {
-      if (!(error instanceof NamesFull)) throw error;
+      if (!(error instanceof TooManyNamesError)) throw error;
       const item = (await this.#table.get(CONFIG)) ?? {};
       const [lanes, types] = [numbersOf(item, "lanes"), numbersOf(item, "types")];
-      const isThere = (job: Job): boolean => lanes.has(laneName(job)) && types.has(job.type);
-      const refused = new Map(jobs.filter((job) => !isThere(job)).map((job) => [job, error.message]));
-      return { shards: await this.ensure(jobs.filter(isThere), now), refused };
+      const isRegistered = (job: Job): boolean => lanes.has(laneName(job)) && types.has(job.type);
+      const refused = new Map(jobs.filter((job) => !isRegistered(job)).map((job) => [job, error.message]));
+      return { shards: await this.ensure(jobs.filter(isRegistered), now), refused };
     }
   }
 
-  /** Never more than this many at once: an expression has its limits. */
-  async #say(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<void> {
-    for (let from = 0; from === 0 || from < paths.length; from += SAID_AT_ONCE) {
-      const item = await this.#sayUsed(paths.slice(from, from + SAID_AT_ONCE), now);
+  /** In several updates, because the size of an update expression is limited. */
+  async #register(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<void> {
+    for (let from = 0; from === 0 || from < paths.length; from += NAMES_PER_UPDATE) {
+      const item = await this.#writeUsed(paths.slice(from, from + NAMES_PER_UPDATE), now);
       this.#shards = this.#shardsIn(item);
       if ((numberOf(item, "shards") ?? 0) < this.#shards) await this.#raiseShards();
     }
-    this.#told = true;
+    this.#shardsRegistered = true;
   }
 
-  async #sayUsed(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<Item> {
+  async #writeUsed(paths: readonly (readonly [field: string, name: string])[], now: number): Promise<Item> {
     for (let trial = 0; ; trial++) {
       const change = new NamedChange().when("attribute_exists(#pk)");
       for (const [field, name] of paths) change.setIn(field, name, now);
       if (paths.length === 0) change.setTo("shards", "#shards");
-      const { done, ...met } = await this.#write(change);
-      if (done) return "old" in met ? (met.old ?? {}) : {};
-      if (trial > 0) throw new Error("the item with the lanes cannot be written");
+      const { done, ...result } = await this.#write(change);
+      if (done) return "old" in result ? (result.old ?? {}) : {};
+      if (trial > 0) throw new Error("the shared config item cannot be created");
       await this.create();
     }
   }
@@ -148,19 +159,24 @@ export class ConfigKeeper {
     try {
       return await this.#table.update(CONFIG, change);
     } catch (error) {
-      throw isItemsFault(error) ? new NamesFull(error) : error;
+      throw isInvalidItem(error) ? new TooManyNamesError(error) : error;
     }
   }
 
-  /** The item is there from now on. */
+  /** Creates the item if it does not exist. */
   async create(): Promise<void> {
     const maps = { lanes: { M: {} }, paused: { M: {} }, types: { M: {} } };
-    const item = itemOf({ ...CONFIG, ...maps, shards: this.#wanted ?? SHARDS, version: SCHEMA_VERSION });
+    const item = itemOf({
+      ...CONFIG,
+      ...maps,
+      shards: this.#requestedShards ?? DEFAULT_SHARDS,
+      version: SCHEMA_VERSION,
+    });
     await this.#table.put(item, new Change().when("attribute_not_exists(#pk)"));
   }
 
   #shardsIn(item: Item): number {
-    return Math.max(this.#wanted ?? 1, numberOf(item, "shards") ?? this.#wanted ?? SHARDS);
+    return Math.max(this.#requestedShards ?? 1, numberOf(item, "shards") ?? this.#requestedShards ?? DEFAULT_SHARDS);
   }
 
   async #raiseShards(): Promise<void> {
@@ -191,8 +207,8 @@ export class ConfigKeeper {
     }));
   }
 
-  /** Forgets lanes and types that nobody has used for long, and that are empty. */
-  async forget(now: number): Promise<void> {
+  /** Removes lanes and types that are empty and were not used for two days. */
+  async removeUnused(now: number): Promise<void> {
     const item = (await this.#table.get(CONFIG)) ?? {};
     const shards = this.#shardsIn(item);
     for (const field of ["lanes", "types"] as const) {
@@ -207,11 +223,11 @@ export class ConfigKeeper {
   async #isEmpty(field: "lanes" | "types", name: string, shards: number): Promise<boolean> {
     for (let shard = 0; shard < shards; shard++) {
       const { queue, priority } = laneOf(name);
-      const places =
+      const partitions =
         field === "lanes"
           ? [[LIVE, laneKey(queue, priority, shard)] as const]
           : LIST_CLASSES.map((state) => [LISTED, listKey(state, name, shard)] as const);
-      for (const [index, hash] of places) {
+      for (const [index, hash] of partitions) {
         const { items } = await this.#table.query({ index, hash, limit: 1 });
         if (items.length > 0) return false;
       }
@@ -221,19 +237,18 @@ export class ConfigKeeper {
 }
 
 export const SCHEMA_VERSION = 1;
-/** Of a table that nobody has said otherwise of. */
-const SHARDS = 8;
-const SAID_AT_ONCE = 50;
+const DEFAULT_SHARDS = 8;
+const NAMES_PER_UPDATE = 50;
 
-/** A change of entries in maps, whose names may hold any character. */
+/** A change of map entries. Their names may contain any character, so each gets a placeholder. */
 class NamedChange extends Change {
   readonly #names: Record<string, string> = {};
   #count = 0;
 
   #name(name: string): string {
-    const place = `#n${this.#count++}`;
-    this.#names[place] = name;
-    return place;
+    const placeholder = `#n${this.#count++}`;
+    this.#names[placeholder] = name;
+    return placeholder;
   }
   setIn(field: string, name: string, value: number): this {
     return this.setTo(`${field}.${this.#name(name)}`, this.value(value));
@@ -250,7 +265,7 @@ class NamedChange extends Change {
   }
 }
 
-/** The priority stands first: it ends where the queue begins. */
+/** The priority comes first, because a queue may contain spaces. */
 function laneName({ queue, priority }: Lane): string {
   return `${priority} ${queue}`;
 }

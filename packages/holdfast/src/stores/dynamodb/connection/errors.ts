@@ -1,6 +1,6 @@
 import { HoldfastError, StoreUnavailableError, StoreUnreadableError } from "../../../errors.js";
 
-const UNKNOWN: ReadonlySet<string> = new Set([
+const INVALID_CREDENTIALS: ReadonlySet<string> = new Set([
   "UnrecognizedClientException",
   "InvalidSignatureException",
   "IncompleteSignatureException",
@@ -19,7 +19,7 @@ const THROTTLED: ReadonlySet<string> = new Set([
   "ProvisionedThroughputExceeded",
   "RequestLimitExceeded",
 ]);
-const PASSING: ReadonlySet<string> = new Set([
+const TRANSIENT: ReadonlySet<string> = new Set([
   "InternalServerError",
   "InternalServerErrorException",
   "ServiceUnavailable",
@@ -33,8 +33,8 @@ const PASSING: ReadonlySet<string> = new Set([
   "AbortError",
 ]);
 
-// The request has not reached anybody.
-const UNREACHED: ReadonlySet<string> = new Set([
+// The request did not reach a server.
+const UNREACHABLE: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
@@ -49,19 +49,18 @@ interface SdkError extends Error {
   code?: string;
 }
 
-/** DynamoDB has no room for it now: it is asked again, later and later. */
+/** The table or account is over its capacity. The request is sent again with growing delays. */
 export function isThrottled(error: unknown): boolean {
   return THROTTLED.has((error as Error).name);
 }
 
-/** It may do at another try: nobody answered, or somebody else was at the same item. */
-export function isPassing(error: unknown): boolean {
+/** Sending the request again may help: it got no response, or it conflicted with another transaction. */
+export function isTransient(error: unknown): boolean {
   const { name, $metadata } = error as SdkError;
-  if (isThrottled(error) || PASSING.has(name)) return true;
-  // The machine's clock is off: by now the SDK knows by how much, and signs the next request with the right time.
+  if (isThrottled(error) || TRANSIENT.has(name)) return true;
+  // The local clock is wrong. The SDK has measured by how much and signs the next request with the corrected time.
   if ($metadata?.clockSkewCorrected === true) return true;
-  // An answer that was cut off has a status too. What fails before anything was sent, for want of credentials say, is
-  // told by name.
+  // A truncated response has a status too. Errors before the request is sent, such as missing credentials, have neither.
   return isConnection(error) || ($metadata?.httpStatusCode ?? 0) >= 500;
 }
 
@@ -70,18 +69,18 @@ function isConnection(error: unknown): boolean {
   return typeof code === "string" && /^(?:E[A-Z]+|EAI_\w+|UND_ERR\w*)$/.test(code);
 }
 
-/** Nobody is there to be asked. */
-export function isUnreached(error: unknown): boolean {
-  return UNREACHED.has((error as SdkError).code ?? "");
+/** No connection could be made. */
+export function isUnreachable(error: unknown): boolean {
+  return UNREACHABLE.has((error as SdkError).code ?? "");
 }
 
-/** It was not answered, and may have been done all the same. */
-export function mayBeDone(error: unknown): boolean {
-  return isPassing(error) && !isThrottled(error) && !isUnreached(error) && !CONFLICTS.has((error as Error).name);
+/** No response arrived, but DynamoDB may have done the write. */
+export function mayHaveSucceeded(error: unknown): boolean {
+  return isTransient(error) && !isThrottled(error) && !isUnreachable(error) && !CONFLICTS.has((error as Error).name);
 }
 
-/** An item that DynamoDB will not take, whatever is tried: it is too large, or holds what it has no form for. */
-export function isItemsFault(error: unknown): boolean {
+/** DynamoDB will never accept this item: it is too large, or contains a value that cannot be stored. */
+export function isInvalidItem(error: unknown): boolean {
   return (
     (error as Error).name === "ValidationException" ||
     (error as Error).name === "ItemCollectionSizeLimitExceededException"
@@ -92,21 +91,21 @@ export function isMissingTable(error: unknown): boolean {
   return (error as Error).name === "ResourceNotFoundException";
 }
 
-/** An error of the SDK or of DynamoDB as Holdfast tells it. `where` names table and region. */
-export function fault(error: unknown, where: string): Error {
+/** Converts an error of the SDK or of DynamoDB into one of Holdfast's. `where` names the table and its region. */
+export function storeError(error: unknown, where: string): Error {
   if (error instanceof HoldfastError) return error;
-  // The whole exchange, socket and all, hangs on it: a log would be full of that.
+  // `$response` holds the whole HTTP exchange including the socket. Non-enumerable, it does not fill the log.
   if (error instanceof Error && "$response" in error) Object.defineProperty(error, "$response", { enumerable: false });
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (isMissingTable(error)) {
     return new StoreUnreadableError(
-      `there is no ${where}; check its name and region. A new client creates it (or store.migrate())`,
+      `${where} does not exist; check its name and region. holdfast() and store.migrate() create it`,
       error,
     );
   }
   if (name === "AccessDeniedException") {
     return new StoreUnreadableError(
-      `these AWS credentials may not use ${where}: ${message}. Give them what dynamodb(…).iamPolicy() prints`,
+      `permission denied for ${where}: ${message}. Attach the policy that dynamodb(…).iamPolicy() prints to these AWS credentials`,
       error,
     );
   }
@@ -116,9 +115,9 @@ export function fault(error: unknown, where: string): Error {
       error,
     );
   }
-  if (UNKNOWN.has(name)) {
+  if (INVALID_CREDENTIALS.has(name)) {
     return new StoreUnreadableError(
-      `AWS does not know the credentials given for ${where}: ${sentence(message)} Check the access key, its secret and the region`,
+      `AWS rejected the credentials for ${where}: ${sentence(message)} Check the access key, its secret and the region`,
       error,
     );
   }
@@ -130,24 +129,24 @@ export function fault(error: unknown, where: string): Error {
   }
   if (message.startsWith("Region is missing")) {
     return new StoreUnreadableError(
-      `no AWS region is set for ${where}: give it as region, in the URL or in AWS_REGION`,
+      `no AWS region is set for ${where}; set the option region, in the URL or in the options, or AWS_REGION`,
       error,
     );
   }
   if (isThrottled(error)) {
-    return new StoreUnavailableError(`${where} is asked for more than its capacity: ${message}`, error);
+    return new StoreUnavailableError(`${where} throttles requests: ${message}`, error);
   }
-  if (isUnreached(error)) {
+  if (isUnreachable(error)) {
     return new StoreUnavailableError(`${where} cannot be reached: ${message}. Check its region and endpoint`, error);
   }
-  if (isPassing(error))
-    return new StoreUnavailableError(`${where} did not answer: ${message === "" ? name : message}`, error);
-  // What it says of what it was given, it will say again. Anything else (credentials that could not be renewed, a key of
-  // KMS that is away) may be over soon, and no job must end for it.
-  if (isItemsFault(error)) {
-    return new HoldfastError("STORE_ERROR", `${where} refused a call: ${message}`, { cause: error });
+  if (isTransient(error))
+    return new StoreUnavailableError(`${where} did not respond: ${message === "" ? name : message}`, error);
+  // An invalid request stays invalid. Every other error (credentials that could not be refreshed, a KMS key that is
+  // unavailable) may be temporary, and no job may end because of it.
+  if (isInvalidItem(error)) {
+    return new HoldfastError("STORE_ERROR", `${where} rejected a request: ${message}`, { cause: error });
   }
-  return new StoreUnavailableError(`${where} failed a call: ${message === "" ? name : message}`, error);
+  return new StoreUnavailableError(`a request to ${where} failed: ${message === "" ? name : message}`, error);
 }
 
 function sentence(message: string): string {

@@ -6,25 +6,25 @@ export interface ExpressionInput {
 }
 
 /**
- * Text with places for values. Names of attributes are written `#name`: half of all words are reserved, so none is
- * written plainly.
+ * Collects the values of an expression. Attribute names are always written `#name`, because DynamoDB reserves several
+ * hundred words.
  */
 export class Expression {
   readonly #values: Item = {};
   #count = 0;
 
-  /** The place of a value. */
+  /** Adds a value and returns its placeholder. */
   value(value: Attribute | string | number | boolean): string {
-    const place = `:${this.#count++}`;
-    this.#values[place] = attributeOf(value);
-    return place;
+    const placeholder = `:${this.#count++}`;
+    this.#values[placeholder] = attributeOf(value);
+    return placeholder;
   }
 
-  /** What a request says besides these texts: DynamoDB refuses a value that none of them uses. */
-  inputFor(...texts: readonly (string | undefined)[]): ExpressionInput {
-    const found = (form: RegExp): string[] => texts.flatMap((each) => each?.match(form) ?? []);
+  /** Only the names and values that these expressions use: DynamoDB rejects unused ones. */
+  inputFor(...expressions: readonly (string | undefined)[]): ExpressionInput {
+    const found = (pattern: RegExp): string[] => expressions.flatMap((each) => each?.match(pattern) ?? []);
     const names = found(/#\w+/g).map((name) => [name, name.slice(1)] as const);
-    const values = found(/:\d+/g).map((place) => [place, this.#values[place] as Attribute] as const);
+    const values = found(/:\d+/g).map((placeholder) => [placeholder, this.#values[placeholder] as Attribute] as const);
     return {
       ...(names.length > 0 && { ExpressionAttributeNames: Object.fromEntries(names) }),
       ...(values.length > 0 && { ExpressionAttributeValues: Object.fromEntries(values) }),
@@ -32,7 +32,7 @@ export class Expression {
   }
 }
 
-/** A change of one item, with its conditions. */
+/** An item's update expression and its conditions. */
 export class Change extends Expression {
   readonly #sets: string[] = [];
   readonly #removes: string[] = [];
@@ -47,7 +47,7 @@ export class Change extends Expression {
     return this;
   }
 
-  /** Sets by an expression of DynamoDB's own. */
+  /** Sets an attribute to the value of an expression, such as `#fence + :0`. */
   setTo(name: string, expression: string): this {
     this.#sets.push(`#${name} = ${expression}`);
     return this;
@@ -63,7 +63,7 @@ export class Change extends Expression {
     return this;
   }
 
-  /** One of several values. */
+  /** A condition: the attribute has one of these values. */
   isIn(name: string, values: readonly string[]): string {
     return `#${name} IN (${values.map((each) => this.value(each)).join(", ")})`;
   }
@@ -82,7 +82,7 @@ export class Change extends Expression {
     };
   }
 
-  /** The conditions alone, for a put, a delete or a check. */
+  /** Only the conditions, for a put, a delete or a check. */
   get conditionInput(): ExpressionInput & { ConditionExpression?: string } {
     const condition = this.#condition;
     return { ...(condition !== undefined && { ConditionExpression: condition }), ...this.inputFor(condition) };

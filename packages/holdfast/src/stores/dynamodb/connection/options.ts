@@ -1,65 +1,65 @@
 import type { Clock } from "../../../clock.js";
 import { InvalidOptionError } from "../../../errors.js";
-import { readCount, refuseUnknown, show } from "../../../options.js";
+import { optionKeys, readCount, refuseUnknown, show } from "../../../options.js";
 import { hideSecret } from "../../../access/secret.js";
 import type { DynamoClient } from "./table.js";
 
 export interface DynamoOptions {
-  /** Your own `DynamoDBClient` of the AWS SDK. Left out: one of our own. */
+  /** Your own `DynamoDBClient` of the AWS SDK. Default: Holdfast creates one. */
   client?: DynamoClient;
-  /** The table. Default `holdfast`. */
+  /** The name of the table. Default `holdfast`. */
   table?: string;
-  /** For a client of our own. Left out: as the environment says. */
+  /** Not with `client`. Default: as the environment configures the AWS SDK. */
   region?: string;
-  /** Address of another DynamoDB than AWS's, for a client of our own. */
+  /** Another endpoint than that of AWS, for example DynamoDB Local. Not with `client`. */
   endpoint?: string;
   /**
-   * Parts that each queue is split into: one for every 250 jobs a second. Can be raised at any time.
-   * Left out: as many as the table has; a new one gets 8.
+   * How many shards each queue is split into: one for every 250 jobs a second. Can be raised at any time.
+   * Default: as many as the table has; a new table gets 8.
    */
   shards?: number;
-  /** How far the clocks of different machines may be apart. Default 1 s. */
+  /** How far the clocks of different machines may differ. Default 1,000. */
   marginMs?: number;
   /**
-   * How far ahead of a lease's end its entry in the index is moved, in leases: the further, the cheaper a long job and the
-   * later a lost one is found. Default 1.
+   * How far beyond the end of an extended lease its index entry is moved, in lease durations, from 0 to 1. A larger value
+   * makes long jobs cheaper, but an expired lease is found later. Default 1.
    */
   slack?: number;
-  /** Requests under way at a time. Default 64. */
+  /** The maximum number of concurrent requests. Default 64. */
   requests?: number;
-  /** How long a request may go without an answer before it is given up and sent again. Default 5 s. */
-  answerMs?: number;
-  /** For tests. Left out: DynamoDB's own time, as its answers tell it. */
+  /** How long to wait for a response before the request is sent again. Default 5,000. */
+  requestTimeoutMs?: number;
+  /** For tests. Default: the local clock, corrected by DynamoDB's responses. */
   clock?: Clock;
 }
 
-const FIELDS: ReadonlySet<string> = new Set([
-  "client",
-  "table",
-  "region",
-  "endpoint",
-  "shards",
-  "marginMs",
-  "slack",
-  "requests",
-  "answerMs",
-  "clock",
-]);
-const MOST_SHARDS = 1_000;
-const ANSWER_MS = 5_000;
+const FIELDS: ReadonlySet<string> = optionKeys<DynamoOptions>({
+  client: true,
+  table: true,
+  region: true,
+  endpoint: true,
+  shards: true,
+  marginMs: true,
+  slack: true,
+  requests: true,
+  requestTimeoutMs: true,
+  clock: true,
+});
+const MAX_SHARDS = 1_000;
+const REQUEST_TIMEOUT_MS = 5_000;
 
-/** The options, checked, with what is left out filled in. */
+/** The validated options with defaults. */
 export interface DynamoSettings extends Pick<DynamoOptions, "client" | "region" | "endpoint"> {
-  /** Of the table. */
+  /** The name of the table. */
   name: string;
   shards: number | null;
   marginMs: number;
   requests: number;
-  answerMs: number;
+  requestTimeoutMs: number;
   slack: number;
 }
 
-/** Reads the options. Nothing is connected to, and no driver is loaded. */
+/** Validates the options. Does not connect, and does not load the AWS SDK. */
 export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   refuseUnknown(given, FIELDS, "dynamodb");
   const { client, region, endpoint } = given;
@@ -67,32 +67,32 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   if (typeof name !== "string" || !/^[\w.-]{3,255}$/.test(name)) {
     throw new InvalidOptionError(
       "table",
-      `${show(hideSecret(name))} is no name of a table: 3 to 255 of a-z, A-Z, 0-9, _ - .`,
+      `${show(hideSecret(name))} is not a valid table name: 3 to 255 of a-z, A-Z, 0-9, _ - .`,
     );
   }
   if (client !== undefined && typeof client?.send !== "function") {
-    throw new InvalidOptionError("client", "is not a client of the AWS SDK; make it with new DynamoDBClient({ … })");
+    throw new InvalidOptionError("client", "is not an AWS SDK client; create it with new DynamoDBClient({ … })");
   }
   for (const field of ["region", "endpoint"] as const) {
     if (client !== undefined && given[field] !== undefined)
-      throw new InvalidOptionError(field, "belongs to a client of our own; the one that was given has its own");
+      throw new InvalidOptionError(field, "cannot be combined with client; configure it on the client");
   }
   if (region !== undefined && !/^[a-z]{2,}(?:-[a-z0-9]+)+$/.test(region)) {
-    throw new InvalidOptionError("region", `${show(region)} is no name of a region, such as eu-central-1`);
+    throw new InvalidOptionError("region", `${show(region)} is not an AWS region such as eu-central-1`);
   }
   if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:\/\//.test(endpoint))) {
     throw new InvalidOptionError(
       "endpoint",
-      `${show(hideSecret(String(endpoint)))} is no address, such as http://localhost:8000`,
+      `${show(hideSecret(String(endpoint)))} is not a valid URL (expected e.g. http://localhost:8000)`,
     );
   }
-  const shards = given.shards === undefined ? null : readCount(given.shards, "shards", 1, MOST_SHARDS);
+  const shards = given.shards === undefined ? null : readCount(given.shards, "shards", 1, MAX_SHARDS);
   const marginMs = readCount(given.marginMs ?? 1_000, "marginMs", 0, 60_000);
   const requests = readCount(given.requests ?? 64, "requests", 1, 10_000);
-  const answerMs = readCount(given.answerMs ?? ANSWER_MS, "answerMs", 100, 60_000);
+  const requestTimeoutMs = readCount(given.requestTimeoutMs ?? REQUEST_TIMEOUT_MS, "requestTimeoutMs", 100, 60_000);
   const slack = given.slack ?? 1;
   if (typeof slack !== "number" || !(slack >= 0 && slack <= 1))
-    throw new InvalidOptionError("slack", `${show(slack)} is not from 0 to 1`);
+    throw new InvalidOptionError("slack", `${show(slack)} must be a number from 0 to 1`);
   return {
     ...(client !== undefined && { client }),
     ...(region !== undefined && { region }),
@@ -101,13 +101,13 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
     shards,
     marginMs,
     requests,
-    answerMs,
+    requestTimeoutMs,
     slack,
   };
 }
 
-const TEXT_FIELDS: readonly string[] = ["region", "endpoint"];
-const URL_FIELDS: readonly string[] = [...TEXT_FIELDS, "shards", "marginMs", "slack", "requests", "answerMs"];
+const STRING_FIELDS: readonly string[] = ["region", "endpoint"];
+const URL_FIELDS: readonly string[] = [...STRING_FIELDS, "shards", "marginMs", "slack", "requests", "requestTimeoutMs"];
 
 /** `dynamodb://table?region=eu-central-1&shards=8`. */
 export function readDynamoUrl(url: string): DynamoOptions {
@@ -115,18 +115,18 @@ export function readDynamoUrl(url: string): DynamoOptions {
   if (parts === null) {
     throw new InvalidOptionError(
       "store",
-      `${show(hideSecret(url))} is no address of a table; write dynamodb://jobs?region=eu-central-1`,
+      `${show(hideSecret(url))} is not a valid URL of a table (expected e.g. dynamodb://jobs?region=eu-central-1)`,
     );
   }
   const [, table = "", query = ""] = parts;
-  // A name that is not one is refused with the other options.
+  // readDynamoOptions validates the name.
   const options: Record<string, unknown> = table === "" ? {} : { table };
   for (const [name, value] of new URLSearchParams(query)) {
     if (!URL_FIELDS.includes(name))
       throw new InvalidOptionError("store", `${show(name)} in the URL is none of ${URL_FIELDS.join(", ")}`);
     if (name in options) throw new InvalidOptionError("store", `${name} is in the URL twice`);
     const isNumber = /^[\d.]+$/.test(value);
-    options[name] = isNumber && !TEXT_FIELDS.includes(name) ? Number(value) : value;
+    options[name] = isNumber && !STRING_FIELDS.includes(name) ? Number(value) : value;
   }
   return options;
 }

@@ -1,42 +1,43 @@
-/** What two clocks may drift apart, as a share of the time that passes. */
+/** How far two clocks may drift apart, relative to the elapsed time. */
 const DRIFT = 0.0002;
-/** By how much our clock must have been moved to be asked about. */
-const MOVED_MS = 100;
+/** A larger change of the local clock means that it was set, and the offset must be measured again. */
+const CLOCK_SET_MS = 100;
 
 /**
- * DynamoDB's clock, as far as its answers tell: they carry the time, cut to the second. Each bounds by how much our clock
- * is off; together they bound it closely. As long as our clock is within the bounds it is believed.
+ * The offset between the local clock and DynamoDB's clock. Every response has a `Date` header, truncated to the second,
+ * which bounds the offset. Several responses together bound it closely. While an offset of 0 is within the bounds, the
+ * local clock is used unchanged.
  */
 export class ServerTime {
-  #least = Number.NEGATIVE_INFINITY;
-  #most = Number.POSITIVE_INFINITY;
-  #heardAt = 0;
-  /** Our clock against one that nobody sets. */
+  #min = Number.NEGATIVE_INFINITY;
+  #max = Number.POSITIVE_INFINITY;
+  #observedAt = 0;
+  /** The start of the process by the local clock. It changes when that clock is set. */
   #started: number | null = null;
 
-  /** An answer with the time `date`, asked for and received at these times of our clock. */
-  heard(date: string | undefined, sentAt: number, receivedAt: number): void {
+  /** Uses the `Date` header of a response. `sentAt` and `receivedAt` are times of the local clock. */
+  observe(date: string | undefined, sentAt: number, receivedAt: number): void {
     this.#started = started();
     const at = Date.parse(date ?? "");
     if (Number.isNaN(at)) return;
-    const [least, most] = [at - receivedAt, at + 1_000 - sentAt];
-    const drift = Math.abs(receivedAt - this.#heardAt) * DRIFT;
-    this.#heardAt = receivedAt;
-    this.#least = Math.max(least, this.#least - drift);
-    this.#most = Math.min(most, this.#most + drift);
-    // A clock was set, theirs or ours: what was known before is no longer so.
-    if (this.#least > this.#most) [this.#least, this.#most] = [least, most];
+    const [min, max] = [at - receivedAt, at + 1_000 - sentAt];
+    const drift = Math.abs(receivedAt - this.#observedAt) * DRIFT;
+    this.#observedAt = receivedAt;
+    this.#min = Math.max(min, this.#min - drift);
+    this.#max = Math.min(max, this.#max + drift);
+    // The bounds contradict each other, so one of the clocks was set: start again with this response.
+    if (this.#min > this.#max) [this.#min, this.#max] = [min, max];
   }
 
-  /** No answer has come yet, or our clock was set since: whoever judges a lease by it must ask first. */
-  get isUnsure(): boolean {
-    return this.#started === null || Math.abs(started() - this.#started) > MOVED_MS;
+  /** No response has arrived yet, or the local clock was set since. Leases must not be judged by it before the next response. */
+  get isUnknown(): boolean {
+    return this.#started === null || Math.abs(started() - this.#started) > CLOCK_SET_MS;
   }
 
-  /** What to add to our clock. */
+  /** Milliseconds to add to the local clock. */
   get offset(): number {
-    if (this.#least > 0) return this.#least;
-    return this.#most < 0 ? this.#most : 0;
+    if (this.#min > 0) return this.#min;
+    return this.#max < 0 ? this.#max : 0;
   }
 }
 

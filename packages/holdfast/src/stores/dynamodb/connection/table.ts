@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Item } from "./attributes.js";
 import { Expression, type Change } from "./expressions.js";
-import { fault, isPassing, isUnreached, mayBeDone } from "./errors.js";
+import { storeError, isTransient, isUnreachable, mayHaveSucceeded } from "./errors.js";
 import { attributeOf } from "./attributes.js";
 import { TABLE_KEY, type Key } from "../jobs/keys.js";
 import { ServerTime } from "./server-time.js";
 
-/** The part of the AWS SDK's client that is used here; a `DynamoDBClient` is one. */
+/** The part of the AWS SDK's `DynamoDBClient` that Holdfast uses. */
 export interface DynamoClient {
   send(command: never): Promise<unknown>;
   destroy?(): void;
@@ -20,24 +20,28 @@ export type Sdk = Readonly<Record<string, new (input: object) => object>>;
 
 export interface TableOptions {
   name: string;
-  /** Table and region, for people. */
+  /** Table and region, for messages. */
   where: string;
   connect(): Promise<{ sdk: Sdk; client: DynamoClient }>;
-  /** Requests under way at a time. */
+  /** The maximum number of concurrent requests. */
   requests: number;
-  /** How long a request may go without an answer. */
-  answerMs: number;
+  /** How long to wait for a response. */
+  requestTimeoutMs: number;
 }
 
 /**
- * `old` is the item before, where there was one and it was asked for; `found` what the condition met. `repeated`: the
- * request was sent before and not answered, so that what it met may be its own work.
+ * The result of a conditional write. `old` is the item before the write, if it was requested. `found` is the item that
+ * failed the condition. `resent`: an earlier try of the request got no response, so `found` may be our own write.
+ *
+ * Lost responses: when a response is lost, DynamoDB may or may not have done the write, and sending the request again
+ * fails its own condition if it has. Every caller therefore compares `found` with what it wrote: the request token of an
+ * insert or a claim, the fence of a completed job, the version of a schedule.
  */
-export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; repeated: boolean };
+export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; resent: boolean };
 
-/** For whom an answer is worth nothing after a while. */
-export interface Patience {
-  /** How long a request is repeated, if not as long as any other. */
+/** Limits how long a request is sent again. */
+export interface RetryLimit {
+  /** Default: as long as every other request. */
   withinMs?: number;
 }
 
@@ -48,25 +52,25 @@ export type TransactItem =
   | { delete: Key; when?: Change }
   | { check: Key; when: Change };
 
-/** `failed` has, item by item, what its condition met; undefined where the condition held. */
+/** `failed` has for each write the item that failed its condition; undefined where the condition held. */
 export type Transacted = { done: true } | { done: false; failed: (Item | null | undefined)[] };
 
-/** Entries of one partition, of the table or of an index, in the order of their range key. */
+/** Reads one partition of the table or of an index, in the order of the range key. */
 export interface QueryRequest {
-  /** Left out: the table itself. */
+  /** Default: the table. */
   index?: IndexKey;
   hash: string;
-  /** Range keys below this, at most this, from this on or after this. */
+  /** Bounds of the range key: less than `below`, greater than `above`, at least `from`. With `from`, `below` is inclusive. */
   below?: string;
   above?: string;
   from?: string;
   limit?: number;
   newestFirst?: boolean;
-  /** Sees every write that was answered; an index cannot. */
+  /** Reads all completed writes. Not possible on an index. */
   consistent?: boolean;
   after?: Item | null;
 }
-/** Without a name it is the table's own. */
+/** Without a name: the key of the table. */
 export interface IndexKey {
   name?: string;
   hash: string;
@@ -74,28 +78,30 @@ export interface IndexKey {
 }
 export interface Page {
   items: Item[];
-  /** Where the next page begins; null: there is none. */
+  /** Where the next page starts; null after the last page. */
   next: Item | null;
 }
 
-// A request that DynamoDB has no room for is repeated after a random time up to this, and then twice that, and so on.
-const FIRST_WAIT_MS = 25;
-const LONGEST_WAIT_MS = 2_000;
-const PATIENCE_MS = 15_000;
-// Where nobody is there, whoever waits is told earlier: a name may be misspelt, and the engine tries again anyway.
-const UNREACHED_MS = 4_000;
-// How often an answer is asked for its time, once the first few have been.
-const TIME_MS = 1_000;
-const FIRST_TIMES = 8;
-const GET_AT_ONCE = 100;
+// The delay before a request is sent again is random, up to a bound that doubles each time.
+const FIRST_BACKOFF_MS = 25;
+const MAX_BACKOFF_MS = 2_000;
+const MAX_RETRY_MS = 15_000;
+// Shorter without a connection: a name may be misspelled, and the engine tries again anyway.
+const MAX_UNREACHABLE_RETRY_MS = 4_000;
+// The time is read from the first responses, then from one response per interval.
+const READ_TIME_EVERY_MS = 1_000;
+const FIRST_TIME_READS = 8;
+// DynamoDB's limit for BatchGetItem.
+const MAX_BATCH_GET = 100;
 
-/** DynamoDB had no room to read them. */
+/** BatchGetItem returned unprocessed keys until the time was up. */
 const UNREAD = { name: "ProvisionedThroughputExceededException" };
 const INVALID = { name: "ValidationException", $metadata: { httpStatusCode: 400 } };
 
-interface Sending extends Patience {
-  /** False: the request names its table by itself. */
-  names?: boolean;
+interface SendOptions extends RetryLimit {
+  /** False: the request already contains the table name. */
+  addTableName?: boolean;
+  /** Do not send a request again that may have succeeded. */
   once?: boolean;
 }
 interface Reason {
@@ -103,7 +109,7 @@ interface Reason {
   Message?: string;
   Item?: Item;
 }
-interface Answer {
+interface CommandOutput {
   Item?: Item;
   Items?: Item[];
   Attributes?: Item;
@@ -113,17 +119,17 @@ interface Answer {
 }
 
 /**
- * One table. So many requests at a time and no more; what DynamoDB has no room for is repeated, later and later; a
- * condition that does not hold is an answer and not an error.
+ * Sends requests to one table. It limits the number of concurrent requests and sends a request again with growing delays
+ * after a transient error. A condition that fails is a result, not an error.
  */
 export class Table {
   readonly #options: TableOptions;
   readonly time: ServerTime = new ServerTime();
   #connected: Promise<{ sdk: Sdk; client: DynamoClient }> | null = null;
-  #underWay = 0;
+  #inFlight = 0;
   readonly #waiting: (() => void)[] = [];
-  #times = 0;
-  #timeAt = 0;
+  #timeReads = 0;
+  #timeReadAt = 0;
 
   constructor(options: TableOptions) {
     this.#options = options;
@@ -140,13 +146,13 @@ export class Table {
     return this.#conditional("PutItem", { Item: item, ...when?.conditionInput });
   }
 
-  /** With the item as it was. */
-  async update(key: Key, change: Change, patience: Patience = {}): Promise<Written> {
+  /** Returns the item before the update. */
+  async update(key: Key, change: Change, retryLimit: RetryLimit = {}): Promise<Written> {
     const input = { Key: keyItem(key), ...change.updateInput, ReturnValues: "ALL_OLD" };
-    return this.#conditional("UpdateItem", input, patience);
+    return this.#conditional("UpdateItem", input, retryLimit);
   }
 
-  /** A change without a condition that must not be made twice: if it is not answered, it counts as made. */
+  /** For changes that must not be made twice and have no condition. If the response is lost, assumes success. */
   async updateOnce(key: Key, change: Change): Promise<void> {
     await this.send("UpdateItem", { Key: keyItem(key), ...change.updateInput }, { once: true });
   }
@@ -154,12 +160,12 @@ export class Table {
   async delete(key: Key, when?: Change): Promise<Written> {
     const input = { Key: keyItem(key), ...when?.conditionInput, ReturnValues: "ALL_OLD" };
     const written = await this.#conditional("DeleteItem", input);
-    const isOurs = !written.done && written.repeated && written.found === null;
-    return isOurs ? { done: true, old: null } : written;
+    const isOwnWrite = !written.done && written.resent && written.found === null;
+    return isOwnWrite ? { done: true, old: null } : written;
   }
 
-  async get(key: Key, patience: Patience = {}): Promise<Item | null> {
-    return (await this.send("GetItem", { Key: keyItem(key), ConsistentRead: true }, patience)).Item ?? null;
+  async get(key: Key, retryLimit: RetryLimit = {}): Promise<Item | null> {
+    return (await this.send("GetItem", { Key: keyItem(key), ConsistentRead: true }, retryLimit)).Item ?? null;
   }
 
   async query(request: QueryRequest): Promise<Page> {
@@ -186,7 +192,7 @@ export class Table {
     return { items: Items ?? [], next: LastEvaluatedKey ?? null };
   }
 
-  /** Page after page. */
+  /** Reads all pages. */
   async *pages(request: QueryRequest): AsyncGenerator<Item[]> {
     let after: Item | null = null;
     do {
@@ -202,43 +208,45 @@ export class Table {
     return items;
   }
 
-  /** Items by their keys, each once, in no order; those that are missing are left out. */
-  async getAll(given: readonly Key[], patience: Patience = {}): Promise<Item[]> {
-    // An entry that moves while an index is walked is met twice, and DynamoDB refuses a request that names a key twice.
+  /** Returns the existing items of these keys, each once, in any order. */
+  async getAll(given: readonly Key[], retryLimit: RetryLimit = {}): Promise<Item[]> {
+    // An entry that moves while an index is read can appear twice, and DynamoDB rejects duplicate keys in a request.
     const keys = [...new Map(given.map((key) => [JSON.stringify([key.pk, key.sk]), key])).values()];
     const parts: Key[][] = [];
-    for (let from = 0; from < keys.length; from += GET_AT_ONCE) parts.push(keys.slice(from, from + GET_AT_ONCE));
-    return (await Promise.all(parts.map((part) => this.#getSome(part.map(keyItem), patience)))).flat();
+    for (let from = 0; from < keys.length; from += MAX_BATCH_GET) parts.push(keys.slice(from, from + MAX_BATCH_GET));
+    return (await Promise.all(parts.map((part) => this.#getSome(part.map(keyItem), retryLimit)))).flat();
   }
 
-  async #getSome(keys: Item[], { withinMs = Number.POSITIVE_INFINITY }: Patience): Promise<Item[]> {
+  async #getSome(keys: Item[], { withinMs = Number.POSITIVE_INFINITY }: RetryLimit): Promise<Item[]> {
     const found: Item[] = [];
     const { name } = this.#options;
     const from = performance.now();
-    let asked = keys;
-    for (let round = 0; asked.length > 0; round++) {
-      // More than fits into one answer, or than there is capacity for: the rest is asked for again.
-      if (round > 0) await pause(round);
+    let remaining = keys;
+    for (let round = 0; remaining.length > 0; round++) {
+      // DynamoDB did not read all keys: the response was full, or the capacity was used up.
+      if (round > 0) await backoff(round);
       const leftMs = withinMs - (performance.now() - from);
-      if (round > 0 && leftMs < 0) throw fault(Object.assign(new Error("not all items were read"), UNREAD), this.where);
-      const request = { RequestItems: { [name]: { Keys: asked, ConsistentRead: true } } };
+      if (round > 0 && leftMs < 0)
+        throw storeError(Object.assign(new Error("not all items were read"), UNREAD), this.where);
+      const request = { RequestItems: { [name]: { Keys: remaining, ConsistentRead: true } } };
       const { Responses, UnprocessedKeys } = await this.send("BatchGetItem", request, {
-        names: false,
+        addTableName: false,
         withinMs: leftMs,
       });
       found.push(...(Responses?.[name] ?? []));
-      asked = UnprocessedKeys?.[name]?.Keys ?? [];
+      remaining = UnprocessedKeys?.[name]?.Keys ?? [];
     }
     return found;
   }
 
-  /** All of it or nothing. */
-  async transact(items: readonly TransactItem[], patience: Patience = {}): Promise<Transacted> {
+  /** Does all writes or none. */
+  async transact(items: readonly TransactItem[], retryLimit: RetryLimit = {}): Promise<Transacted> {
     const name = this.#options.name;
-    // A request that is repeated because its answer got lost is known by its token, and answered as before.
+    // Lost responses: within 10 minutes, DynamoDB returns the first result to a second request with the same
+    // ClientRequestToken, and does not do the writes again.
     const request = { TransactItems: items.map((item) => transactInput(name, item)), ClientRequestToken: randomUUID() };
     try {
-      await this.send("TransactWriteItems", request, { names: false, ...patience });
+      await this.send("TransactWriteItems", request, { addTableName: false, ...retryLimit });
       return { done: true };
     } catch (error) {
       const reasons = (error as { CancellationReasons?: Reason[] }).CancellationReasons;
@@ -252,47 +260,44 @@ export class Table {
     }
   }
 
-  async #conditional(operation: string, input: object, patience: Patience = {}): Promise<Written> {
+  async #conditional(operation: string, input: object, retryLimit: RetryLimit = {}): Promise<Written> {
     try {
       const request = { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
-      const { Attributes } = await this.send(operation, request, patience);
+      const { Attributes } = await this.send(operation, request, retryLimit);
       return { done: true, old: Attributes ?? null };
     } catch (error) {
       if ((error as Error).name !== "ConditionalCheckFailedException") throw error;
-      const { Item: found = null, repeated = false, $metadata } = error as Met;
-      // A client of the caller's own may repeat by itself.
-      return { done: false, found, repeated: repeated || ($metadata?.attempts ?? 1) > 1 };
+      const { Item: found = null, resent = false, $metadata } = error as ConditionFailed;
+      // The caller's own client may have sent the request again by itself.
+      return { done: false, found, resent: resent || ($metadata?.attempts ?? 1) > 1 };
     }
   }
 
-  /**
-   * Sends one request, and again while that may help. Errors that say something of the request come as they are. `once`: a
-   * request that is not answered counts as done.
-   */
+  /** Sends a request, and sends it again while that may help. Failed conditions and validation errors are thrown unchanged. */
   async send(
     operation: string,
     input: object,
-    { names = true, once = false, withinMs = Number.POSITIVE_INFINITY }: Sending = {},
-  ): Promise<Answer> {
+    { addTableName = true, once = false, withinMs = Number.POSITIVE_INFINITY }: SendOptions = {},
+  ): Promise<CommandOutput> {
     const from = performance.now();
     await this.#enter();
     try {
-      const request = names ? { TableName: this.#options.name, ...input } : input;
-      let repeated = false;
+      const request = addTableName ? { TableName: this.#options.name, ...input } : input;
+      let resent = false;
       for (let round = 1; ; round++) {
         try {
           return await this.#sendOnce(operation, request);
         } catch (error) {
-          if (isAnswer(error)) throw Object.assign(error as Met, { repeated });
-          const why = passingPart(error);
-          const patience = Math.min(withinMs, isUnreached(error) ? UNREACHED_MS : PATIENCE_MS);
-          if (mayBeDone(why)) {
+          if (isFinal(error)) throw Object.assign(error as ConditionFailed, { resent });
+          const reason = transactionReason(error);
+          const maxMs = Math.min(withinMs, isUnreachable(error) ? MAX_UNREACHABLE_RETRY_MS : MAX_RETRY_MS);
+          if (mayHaveSucceeded(reason)) {
             if (once) return {};
-            repeated = true;
+            resent = true;
           }
-          const leftMs = patience - (performance.now() - from);
-          if (!isPassing(why) || leftMs < 0) throw fault(error, this.#options.where);
-          await pause(round, leftMs);
+          const leftMs = maxMs - (performance.now() - from);
+          if (!isTransient(reason) || leftMs < 0) throw storeError(error, this.#options.where);
+          await backoff(round, leftMs);
         }
       }
     } finally {
@@ -300,18 +305,20 @@ export class Table {
     }
   }
 
-  async #sendOnce(operation: string, request: object): Promise<Answer> {
+  async #sendOnce(operation: string, request: object): Promise<CommandOutput> {
     const { sdk, client } = await (this.#connected ??= this.#connect());
     const Command = sdk[`${operation}Command`];
     if (Command === undefined) throw new Error(`the AWS SDK has no ${operation}Command`);
     const command = new Command(request);
-    if (this.#wantsTime()) this.#readTime(command);
-    // The SDK's own limit only warns, and a client of the caller's may have none: whoever takes a request and never answers
-    // would be waited for for ever.
+    if (this.#shouldReadTime()) this.#readTime(command);
+    // The SDK's own request timeout only logs a warning, and the caller's client may have none. Without this, a request
+    // could wait forever.
     const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(), this.#options.answerMs);
+    const timer = setTimeout(() => limit.abort(), this.#options.requestTimeoutMs);
     try {
-      return (await (client.send as unknown as Send).call(client, command, { abortSignal: limit.signal })) as Answer;
+      return (await (client.send as unknown as Send).call(client, command, {
+        abortSignal: limit.signal,
+      })) as CommandOutput;
     } finally {
       clearTimeout(timer);
     }
@@ -326,11 +333,12 @@ export class Table {
     }
   }
 
-  #wantsTime(): boolean {
+  #shouldReadTime(): boolean {
     const now = performance.now();
-    if (this.#times >= FIRST_TIMES && now - this.#timeAt < TIME_MS && !this.time.isUnsure) return false;
-    this.#times++;
-    this.#timeAt = now;
+    if (this.#timeReads >= FIRST_TIME_READS && now - this.#timeReadAt < READ_TIME_EVERY_MS && !this.time.isUnknown)
+      return false;
+    this.#timeReads++;
+    this.#timeReadAt = now;
     return true;
   }
 
@@ -339,7 +347,7 @@ export class Table {
       (next) => async (args) => {
         const sentAt = Date.now();
         const result = await next(args);
-        this.time.heard(result.response?.headers?.["date"], sentAt, Date.now());
+        this.time.observe(result.response?.headers?.["date"], sentAt, Date.now());
         return result;
       },
       { step: "deserialize", priority: "low" },
@@ -347,13 +355,13 @@ export class Table {
   }
 
   async #enter(): Promise<void> {
-    if (this.#underWay >= this.#options.requests) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#underWay++;
+    if (this.#inFlight >= this.#options.requests) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#inFlight++;
   }
 
   #leave(): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#underWay--;
+    if (next === undefined) this.#inFlight--;
     else next();
   }
 
@@ -363,10 +371,10 @@ export class Table {
   }
 }
 
-/** A condition that did not hold, as the SDK tells it. */
-interface Met extends Error {
+/** The error of the SDK when a condition failed. */
+interface ConditionFailed extends Error {
   Item?: Item;
-  repeated?: boolean;
+  resent?: boolean;
   $metadata?: { attempts?: number };
 }
 
@@ -382,8 +390,8 @@ interface TimedResult {
   response?: { headers?: Record<string, string> };
 }
 
-/** A condition that did not hold, or a request that DynamoDB understood and refuses: whoever sent it knows what to make of it. */
-function isAnswer(error: unknown): boolean {
+/** A condition failed or the request is invalid. Sending it again does not help; the caller handles it. */
+function isFinal(error: unknown): boolean {
   const { name, CancellationReasons } = error as Error & { CancellationReasons?: Reason[] };
   if (name === "ConditionalCheckFailedException" || name === "ValidationException") return true;
   return (
@@ -391,16 +399,16 @@ function isAnswer(error: unknown): boolean {
   );
 }
 
-/** Of a transaction that was called off: why. */
-function passingPart(error: unknown): unknown {
+/** Why a transaction was cancelled; for other errors the error itself. */
+function transactionReason(error: unknown): unknown {
   const reasons = (error as { CancellationReasons?: Reason[] }).CancellationReasons;
   const reason = reasons?.find(({ Code }) => Code !== undefined && Code !== "None");
   return reason === undefined ? error : { name: reason.Code };
 }
 
-/** Random, or all who were turned away come back at once. */
-function pause(round: number, mostMs: number = LONGEST_WAIT_MS): Promise<void> {
-  return sleep(Math.min(mostMs, Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** round)));
+/** The delay is random, so that throttled processes do not all send again at the same time. */
+function backoff(round: number, maxMs: number = MAX_BACKOFF_MS): Promise<void> {
+  return sleep(Math.min(maxMs, Math.random() * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** round)));
 }
 
 export function keyItem({ pk, sk }: Key): Item {

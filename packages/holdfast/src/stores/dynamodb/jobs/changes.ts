@@ -1,24 +1,27 @@
 import { isFinished, isLeased, isWaiting } from "../../../job/state.js";
 import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } from "../../../store.js";
 import { numberOf } from "../connection/attributes.js";
-import type { ConfigKeeper } from "../connection/config.js";
+import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
-import { deleteJob, deleteTraces } from "./deletion.js";
+import { deleteJob, deleteLeftovers } from "./deletion.js";
 import { Change } from "../connection/expressions.js";
-import { settled, type Inserts } from "./insert.js";
-import { endedFields, isGone, keyItemOf, LIVE_ONLY, readItem, type JobItem } from "./items.js";
+import { waitForAll, type Inserts } from "./insert.js";
+import { finishedFields, isDeleted, keyItemOf, LIVE_ONLY, readItem, type JobItem } from "./items.js";
 import { dueKey, jobKey, laneKey, listKey, uniqueKey } from "./keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 interface Parts {
-  config: ConfigKeeper;
+  config: SharedConfig;
   counts: Counts;
   inserts: Inserts;
 }
 
 /**
- * cancel, retry, remove: what people do to jobs. Each looks at the job, and changes it if it is still as it was seen. It
- * would not know its own work again if the answer got lost; a transaction does, by its token, and this is rare enough.
+ * cancel, retry and remove. Each reads the job and changes it if it has not changed since.
+ *
+ * Lost responses: these changes store no request token, so a request that is sent again cannot recognize its own write.
+ * Where that would give a wrong result, a transaction is used, because DynamoDB recognizes its ClientRequestToken. That
+ * costs twice as much, but these changes are rare.
  */
 export class Changes {
   readonly #table: Table;
@@ -30,11 +33,11 @@ export class Changes {
   }
 
   cancel(ids: readonly string[], scope: ChangeScope, now: number): Promise<CancelResult[]> {
-    return settled(
+    return waitForAll(
       ids.map((id) =>
         this.#change<CancelResult>(id, scope, now, async (job) => {
           if (isFinished(job.state)) return "finished";
-          const change = asRead(job).set({ cancel_at: job.cancelAt ?? now, updated_at: now });
+          const change = ifUnchanged(job).set({ cancel_at: job.cancelAt ?? now, updated_at: now });
           if (isLeased(job.state)) return (await this.#table.update(jobKey(id), change)).done ? "requested" : null;
           return (await this.#finish(job, "cancelled", change, now)) ? "cancelled" : null;
         }),
@@ -42,28 +45,28 @@ export class Changes {
     );
   }
 
-  /** One after the other: of several that want the same key, the first gets it. */
+  /** One after another: if several need the same unique key, the first gets it. */
   async retry(ids: readonly string[], scope: ChangeScope, now: number): Promise<RetryResult[]> {
-    const answers: RetryResult[] = [];
+    const results: RetryResult[] = [];
     for (const id of ids) {
-      answers.push(
+      results.push(
         await this.#change<RetryResult>(id, scope, now, (job) => {
-          if (job.state === "failed") return this.#hurry(job, now);
+          if (job.state === "failed") return this.#makeDue(job, now);
           return job.state === "dead" || job.state === "cancelled" ? this.#revive(job, now) : "not-retryable";
         }),
       );
     }
-    return answers;
+    return results;
   }
 
-  async #hurry(job: JobItem, now: number): Promise<RetryResult | null> {
-    const change = asRead(job).set({ run_at: now, due_at: now, updated_at: now, due: dueKey(now, job.listed) });
+  async #makeDue(job: JobItem, now: number): Promise<RetryResult | null> {
+    const change = ifUnchanged(job).set({ run_at: now, due_at: now, updated_at: now, due: dueKey(now, job.listed) });
     return (await this.#table.update(jobKey(job.id), change)).done ? "retried" : null;
   }
 
   async #revive(job: JobItem, now: number): Promise<RetryResult | null> {
     await this.#parts.config.ensure([job], now);
-    const change = asRead(job).set({
+    const change = ifUnchanged(job).set({
       state: "pending",
       attempt: 0,
       losses: null,
@@ -88,18 +91,18 @@ export class Changes {
     return done ? "retried" : null;
   }
 
-  /** A live key is taken again. One that was only to be held while the job waited first is given up for good. */
+  /** A key of scope `live` is taken again. A key of scope `waiting` is given up: that scope ended with the first claim. */
   async #keyWrites(job: JobItem, now: number): Promise<TransactItem[] | "held"> {
     const { id, key, scope } = job;
     if (key === null || (scope !== "live" && scope !== "waiting")) return [];
     const item = await this.#table.get(uniqueKey(key));
     if (scope === "waiting") {
-      if (item === null || readHolder(item) !== id) return [];
+      if (item === null || holderOf(item) !== id) return [];
       const mine = new Change();
       return [{ delete: uniqueKey(key), when: mine.when(`#job = ${mine.value(id)}`) }];
     }
     const unique: UniqueKey = { key, scope, periodMs: 0, onConflict: "keep" };
-    if (item !== null && readHolder(item) === id) {
+    if (item !== null && holderOf(item) === id) {
       const mine = new Change();
       return [{ put: keyItemOf(job, unique, now), when: mine.when(`#job = ${mine.value(id)}`) }];
     }
@@ -108,7 +111,7 @@ export class Changes {
   }
 
   remove(ids: readonly string[], scope: ChangeScope, now: number): Promise<RemoveResult[]> {
-    return settled(
+    return waitForAll(
       ids.map((id) =>
         this.#change<RemoveResult>(id, scope, now, async (job) => {
           if (isLeased(job.state)) return "leased";
@@ -118,61 +121,61 @@ export class Changes {
     );
   }
 
-  /** Deletes a job that is as it was read, with what belongs to it and its key in one of these scopes. */
+  /** Deletes a job that has not changed since it was read, with its other items and its key in one of these scopes. */
   async delete(job: JobItem, scopes: readonly string[], now: number): Promise<boolean> {
-    const written = await deleteJob(this.#table, job, asRead(job), now);
+    const written = await deleteJob(this.#table, job, ifUnchanged(job), now);
     if (!written.done) return false;
     if (job.state === "completed") this.#parts.counts.deleted(job, numberOf(job.item, "ttl"));
-    await deleteTraces(this.#table, job, scopes, now);
+    await deleteLeftovers(this.#table, job, scopes, now);
     return true;
   }
 
-  /** Ends a waiting job that is as it was read. */
+  /** Finishes a waiting job that has not changed since it was read. */
   async #finish(job: JobItem, to: "cancelled" | "dead", change: Change, now: number): Promise<boolean> {
-    change.set({ state: to, finished_at: now, ...endedFields(job, to, now) }).remove(...LIVE_ONLY);
+    change.set({ state: to, finished_at: now, ...finishedFields(job, to, now) }).remove(...LIVE_ONLY);
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }]);
-    if (done) this.#parts.counts.ended(job, to, now);
+    if (done) this.#parts.counts.finished(job, to, now);
     return done;
   }
 
-  /** Ends a job that waits too long. */
+  /** Dead-letters a waiting job. */
   expire(job: JobItem, fields: Parameters<Change["set"]>[0], now: number): Promise<boolean> {
-    return this.#finish(job, "dead", asRead(job).set({ updated_at: now, ...fields }), now);
+    return this.#finish(job, "dead", ifUnchanged(job).set({ updated_at: now, ...fields }), now);
   }
 
-  /** Null from `work`: the job has changed in between, and is looked at again. */
-  async #change<Answer>(
+  /** If `work` returns null, the job has changed since it was read, and is read again. */
+  async #change<Result>(
     id: string,
     { user, states }: ChangeScope,
     now: number,
-    work: (job: JobItem) => Promise<Answer | null> | Answer | null,
-  ): Promise<Answer | "missing"> {
+    work: (job: JobItem) => Promise<Result | null> | Result | null,
+  ): Promise<Result | "missing"> {
     for (;;) {
       const found = await this.#table.get(jobKey(id));
-      if (found === null || isGone(found, now)) return "missing";
+      if (found === null || isDeleted(found, now)) return "missing";
       const job = readItem(found);
       if (user !== undefined && job.user !== user) return "missing";
       if (states?.includes(job.state) === false) return "missing";
-      const answer = await work(job);
-      if (answer !== null) return answer;
+      const result = await work(job);
+      if (result !== null) return result;
     }
   }
 }
 
-function readHolder(key: Parameters<typeof readItem>[0]): string | null {
+function holderOf(key: Parameters<typeof readItem>[0]): string | null {
   const job = key["job"];
   return job !== undefined && "S" in job ? job.S : null;
 }
 
-/** A change of a job that is still what it was when it was read. */
-export function asRead({ listed, fence, state, dueAt }: JobItem): Change {
+/** A change with the condition that the job has not changed since it was read. */
+export function ifUnchanged({ listed, fence, state, dueAt }: JobItem): Change {
   const change = new Change();
   change.when(
     `#listed = ${change.value(listed)}`,
     `#fence = ${change.value(fence)}`,
     `#state = ${change.value(state)}`,
   );
-  // While it waits, a job is moved without its fence or state changing.
+  // The due time of a waiting job can change without its fence or state.
   if (isWaiting(state) && dueAt !== null) change.when(`#due_at = ${change.value(dueAt)}`);
   return change;
 }

@@ -1,351 +1,376 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { attemptsUsed, countClaim, isLeased, STALE_ERROR, type State } from "../../../job/state.js";
 import type { AttemptRecord, Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
-import { numberOf, textOf, type Item } from "../connection/attributes.js";
+import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { attemptItem, inputsOf } from "./job-details.js";
-import type { Config, ConfigKeeper, Lane } from "../connection/config.js";
+import type { Config, SharedConfig, Lane } from "../connection/config.js";
 import { Change } from "../connection/expressions.js";
-import { isOurs, newToken } from "./insert.js";
-import { claimedJob, errorFields, readItem, waitAgain, type JobItem } from "./items.js";
-import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeIn } from "./keys.js";
-import type { HeldJobs } from "./lease-cache.js";
-import type { Patience, Table } from "../connection/table.js";
+import { isOwnWrite, newRequestToken } from "./insert.js";
+import { claimedJob, errorFields, readItem, makeWaiting, type JobItem } from "./items.js";
+import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeOf } from "./keys.js";
+import type { LeaseCache } from "./lease-cache.js";
+import type { RetryLimit, Table } from "../connection/table.js";
 
-/** An entry of the live index. Only a hint: the job's item decides. */
+/** An entry of the live index. It may be out of date: the condition on the item of the job decides. */
 interface Entry {
   pk: string;
   dueAt: number;
-  /** The job and where it stands: another once the job is moved. */
-  spot: string;
-  /** Its place in the line, by when it fell due. */
+  /** The job and its sort key. A new value means that the job was moved. */
+  position: string;
+  /** Sorts entries by when they became due. */
   order: string;
-  /** Until when somebody has it leased, as far as the index knows. */
-  heldUntil: number | null;
+  /** The end of its lease, as far as the index knows. */
+  leasedUntil: number | null;
   type: string;
   bytes: number;
 }
 
-/** A lane in one shard, being read. */
-interface Source {
+/** A reader of one lane in one shard. */
+interface LaneReader {
   key: string;
-  /** Where to read on; null: nothing of it is due any more. */
+  /** Where to continue; null once all due entries were read. */
   after: Item | undefined | null;
-  /** All entries up to this one were seen. */
-  seenTo: string;
-  /** Of which to read so many at most. */
+  /** The sort key of the last entry that was read. */
+  readTo: string;
   pageLimit: number;
 }
 
-interface Taken {
+/** A job that this claim got. */
+interface Claimed {
   entry: Entry;
   before: Item;
   claim: Pick<ClaimedJob, "fence" | "attempt" | "losses" | "previous">;
 }
 
 export interface ClaimSettings {
-  /** How far clocks of different machines may be apart. */
+  /** How far the clocks of different machines may differ. */
   marginMs: number;
 }
 
 const FIRST_PAGE = 16;
 const LARGEST_PAGE = 1_000;
+// How many entries a claim tries concurrently at first.
 const FIRST_WINDOW = 4;
-// For some time after somebody was met: so many more at once each time that nobody is.
-const MORE_AT_ONCE = 2;
-const ALONE_MS = 5_000;
-// Whoever met others looks again about this much later.
+// After contention, the window grows by this much with each batch without a conflict.
+const WINDOW_STEP = 2;
+// Without contention for this long, a claim assumes that it has no competition.
+const UNCONTENDED_MS = 5_000;
+// The delay before the next claim after contention. It doubles up to MAX_DOUBLINGS times.
 const CONTENDED_MS = 25;
-const MOST_DOUBLED = 4;
-// With others about, entries that were read longer ago are theirs by now.
+const MAX_DOUBLINGS = 4;
+// Under contention, entries that were read longer ago have probably been claimed by others.
 const FRESH_MS = 50;
-// All move on to the next shard at the same pace, and so those who are in different ones stay apart.
+// Every process moves on to the next shard at this interval, so processes in different shards stay in different shards.
 const SHARD_MS = 250;
-const PLACES = 2 ** 32;
-// A claim that got nothing because of others is repeated so often.
-const MOST_ROUNDS = 10;
-// An entry that turned out to be wrong is not tried again before it may have been put right.
+const HASH_SPACE = 2 ** 32;
+// How often a claim scans again if it got nothing because of contention.
+const MAX_SCANS = 10;
+// An out-of-date entry is not tried again for this long, because the index lags.
 const LAG_MS = 3_000;
-const LEAST_PATIENCE_MS = 250;
-// Jobs that could not be handed out are not tried again at once: what was in the way may still be.
-const GIVEN_BACK_MS = 5_000;
+const MIN_RETRY_MS = 250;
+// The delay of jobs that were released because their inputs could not be read.
+const RELEASED_DELAY_MS = 5_000;
 
+/**
+ * Claims due jobs.
+ *
+ * Claims on a sharded index: DynamoDB has nothing like SKIP LOCKED. Every worker reads the same head of a lane, tries a
+ * conditional update on each job, and pays for each one that another worker got first: a failed condition costs a write
+ * unit, as a successful one does. So workers avoid each other: each starts in its own shard and at its own hash position,
+ * tries few entries at a time after a conflict with another worker, and then leaves the shard. With that, eight workers
+ * on the same 300 jobs lose 0.1 to 0.3 write units per job. With one shard, order is strict and all workers compete for the same entries.
+ *
+ * Lagging index: an entry may show a job that has been claimed, moved or deleted. Nothing is decided by the index. Each
+ * update has its own conditions, and a wrong entry is skipped for LAG_MS or until the lease ends.
+ */
 export class Claims {
   readonly #table: Table;
-  readonly #config: ConfigKeeper;
-  readonly #jobs: HeldJobs;
+  readonly #config: SharedConfig;
+  readonly #leaseCache: LeaseCache;
   readonly #marginMs: number;
-  readonly #underWay = new Set<Hunt>();
-  /** Where this process begins, among the shards and within one: others most likely begin elsewhere. */
+  readonly #scans = new Set<Scan>();
+  /** Where scans of this process start: a shard, and a hash position within a shard. Random, so that processes differ. */
   #shard = random(1_000);
-  #place = random(PLACES);
-  /** How many are tried at once where others may be at it as well. */
+  #startHash = random(HASH_SPACE);
+  /** How many entries of a contended shard are tried concurrently. */
   #window = FIRST_WINDOW;
-  /** How many the last claim took. */
-  #lastTaken = 0;
-  #metAt = Number.NEGATIVE_INFINITY;
-  /** How often in a row there was nothing but what others were at. */
+  /** How many jobs the last scan claimed. */
+  #lastClaimed = 0;
+  #contendedAt = Number.NEGATIVE_INFINITY;
+  /** How many scans in a row got nothing because of contention. */
   #misses = 0;
 
-  constructor(table: Table, config: ConfigKeeper, jobs: HeldJobs, { marginMs }: ClaimSettings) {
+  constructor(table: Table, config: SharedConfig, leaseCache: LeaseCache, { marginMs }: ClaimSettings) {
     this.#table = table;
     this.#config = config;
-    this.#jobs = jobs;
+    this.#leaseCache = leaseCache;
     this.#marginMs = marginMs;
   }
 
   async claim(request: ClaimRequest, now: number): Promise<Claim> {
     const from = performance.now();
-    let hunt = await this.#hunt(request, now, from);
-    // Others were quicker with all that was tried: there may be more.
-    for (let round = 1; hunt.met && hunt.taken.length === 0 && round <= MOST_ROUNDS; round++) {
+    let scan = await this.#scan(request, now, from);
+    // Other workers got all the jobs that were tried. There may be more.
+    for (let round = 1; scan.isContended && scan.claimed.length === 0 && round <= MAX_SCANS; round++) {
       await sleep(random(CONTENDED_MS));
-      hunt = await this.#hunt(request, now, from);
+      scan = await this.#scan(request, now, from);
     }
-    if (hunt.failure !== null && hunt.taken.length === 0) throw hunt.failure.error;
-    const taken = hunt.taken.toSorted(
+    if (scan.failure !== null && scan.claimed.length === 0) throw scan.failure.error;
+    const claimed = scan.claimed.toSorted(
       (a, b) => inOrder(a.before, b.before) || (a.entry.order < b.entry.order ? -1 : 1),
     );
-    const [kept, inputs] = await this.#withInputs(taken, hunt);
+    const [kept, inputs] = await this.#withInputs(claimed, scan);
     const jobs = kept.map(({ before, claim }) => claimedJob(before, claim, inputs));
-    for (const [at, { id, fence }] of jobs.entries()) this.#jobs.claimed(id, fence, (kept[at] as Taken).before);
-    const isShort = !hunt.full && jobs.length < request.limit;
-    return { at: now, jobs, nextDueAt: isShort && Number.isFinite(hunt.nextDueAt) ? Math.ceil(hunt.nextDueAt) : null };
+    for (const [at, { id, fence }] of jobs.entries()) this.#leaseCache.add(id, fence, (kept[at] as Claimed).before);
+    const isExhausted = !scan.isFull && jobs.length < request.limit;
+    return {
+      at: now,
+      jobs,
+      nextDueAt: isExhausted && Number.isFinite(scan.nextDueAt) ? Math.ceil(scan.nextDueAt) : null,
+    };
   }
 
-  /** What was taken, with its inputs. Where those cannot be read, the jobs that have theirs: the others go back. */
-  async #withInputs(taken: readonly Taken[], hunt: Hunt): Promise<[Taken[], Map<string, string>]> {
-    const items = taken.map(({ before }) => before);
+  /** Reads the inputs that are in separate items. If that fails, jobs without their input are released. */
+  async #withInputs(claimed: readonly Claimed[], scan: Scan): Promise<[Claimed[], Map<string, string>]> {
+    const items = claimed.map(({ before }) => before);
     try {
-      return [[...taken], await inputsOf(this.#table, items, patience(hunt))];
+      return [[...claimed], await inputsOf(this.#table, items, retryLimit(scan))];
     } catch (error) {
-      const isWhole = ({ before }: Taken): boolean => before["input_at"] === undefined;
-      await Promise.allSettled(taken.filter((each) => !isWhole(each)).map((each) => this.#giveBack(each, hunt)));
-      const whole = taken.filter(isWhole);
-      if (whole.length === 0) throw error;
-      return [whole, new Map()];
+      const hasInput = ({ before }: Claimed): boolean => before["input_at"] === undefined;
+      await Promise.allSettled(claimed.filter((each) => !hasInput(each)).map((each) => this.#release(each, scan)));
+      const complete = claimed.filter(hasInput);
+      if (complete.length === 0) throw error;
+      return [complete, new Map()];
     }
   }
 
-  /** A job that was claimed and cannot be handed out was never begun: it keeps its attempt. */
-  async #giveBack({ before, claim }: Taken, hunt: Hunt): Promise<void> {
-    const { now } = hunt;
+  /** The job was not started, so the attempt does not count. */
+  async #release({ before, claim }: Claimed, scan: Scan): Promise<void> {
+    const { now } = scan;
     const job = readItem(before);
     const change = new Change().set({ state: "pending", attempt: claim.previous.attempt, updated_at: now });
-    waitAgain(change, job, now + GIVEN_BACK_MS);
+    makeWaiting(change, job, now + RELEASED_DELAY_MS);
     change.when(
       `#fence = ${change.value(claim.fence)}`,
       `#state = ${change.value("claimed")}`,
-      // Somebody who asked for that meanwhile is told by the next claim.
+      // If a cancellation was requested meanwhile, the lease expires and the next claim handles it.
       "attribute_not_exists(#cancel_at)",
     );
-    // Those that are handed out wait for this, and their leases run.
-    await this.#table.update(jobKey(job.id), change, patience(hunt));
+    // The other claimed jobs wait for this while their leases run, so the time is limited.
+    await this.#table.update(jobKey(job.id), change, retryLimit(scan));
   }
 
-  async #hunt(request: ClaimRequest, now: number, from: number): Promise<Hunt> {
+  async #scan(request: ClaimRequest, now: number, from: number): Promise<Scan> {
     const config = await this.#config.read();
-    const hunt: Hunt = {
+    const scan: Scan = {
       request,
       now,
       from,
-      token: newToken(),
-      taken: [],
+      requestToken: newRequestToken(),
+      claimed: [],
       seen: new Set(),
-      gone: new Set(),
+      tried: new Set(),
       bytes: 0,
-      full: false,
-      late: false,
-      met: false,
+      isFull: false,
+      isStale: false,
+      isContended: false,
       failure: null,
       nextDueAt: Number.POSITIVE_INFINITY,
     };
-    this.#underWay.add(hunt);
+    this.#scans.add(scan);
     try {
       for (const lanes of byPriority(config, request)) {
-        if (isOver(hunt)) break;
-        await this.#takeFrom(lanes, config.shards, hunt);
+        if (isComplete(scan)) break;
+        await this.#claimFrom(lanes, config.shards, scan);
       }
     } catch (error) {
-      hunt.failure = { error };
+      scan.failure = { error };
     } finally {
-      this.#underWay.delete(hunt);
+      this.#scans.delete(scan);
     }
-    this.#lastTaken = hunt.taken.length;
-    return hunt;
+    this.#lastClaimed = scan.claimed.length;
+    return scan;
   }
 
-  /** Lanes of one priority. In one shard their jobs come strictly in order; of several, one shard after the other. */
-  async #takeFrom(lanes: readonly Lane[], shards: number, hunt: Hunt): Promise<void> {
-    const pageLimit = Math.max(FIRST_PAGE, 2 * this.#lastTaken);
-    const sourcesIn = (shard: number): Source[] =>
+  /** Claims from lanes of one priority. With one shard, in strict order; otherwise one shard after another. */
+  async #claimFrom(lanes: readonly Lane[], shards: number, scan: Scan): Promise<void> {
+    const pageLimit = Math.max(FIRST_PAGE, 2 * this.#lastClaimed);
+    const readersIn = (shard: number): LaneReader[] =>
       lanes.map(({ queue, priority }) => ({
         key: laneKey(queue, priority, shard),
         after: undefined,
-        seenTo: "",
+        readTo: "",
         pageLimit,
       }));
-    const first = (this.#shard + Math.floor(hunt.now / SHARD_MS)) % shards;
-    await this.#exhaust(sourcesIn(first), hunt, shards > 1);
-    if (shards === 1 || isOver(hunt)) return;
-    const rest = Array.from({ length: shards - 1 }, (_, step) => sourcesIn((first + 1 + step) % shards));
-    // All that are left at once, each for its part of what is wanted. With others about, what was read is soon out of date.
-    const pages = this.#isAlone(hunt)
-      ? await Promise.all(rest.map((sources) => this.#readAll(sources, hunt, rest.length)))
+    const first = (this.#shard + Math.floor(scan.now / SHARD_MS)) % shards;
+    await this.#claimAll(readersIn(first), scan, shards > 1);
+    if (shards === 1 || isComplete(scan)) return;
+    const others = Array.from({ length: shards - 1 }, (_, step) => readersIn((first + 1 + step) % shards));
+    // Read the other shards concurrently, each for a part of the limit. Not under contention: the pages would be out of
+    // date before their turn.
+    const pages = this.#isUncontended(scan)
+      ? await Promise.all(others.map((readers) => this.#readAll(readers, scan, others.length)))
       : [];
-    for (let left = rest.length, at = random(left); left > 0 && !isOver(hunt); left--, at = (at + 1) % rest.length) {
-      await this.#exhaust(rest[at] as Source[], hunt, true, pages[at]);
+    for (
+      let left = others.length, at = random(left);
+      left > 0 && !isComplete(scan);
+      left--, at = (at + 1) % others.length
+    ) {
+      await this.#claimAll(others[at] as LaneReader[], scan, true, pages[at]);
     }
   }
 
-  #isAlone({ now }: Hunt): boolean {
-    return now - this.#metAt > ALONE_MS;
+  #isUncontended({ now }: Scan): boolean {
+    return now - this.#contendedAt > UNCONTENDED_MS;
   }
 
-  async #readAll(sources: readonly Source[], hunt: Hunt, parts = 1): Promise<Entry[]> {
-    return (await Promise.all(sources.map((source) => this.#read(source, hunt, parts)))).flat();
+  async #readAll(readers: readonly LaneReader[], scan: Scan, parts = 1): Promise<Entry[]> {
+    return (await Promise.all(readers.map((reader) => this.#read(reader, scan, parts)))).flat();
   }
 
   /**
-   * Reads on until enough was taken, or nothing is due any more. Where others are at it as well (`contended`), it is left to
-   * them: there are more shards, and every condition that is lost costs as much as one that holds.
+   * Reads and claims until the limit is reached or no more jobs are due. `contended`: leave the shard to another worker
+   * after a conflict, because there are other shards and every failed condition costs as much as a claim.
    */
-  async #exhaust(sources: readonly Source[], hunt: Hunt, contended: boolean, read?: Entry[]): Promise<void> {
-    let open = sources;
-    let seen = read ?? (await this.#readAll(open, hunt));
+  async #claimAll(readers: readonly LaneReader[], scan: Scan, contended: boolean, read?: Entry[]): Promise<void> {
+    let open = readers;
+    let seen = read ?? (await this.#readAll(open, scan));
     for (;;) {
       open = open.filter(({ after }) => after !== null);
-      // A lost lease is due since its end, but stands where its job was due first: what lies between comes before it.
-      const known = contended ? undefined : open.map(({ seenTo }) => seenTo).toSorted()[0];
-      const ripe = seen.filter(({ order }) => known === undefined || order <= known);
+      // An expired lease is due since its end, but its entry is at the original due time. Entries between the two that
+      // were not read yet come first.
+      const known = contended ? undefined : open.map(({ readTo }) => readTo).toSorted()[0];
+      const ready = seen.filter(({ order }) => known === undefined || order <= known);
       const later = seen.filter(({ order }) => known !== undefined && order > known);
       if (contended) {
-        if (!(await this.#takeAny(ripe, hunt))) return;
+        if (!(await this.#claimAny(ready, scan))) return;
       } else
-        await this.#takeThese(
-          ripe.toSorted((a, b) => (a.order < b.order ? -1 : 1)),
-          hunt,
+        await this.#claimThese(
+          ready.toSorted((a, b) => (a.order < b.order ? -1 : 1)),
+          scan,
         );
-      if (isOver(hunt) || (open.length === 0 && later.length === 0)) return;
-      seen = [...later, ...(await this.#readAll(open, hunt))];
+      if (isComplete(scan) || (open.length === 0 && later.length === 0)) return;
+      seen = [...later, ...(await this.#readAll(open, scan))];
     }
   }
 
   /**
-   * From a place of our own on, around the shard: others have places of theirs, and are met where theirs begins, not all
-   * over. The more at once the longer nobody was met, and never many more than the last claim got. False: somebody was met.
+   * Claims in the order of a hash of the job, starting at this process's own hash position. Other processes start
+   * elsewhere, so they conflict only where one reaches the start of another. The number of concurrent tries grows while
+   * there is no conflict. False: there was a conflict.
    */
-  async #takeAny(entries: readonly Entry[], hunt: Hunt): Promise<boolean> {
-    const left = aroundFrom(this.#place, entries);
-    const isAlone = this.#isAlone(hunt);
+  async #claimAny(entries: readonly Entry[], scan: Scan): Promise<boolean> {
+    const left = rotateFrom(this.#startHash, entries);
+    const isUncontended = this.#isUncontended(scan);
     const readAt = performance.now();
-    while (left.length > 0 && !isOver(hunt)) {
-      const before = hunt.taken.length;
+    while (left.length > 0 && !isComplete(scan)) {
+      const before = scan.claimed.length;
       const some = left
-        .splice(0, Math.ceil(Math.min(this.#window, hunt.request.limit - before)))
-        .filter(({ pk }) => !hunt.gone.has(pk));
-      await this.#takeThese(some, hunt);
-      if (hunt.full || hunt.failure !== null) return true;
-      if (hunt.taken.length - before < some.length) {
-        this.#meet(hunt);
+        .splice(0, Math.ceil(Math.min(this.#window, scan.request.limit - before)))
+        .filter(({ pk }) => !scan.tried.has(pk));
+      await this.#claimThese(some, scan);
+      if (scan.isFull || scan.failure !== null) return true;
+      if (scan.claimed.length - before < some.length) {
+        this.#backOff(scan);
         return false;
       }
       this.#misses = 0;
-      if (!isAlone && left.length > 0 && hunt.taken.length > 0 && performance.now() - readAt > FRESH_MS) {
-        hunt.late = true;
-        hunt.nextDueAt = hunt.now;
+      if (!isUncontended && left.length > 0 && scan.claimed.length > 0 && performance.now() - readAt > FRESH_MS) {
+        scan.isStale = true;
+        scan.nextDueAt = scan.now;
         return true;
       }
-      const most = Math.max(FIRST_PAGE, this.#lastTaken);
-      this.#window = Math.min(most, isAlone ? this.#window * 2 : this.#window + MORE_AT_ONCE);
+      const maxWindow = Math.max(FIRST_PAGE, this.#lastClaimed);
+      this.#window = Math.min(maxWindow, isUncontended ? this.#window * 2 : this.#window + WINDOW_STEP);
     }
     return true;
   }
 
-  /** Somebody else was at the same jobs: next time elsewhere, and a little later. */
-  #meet(hunt: Hunt): void {
-    if (hunt.taken.length > 0) this.#misses = 0;
-    else if (!hunt.met) this.#misses++;
-    const waitMs = CONTENDED_MS * 2 ** Math.min(MOST_DOUBLED, this.#misses);
-    hunt.met = true;
-    this.#metAt = hunt.now;
+  /** Another worker tried the same jobs. The next scan starts elsewhere and a little later. */
+  #backOff(scan: Scan): void {
+    if (scan.claimed.length > 0) this.#misses = 0;
+    else if (!scan.isContended) this.#misses++;
+    const waitMs = CONTENDED_MS * 2 ** Math.min(MAX_DOUBLINGS, this.#misses);
+    scan.isContended = true;
+    this.#contendedAt = scan.now;
     this.#window = Math.max(1, Math.floor(this.#window / 4));
     this.#shard = random(1_000);
-    this.#place = random(PLACES);
-    hunt.nextDueAt = Math.min(hunt.nextDueAt, hunt.now + waitMs * (1 + Math.random()));
+    this.#startHash = random(HASH_SPACE);
+    scan.nextDueAt = Math.min(scan.nextDueAt, scan.now + waitMs * (1 + Math.random()));
   }
 
-  /** The next due entries of a source that may be claimed. */
-  async #read(source: Source, hunt: Hunt, parts: number): Promise<Entry[]> {
-    const { request, now } = hunt;
-    const wanted = (request.limit - hunt.taken.length) / parts;
-    // Entries that are not due yet cost as much to read as others: where there was little to take, little is read.
-    const limit = Math.min(LARGEST_PAGE, source.pageLimit, Math.ceil(wanted * 1.25) + 5);
-    source.pageLimit *= 4;
-    const page = await this.#table.query({ index: LIVE, hash: source.key, limit, after: source.after ?? null });
-    source.after = page.next;
+  /** Reads the next due entries of a lane that can be claimed. */
+  async #read(reader: LaneReader, scan: Scan, parts: number): Promise<Entry[]> {
+    const { request, now } = scan;
+    const needed = (request.limit - scan.claimed.length) / parts;
+    // Entries that are not due yet cost as much to read as others, so the first page is small if the last claim was.
+    const limit = Math.min(LARGEST_PAGE, reader.pageLimit, Math.ceil(needed * 1.25) + 5);
+    reader.pageLimit *= 4;
+    const page = await this.#table.query({ index: LIVE, hash: reader.key, limit, after: reader.after ?? null });
+    reader.after = page.next;
     const due: Entry[] = [];
     for (const item of page.items) {
       const entry = readEntry(item);
-      source.seenTo = textOf(item, LIVE.range) ?? "";
+      reader.readTo = stringOf(item, LIVE.range) ?? "";
       if (entry.dueAt > now) {
-        // What is not due yet tells when there is something to look for, and that all before it was seen.
-        hunt.nextDueAt = Math.min(hunt.nextDueAt, entry.dueAt);
-        source.after = null;
+        // The first entry that is not due ends the lane and has the next due time.
+        scan.nextDueAt = Math.min(scan.nextDueAt, entry.dueAt);
+        reader.after = null;
         break;
       }
       const freeAt = Math.max(
-        entry.heldUntil === null ? 0 : entry.heldUntil + this.#marginMs,
-        this.#jobs.passedByUntil(idOf(entry.pk), entry.spot),
+        entry.leasedUntil === null ? 0 : entry.leasedUntil + this.#marginMs,
+        this.#leaseCache.skippedUntil(idOf(entry.pk), entry.position),
       );
-      if (freeAt > now) hunt.nextDueAt = Math.min(hunt.nextDueAt, freeAt);
-      // A job that moves while the pages are read may stand on two of them.
-      else if (hunt.seen.has(entry.pk)) continue;
+      if (freeAt > now) scan.nextDueAt = Math.min(scan.nextDueAt, freeAt);
+      // A job that is moved while the pages are read may be on two of them.
+      else if (scan.seen.has(entry.pk)) continue;
       else if (request.types === null || request.types.includes(entry.type)) {
-        hunt.seen.add(entry.pk);
+        scan.seen.add(entry.pk);
         due.push(entry);
       }
     }
     return due;
   }
 
-  /** Claims entries in their order, as many at once as are still wanted. */
-  async #takeThese(entries: readonly Entry[], hunt: Hunt): Promise<void> {
+  /** Claims entries in order, concurrently up to the limit. */
+  async #claimThese(entries: readonly Entry[], scan: Scan): Promise<void> {
     let at = 0;
-    while (at < entries.length && !isOver(hunt)) {
+    while (at < entries.length && !isComplete(scan)) {
       const some: Entry[] = [];
-      let bytes = hunt.bytes;
-      for (; at < entries.length && hunt.taken.length + some.length < hunt.request.limit; at++) {
+      let bytes = scan.bytes;
+      for (; at < entries.length && scan.claimed.length + some.length < scan.request.limit; at++) {
         const entry = entries[at] as Entry;
         bytes += entry.bytes;
-        if (hunt.taken.length + some.length > 0 && bytes > hunt.request.bytes) {
-          // Those before may yet turn out to be somebody else's.
-          hunt.full = some.length === 0;
+        if (scan.claimed.length + some.length > 0 && bytes > scan.request.bytes) {
+          // If the entries before it are claimed by others, there may still be space for it.
+          scan.isFull = some.length === 0;
           break;
         }
         some.push(entry);
       }
-      for (const { gone } of this.#underWay) for (const { pk } of some) gone.add(pk);
-      for (const tried of await Promise.allSettled(some.map((entry) => this.#take(entry, hunt)))) {
-        if (tried.status === "rejected") hunt.failure ??= { error: tried.reason };
-        else if (tried.value !== null) {
-          const { entry } = tried.value;
-          hunt.taken.push(tried.value);
-          hunt.bytes += entry.bytes;
-          // The index may not know for a while, and would have us try for our own.
-          this.#jobs.passBy(idOf(entry.pk), entry.spot, hunt.now + hunt.request.leaseMs + this.#marginMs);
+      for (const { tried } of this.#scans) for (const { pk } of some) tried.add(pk);
+      for (const outcome of await Promise.allSettled(some.map((entry) => this.#claimOne(entry, scan)))) {
+        if (outcome.status === "rejected") scan.failure ??= { error: outcome.reason };
+        else if (outcome.value !== null) {
+          const { entry } = outcome.value;
+          scan.claimed.push(outcome.value);
+          scan.bytes += entry.bytes;
+          // Until the index shows the lease, the next scans would try this job again.
+          this.#leaseCache.skip(idOf(entry.pk), entry.position, scan.now + scan.request.leaseMs + this.#marginMs);
         }
       }
     }
   }
 
-  async #take(entry: Entry, hunt: Hunt): Promise<Taken | null> {
-    // What the index knows to be leased was lost, and that goes into its history.
-    if (entry.heldUntil !== null) {
-      const found = await this.#table.get(jobKey(idOf(entry.pk)), patience(hunt));
-      return found === null ? null : this.#takeLost(entry, found, hunt);
+  async #claimOne(entry: Entry, scan: Scan): Promise<Claimed | null> {
+    // The index shows a lease, and it has expired. That attempt is recorded in the history, so the item is read first.
+    if (entry.leasedUntil !== null) {
+      const found = await this.#table.get(jobKey(idOf(entry.pk)), retryLimit(scan));
+      return found === null ? null : this.#claimExpired(entry, found, scan);
     }
-    const { request, now, token } = hunt;
-    const change = leaseChange(request, now, token);
+    const { request, now, requestToken } = scan;
+    const change = leaseChange(request, now, requestToken);
     const one = change.value(1);
     change.setTo("was", "#state").setTo("fence", `#fence + ${one}`).setTo("attempt", `#attempt + ${one}`);
     change.when(
@@ -353,26 +378,26 @@ export class Claims {
       `#due_at <= ${change.value(now)}`,
       "#attempt < #max_attempts",
     );
-    const written = await this.#table.update(jobKey(idOf(entry.pk)), change, patience(hunt));
-    if (written.done) return written.old === null ? null : takenFrom(entry, written.old);
+    const written = await this.#table.update(jobKey(idOf(entry.pk)), change, retryLimit(scan));
+    if (written.done) return written.old === null ? null : claimedFrom(entry, written.old);
     if (written.found === null) return null;
-    if (isOurs(written.found, token)) return takenBefore(entry, written.found);
-    return this.#takeLost(entry, written.found, hunt);
+    if (isOwnWrite(written.found, requestToken)) return claimedBefore(entry, written.found);
+    return this.#claimExpired(entry, written.found, scan);
   }
 
-  /** A lease that ran out, or whatever else is not a plain job that waits. */
-  async #takeLost(entry: Entry, found: Item, hunt: Hunt): Promise<Taken | null> {
-    const { request, now, token } = hunt;
+  /** Claims a job whose lease expired. Handles every job that is not simply waiting. */
+  async #claimExpired(entry: Entry, found: Item, scan: Scan): Promise<Claimed | null> {
+    const { request, now, requestToken } = scan;
     const job = readItem(found);
-    const isOver = job.dueAt !== null && job.dueAt + (isLeased(job.state) ? this.#marginMs : 0) <= now;
-    if (!isOver) {
-      // Somebody has it, or it has ended, and the index does not know yet: as long as the entry stays, so does that.
+    const isDue = job.dueAt !== null && job.dueAt + (isLeased(job.state) ? this.#marginMs : 0) <= now;
+    if (!isDue) {
+      // The entry is out of date: the job is leased or finished. Skip it while the entry stays at this position.
       const until = job.dueAt !== null && isLeased(job.state) ? job.dueAt + this.#marginMs : now + LAG_MS;
-      this.#jobs.passBy(job.id, entry.spot, until);
+      this.#leaseCache.skip(job.id, entry.position, until);
       return null;
     }
     const count = countClaim(job);
-    const change = leaseChange(request, now, token).set({
+    const change = leaseChange(request, now, requestToken).set({
       was: job.state,
       fence: job.fence + 1,
       attempt: count.attempt,
@@ -383,50 +408,51 @@ export class Claims {
       `#state = ${change.value(job.state)}`,
       `#due_at = ${change.value(job.dueAt ?? 0)}`,
     );
-    const taken = takenFrom(entry, found);
+    const claimed = claimedFrom(entry, found);
     if (!count.lost) {
-      const written = await this.#table.update(jobKey(job.id), change, patience(hunt));
-      return written.done || isOurs(written.found, token) ? taken : null;
+      const written = await this.#table.update(jobKey(job.id), change, retryLimit(scan));
+      return written.done || isOwnWrite(written.found, requestToken) ? claimed : null;
     }
     const history = lostAttempt(job, change, now);
     const writes = [{ update: jobKey(job.id), change }, { put: history }];
-    const written = await this.#table.transact(writes, patience(hunt));
-    if (written.done) return taken;
+    const written = await this.#table.transact(writes, retryLimit(scan));
+    if (written.done) return claimed;
     const [meanwhile] = written.failed;
-    return meanwhile !== undefined && isOurs(meanwhile, token) ? taken : null;
+    return meanwhile !== undefined && isOwnWrite(meanwhile, requestToken) ? claimed : null;
   }
 }
 
-/** One claim under way. */
-interface Hunt {
+/** One pass over the lanes of a claim. */
+interface Scan {
   readonly request: ClaimRequest;
   readonly now: number;
-  /** When it began, by this machine's own clock: its leases run from then on. */
+  /** When the claim started, by `performance.now()`. Its leases run from then. */
   readonly from: number;
-  readonly token: string;
-  readonly taken: Taken[];
+  /** Request token: an update that is sent again recognizes its own claim. */
+  readonly requestToken: string;
+  readonly claimed: Claimed[];
   readonly seen: Set<string>;
-  /** Jobs that a claim of this process has been at since this one began: what was read before does not tell. */
-  readonly gone: Set<string>;
+  /** Jobs that another claim of this process has tried since this scan began. The pages read before do not show that. */
+  readonly tried: Set<string>;
   bytes: number;
-  /** No more bytes may be taken. */
-  full: boolean;
-  /** What was read is out of date. */
-  late: boolean;
-  /** Others were at the same jobs. */
-  met: boolean;
-  /** What went wrong: no more are taken, but those that were are not lost for it. */
+  /** The limit of bytes is reached. */
+  isFull: boolean;
+  /** The entries were read too long ago. */
+  isStale: boolean;
+  /** Another worker tried the same jobs. */
+  isContended: boolean;
+  /** The first error. The scan ends, but the jobs that it has claimed are returned. */
   failure: { error: unknown } | null;
   nextDueAt: number;
 }
 
-/** A lease that is written when half of it is over is of little use, and one that has ended uses an attempt up. */
-function patience({ request, from }: Hunt): Patience {
-  return { withinMs: Math.max(LEAST_PATIENCE_MS, request.leaseMs / 2 - (performance.now() - from)) };
+/** A claim must not be written late: after half the lease it is of little use, and after its end it wastes an attempt. */
+function retryLimit({ request, from }: Scan): RetryLimit {
+  return { withinMs: Math.max(MIN_RETRY_MS, request.leaseMs / 2 - (performance.now() - from)) };
 }
 
-/** What every claim sets. */
-function leaseChange({ worker, leaseMs }: ClaimRequest, now: number, token: string): Change {
+/** The attributes that every claim sets. */
+function leaseChange({ worker, leaseMs }: ClaimRequest, now: number, requestToken: string): Change {
   return new Change()
     .set({
       state: "claimed",
@@ -435,32 +461,32 @@ function leaseChange({ worker, leaseMs }: ClaimRequest, now: number, token: stri
       worker,
       claimed_at: now,
       updated_at: now,
-      token,
+      token: requestToken,
     })
     .remove("started_at", "again");
 }
 
-function takenFrom(entry: Entry, before: Item): Taken {
+function claimedFrom(entry: Entry, before: Item): Claimed {
   const job = readItem(before);
   const { attempt, losses, exhausted } = countClaim(job);
   const previous = { state: job.state, attempt: attemptsUsed(job), exhausted };
   return { entry, before, claim: { fence: job.fence + 1, attempt, losses, previous } };
 }
 
-/** From the item as our own claim has left it, whose answer got lost. */
-function takenBefore(entry: Entry, after: Item): Taken {
+/** Lost response: reads the result of the claim from the item that it has written. */
+function claimedBefore(entry: Entry, after: Item): Claimed {
   const job = readItem(after);
-  const previous = { state: textOf(after, "was") as State, attempt: job.attempt - 1, exhausted: false };
+  const previous = { state: stringOf(after, "was") as State, attempt: job.attempt - 1, exhausted: false };
   return { entry, before: after, claim: { fence: job.fence, attempt: job.attempt, losses: job.losses, previous } };
 }
 
-/** The history of a lost lease, and what it leaves with the job. */
+/** Adds the error of an expired lease to the change, and returns the item of its attempt history. */
 export function lostAttempt(job: JobItem, change: Change, now: number): Item {
   const nth = numberOf(job.item, "tries") ?? 0;
   change.set({ ...errorFields(STALE_ERROR, now), tries: nth + 1, beside: true });
   const record: AttemptRecord = {
     attempt: job.attempt,
-    worker: textOf(job.item, "worker"),
+    worker: stringOf(job.item, "worker"),
     claimedAt: numberOf(job.item, "claimed_at"),
     startedAt: numberOf(job.item, "started_at"),
     endedAt: now,
@@ -470,24 +496,24 @@ export function lostAttempt(job: JobItem, change: Change, now: number): Item {
 }
 
 function readEntry(item: Item): Entry {
-  const due = textOf(item, LIVE.range) ?? "";
-  const heldUntil = numberOf(item, "held");
+  const due = stringOf(item, LIVE.range) ?? "";
+  const leasedUntil = numberOf(item, "held");
   return {
-    pk: textOf(item, "pk") ?? "",
-    spot: `${textOf(item, "pk")} ${due}`,
-    dueAt: timeIn(due),
-    order: heldUntil === null ? due : dueKey(Math.max(heldUntil, timeIn(due)), due.slice(due.indexOf("#") + 1)),
-    heldUntil,
-    type: textOf(item, "type") ?? "",
+    pk: stringOf(item, "pk") ?? "",
+    position: `${stringOf(item, "pk")} ${due}`,
+    dueAt: timeOf(due),
+    order: leasedUntil === null ? due : dueKey(Math.max(leasedUntil, timeOf(due)), due.slice(due.indexOf("#") + 1)),
+    leasedUntil,
+    type: stringOf(item, "type") ?? "",
     bytes: numberOf(item, "bytes") ?? 0,
   };
 }
 
-/** Lanes that the request asks for, the highest priority first. */
+/** The lanes of the request, highest priority first. */
 function byPriority({ lanes, paused }: Config, { queues }: ClaimRequest): Lane[][] {
-  const wanted = lanes.filter(({ queue }) => !paused.has(queue) && (queues === null || queues.includes(queue)));
+  const requested = lanes.filter(({ queue }) => !paused.has(queue) && (queues === null || queues.includes(queue)));
   const groups = new Map<number, Lane[]>();
-  for (const lane of wanted) groups.set(lane.priority, [...(groups.get(lane.priority) ?? []), lane]);
+  for (const lane of requested) groups.set(lane.priority, [...(groups.get(lane.priority) ?? []), lane]);
   return [...groups].toSorted(([a], [b]) => b - a).map(([, group]) => group);
 }
 
@@ -495,19 +521,21 @@ function inOrder(a: Item, b: Item): number {
   return (numberOf(b, "priority") ?? 0) - (numberOf(a, "priority") ?? 0);
 }
 
-/** Enough was taken, or with others about something: nothing at all is only the answer where nothing could be had. */
-function isOver({ full, late, failure, taken, request, met }: Hunt): boolean {
-  return failure !== null || full || late || taken.length >= request.limit || (met && taken.length > 0);
+/** Under contention, a scan ends as soon as it has a job. It returns nothing only if it could claim nothing. */
+function isComplete({ isFull, isStale, failure, claimed, request, isContended }: Scan): boolean {
+  return (
+    failure !== null || isFull || isStale || claimed.length >= request.limit || (isContended && claimed.length > 0)
+  );
 }
 
 function random(below: number): number {
   return Math.floor(Math.random() * below);
 }
 
-/** By a place that follows from the job, the same for everybody; those from `place` on first. */
-function aroundFrom(place: number, entries: readonly Entry[]): Entry[] {
+/** Sorts entries by a hash of the job, starting at `startHash` and wrapping around. */
+function rotateFrom(startHash: number, entries: readonly Entry[]): Entry[] {
   return entries
-    .map((entry) => ({ entry, at: (shardOf(entry.pk, PLACES) - place + PLACES) % PLACES }))
+    .map((entry) => ({ entry, at: (shardOf(entry.pk, HASH_SPACE) - startHash + HASH_SPACE) % HASH_SPACE }))
     .toSorted((a, b) => a.at - b.at)
     .map(({ entry }) => entry);
 }

@@ -2,66 +2,70 @@ import { randomBytes } from "node:crypto";
 import { LIMITS } from "../../../defaults.js";
 import { isFinished, isWaiting } from "../../../job/state.js";
 import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
-import { itemBytes, MOST_BYTES, numberOf, textOf, type Item } from "../connection/attributes.js";
-import type { ConfigKeeper } from "../connection/config.js";
+import { itemBytes, MAX_ITEM_BYTES, numberOf, stringOf, type Item } from "../connection/attributes.js";
+import type { SharedConfig } from "../connection/config.js";
 import { Change } from "../connection/expressions.js";
-import { isItemsFault } from "../connection/errors.js";
+import { isInvalidItem } from "../connection/errors.js";
 import {
   draftFields,
   inputItem,
-  isGone,
+  isDeleted,
   isLarge,
   keyItemOf,
-  newInputAt,
+  newInputKey,
   newItem,
   newShard,
   readItem,
+  scopeOf,
   type Draft,
 } from "./items.js";
 import { jobKey, newListedKey, uniqueKey } from "./keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
-const MOST_TRIES = 20;
+const MAX_TRIES = 20;
 
-type Keyed = NewJob & { unique: UniqueKey };
+type UniqueJob = NewJob & { unique: UniqueKey };
 
-/** How a key can be had: it is free, it is held, or its holder no longer needs it and must be seen not to. */
+/**
+ * Whether a unique key can be taken. `writes` puts the key item. If a finished job still has the key, `writes` also checks
+ * that this job has not changed.
+ */
 export type KeyState =
   | { held: false; writes: (item: Item) => TransactItem[] }
   | { held: true; by: string; holder: Item | null };
 
 export class Inserts {
   readonly #table: Table;
-  readonly #config: ConfigKeeper;
+  readonly #config: SharedConfig;
 
-  constructor(table: Table, config: ConfigKeeper) {
+  constructor(table: Table, config: SharedConfig) {
     this.#table = table;
     this.#config = config;
   }
 
   async insert(jobs: readonly NewJob[], now: number): Promise<InsertResult[]> {
     const { shards, refused } = await this.#config.ensureEach(jobs, now);
-    const answers: InsertResult[] = [];
-    // All in their order, which they are listed in.
+    const results: InsertResult[] = [];
+    // In the order of the jobs, because drafts get their position in lists here.
     const drafts = jobs.map((job) => this.draftOf(job, shards, now));
-    for (const round of roundsOf(jobs)) {
-      const some = await settled(round.map((at) => this.#insertOne(drafts[at] as Draft, refused)));
-      for (const [index, at] of round.entries()) answers[at] = some[index] as InsertResult;
+    for (const round of concurrentRounds(jobs)) {
+      const some = await waitForAll(round.map((at) => this.#insertOne(drafts[at] as Draft, refused)));
+      for (const [index, at] of round.entries()) results[at] = some[index] as InsertResult;
     }
-    return answers;
+    return results;
   }
 
   draftOf(job: NewJob, shards: number, now: number): Draft {
-    const token = newToken();
-    const inputAt = isLarge(job) ? newInputAt(token) : null;
+    const requestToken = newRequestToken();
+    const inputKey = isLarge(job) ? newInputKey(requestToken) : null;
     return {
       job,
       createdAt: now,
       listed: newListedKey(now, job.id),
       now,
       shard: newShard(job.id, shards),
-      token,
-      inputAt,
+      requestToken,
+      inputKey,
     };
   }
 
@@ -70,75 +74,77 @@ export class Inserts {
     if (refusal !== null) return refusal;
     try {
       await this.writeInput(draft);
-      const answer = await (draft.job.unique === null
-        ? this.#plain(draft)
-        : this.#keyed(draft as Draft & { job: Keyed }));
-      // An input that no job refers to is in nobody's way, but it would stay for good.
-      const used = answer.status === "inserted" || (answer.status === "duplicate" && answer.replaced);
+      const result = await (draft.job.unique === null
+        ? this.#insertPlain(draft)
+        : this.#insertUnique(draft as Draft & { job: UniqueJob }));
+      // No job refers to this input, and nothing else would delete it.
+      const used = result.status === "inserted" || (result.status === "duplicate" && result.replaced);
       if (!used) await this.dropInput(draft);
-      return answer;
+      return result;
     } catch (error) {
-      if (!isItemsFault(error)) throw error;
+      if (!isInvalidItem(error)) throw error;
       await this.dropInput(draft);
       return { status: "refused", reason: "not-stored", error: (error as Error).message };
     }
   }
 
-  /** Before the job: whoever sees the job finds its input. */
-  async writeInput({ job, inputAt, now }: Draft): Promise<void> {
-    if (inputAt !== null) await this.#table.put(inputItem(job, inputAt, now));
+  /** Call it before the job is written, so that every job that can be read has its input. */
+  async writeInput({ job, inputKey, now }: Draft): Promise<void> {
+    if (inputKey !== null) await this.#table.put(inputItem(job, inputKey, now));
   }
-  async dropInput({ job, inputAt }: Draft): Promise<void> {
-    if (inputAt !== null) await this.#table.delete({ pk: jobKey(job.id).pk, sk: inputAt });
+  async dropInput({ job, inputKey }: Draft): Promise<void> {
+    if (inputKey !== null) await this.#table.delete({ pk: jobKey(job.id).pk, sk: inputKey });
   }
 
-  async #plain(draft: Draft): Promise<InsertResult> {
-    const { job, token, listed } = draft;
-    const written = await this.#table.put(newItem(draft), isNew(draft));
-    if (written.done || isOurs(written.found, token)) return INSERTED;
-    // Our own, although its answer got lost, and a worker may have begun with it since.
-    if (written.repeated && written.found !== null && textOf(written.found, "listed") === listed) return INSERTED;
+  async #insertPlain(draft: Draft): Promise<InsertResult> {
+    const { job, requestToken, listed } = draft;
+    const written = await this.#table.put(newItem(draft), idIsFree(draft));
+    if (written.done || isOwnWrite(written.found, requestToken)) return INSERTED;
+    // Lost response: the job is ours. A claim has replaced its request token since, but `listed` stays.
+    if (written.resent && written.found !== null && stringOf(written.found, "listed") === listed) return INSERTED;
     return { status: "duplicate", of: job.id, replaced: false };
   }
 
-  async #keyed(draft: Draft & { job: Keyed }): Promise<InsertResult> {
-    const { job, now, token } = draft;
+  async #insertUnique(draft: Draft & { job: UniqueJob }): Promise<InsertResult> {
+    const { job, now, requestToken } = draft;
     const { unique } = job;
     let key: Item | null | undefined;
-    for (let trial = 0; trial < MOST_TRIES; trial++) {
-      // The key is most likely free: it is looked at when it turns out not to be.
+    for (let trial = 0; trial < MAX_TRIES; trial++) {
+      // The key is probably free, so it is read only after the write failed.
       const state: KeyState = key === undefined ? freeKey() : await this.keyState(key, now);
       if (state.held) {
-        const answer = await this.#conflict(draft, state);
-        if (answer !== null) return answer;
+        const result = await this.#conflict(draft, state);
+        if (result !== null) return result;
         key = await this.#table.get(uniqueKey(unique.key));
         continue;
       }
       const written = await this.#table.transact([
-        { put: newItem(draft), when: isNew(draft) },
+        { put: newItem(draft), when: idIsFree(draft) },
         ...state.writes(keyItemOf({ id: job.id, listed: draft.listed }, unique, now)),
       ]);
       if (written.done) return INSERTED;
-      const [job_, key_] = written.failed;
-      if (job_ !== undefined) {
-        return isOurs(job_, token) ? INSERTED : { status: "duplicate", of: job.id, replaced: false };
+      const [foundJob, foundKey] = written.failed;
+      if (foundJob !== undefined) {
+        return isOwnWrite(foundJob, requestToken) ? INSERTED : { status: "duplicate", of: job.id, replaced: false };
       }
-      key = key_ === undefined || key_ === null ? await this.#table.get(uniqueKey(unique.key)) : key_;
+      key = foundKey === undefined || foundKey === null ? await this.#table.get(uniqueKey(unique.key)) : foundKey;
     }
-    throw new Error(`the unique key ${JSON.stringify(unique.key)} is taken and freed all the time`);
+    throw new Error(
+      `unique key ${JSON.stringify(unique.key)}: gave up after ${MAX_TRIES} conflicts with concurrent changes`,
+    );
   }
 
   /**
-   * Whether a key can be had. A holder whose scope is over is not told of it: whoever wants the key next takes it, in one
-   * transaction with a look at the holder, which might have been retried meanwhile.
+   * Whether a key can be taken. A job whose scope has ended does not give up its key by itself. The next job takes the key
+   * in a transaction that also checks the old holder, because that one may have been retried.
    */
   async keyState(key: Item | null, now: number): Promise<KeyState> {
     if (key === null) return freeKey();
-    const [of, scope] = [textOf(key, "job") ?? "", textOf(key, "scope")];
-    // A new job of the holder's own id is written on the condition that there is none: DynamoDB takes no second one.
-    const take = (more: TransactItem[] = []): KeyState => ({
+    const [of, scope] = [stringOf(key, "job") ?? "", scopeOf(key)];
+    // A new job with the holder's id already has a condition on that item, and a transaction allows only one per item.
+    const take = (checks: TransactItem[] = []): KeyState => ({
       held: false,
-      writes: (item) => [{ put: item, when: sameHolder(key) }, ...(textOf(item, "job") === of ? [] : more)],
+      writes: (item) => [{ put: item, when: sameHolder(key) }, ...(stringOf(item, "job") === of ? [] : checks)],
     });
     const until = numberOf(key, "until");
     if (scope === "period" && until !== null && until <= now) return take();
@@ -157,15 +163,15 @@ export class Inserts {
     return take([{ check: jobKey(of), when: check }]);
   }
 
-  /** A job by its id; null: it is not there, or as good as gone. */
+  /** A job by id; null if it does not exist or is deleted. */
   async find(id: string, now: number): Promise<Item | null> {
     const found = await this.#table.get(jobKey(id));
-    return found === null || isGone(found, now) ? null : found;
+    return found === null || isDeleted(found, now) ? null : found;
   }
 
-  /** The answer to a job whose key is held; null: the holder is no longer what it was. */
+  /** The result for a job whose key is held; null if the holder has changed. */
   async #conflict(
-    draft: Draft & { job: Keyed },
+    draft: Draft & { job: UniqueJob },
     { by, holder }: KeyState & { held: true },
   ): Promise<InsertResult | null> {
     const { job } = draft;
@@ -177,11 +183,11 @@ export class Inserts {
     return (await this.#replace(draft, holder)) ? { status: "duplicate", of: by, replaced: true } : null;
   }
 
-  /** Rewrites a waiting holder, if it is still as it was read. */
-  async #replace({ job, now, shard: _, ...draft }: Draft & { job: Keyed }, holder: Item): Promise<boolean> {
+  /** Replaces a waiting job, if it has not changed since it was read. */
+  async #replace({ job, now, shard: _, ...draft }: Draft & { job: UniqueJob }, holder: Item): Promise<boolean> {
     const before = readItem(holder);
     const createdAt = numberOf(holder, "created_at") ?? now;
-    const inputAt = draft.inputAt === null ? null : await this.#moveInput(job, before.id, draft.inputAt, now);
+    const inputKey = draft.inputKey === null ? null : await this.#moveInput(job, before.id, draft.inputKey, now);
     const fields = draftFields({
       ...draft,
       job: { ...job, id: before.id },
@@ -189,7 +195,7 @@ export class Inserts {
       listed: before.listed,
       now,
       shard: before.shard,
-      inputAt,
+      inputKey,
     });
     const change = new Change().set(fields);
     change.remove(...REPLACED);
@@ -199,29 +205,29 @@ export class Inserts {
       `#updated_at = ${change.value(numberOf(holder, "updated_at") ?? 0)}`,
     );
     const key = keyItemOf(before, job.unique, now);
-    // For a scope that ends with the first claim: the first from now on.
+    // The scope `waiting` ends with the first claim after this one.
     if (job.unique.scope === "waiting") key["fence"] = { N: String(before.fence) };
-    const held = new Change();
-    held.when(`#job = ${held.value(before.id)}`);
+    const sameJob = new Change();
+    sameJob.when(`#job = ${sameJob.value(before.id)}`);
     const written = await this.#table.transact([
       { update: jobKey(before.id), change },
-      { put: key, when: held },
+      { put: key, when: sameJob },
     ]);
-    const stale = written.done ? before.inputAt : inputAt;
+    const stale = written.done ? before.inputKey : inputKey;
     if (stale !== null) await this.#table.delete({ pk: jobKey(before.id).pk, sk: stale });
-    if (written.done && draft.inputAt !== null) await this.dropInput({ ...draft, job, now, shard: before.shard });
+    if (written.done && draft.inputKey !== null) await this.dropInput({ ...draft, job, now, shard: before.shard });
     return written.done;
   }
 
-  /** The input of a job that is replaced belongs to the job that stays. */
-  async #moveInput(job: NewJob, to: string, inputAt: string, now: number): Promise<string> {
-    await this.#table.put(inputItem({ ...job, id: to }, inputAt, now));
-    return inputAt;
+  /** Stores the new input under the id of the job that is replaced. */
+  async #moveInput(job: NewJob, to: string, inputKey: string, now: number): Promise<string> {
+    await this.#table.put(inputItem({ ...job, id: to }, inputKey, now));
+    return inputKey;
   }
 }
 
 const INSERTED: InsertResult = { status: "inserted" };
-/** What a replaced job has of its past that the new one must not have. */
+/** Attributes that are removed from a replaced job. */
 const REPLACED = [
   "again",
   "held",
@@ -236,33 +242,34 @@ const REPLACED = [
   "was",
 ];
 
-export function newToken(): string {
+/** A random token that a write stores in the item, so that it recognizes its own write after a lost response. */
+export function newRequestToken(): string {
   return randomBytes(9).toString("base64url");
 }
 
-/** No job has this id, or one that is gone; but not one that came from this very enqueue. */
-export function isNew({ now, listed }: Draft): Change {
+/** A condition: no job has this id, or a deleted one that was not created by this same enqueue. */
+export function idIsFree({ now, listed }: Draft): Change {
   const change = new Change();
-  const isOver = `#ttl <= ${change.value(Math.floor(now / 1_000))}`;
-  const isDeleted = `attribute_exists(#dropped) AND #listed <> ${change.value(listed)}`;
-  return change.when(`attribute_not_exists(#pk) OR ${isOver} OR (${isDeleted})`);
+  const ttlIsOver = `#ttl <= ${change.value(Math.floor(now / 1_000))}`;
+  const isOtherTombstone = `attribute_exists(#dropped) AND #listed <> ${change.value(listed)}`;
+  return change.when(`attribute_not_exists(#pk) OR ${ttlIsOver} OR (${isOtherTombstone})`);
 }
 
-export function isOurs(found: Item | null, token: string): boolean {
-  return found !== null && textOf(found, "token") === token;
+export function isOwnWrite(found: Item | null, requestToken: string): boolean {
+  return found !== null && stringOf(found, "token") === requestToken;
 }
 
 export function freeKey(): KeyState & { held: false } {
   return { held: false, writes: (item) => [{ put: item, when: new Change().when("attribute_not_exists(#pk)") }] };
 }
 
-/** The key is as it was read. */
+/** A condition: the key item has not changed since it was read. */
 function sameHolder(key: Item): Change {
   const change = new Change();
   change.when(
-    `#job = ${change.value(textOf(key, "job") ?? "")}`,
-    `#listed = ${change.value(textOf(key, "listed") ?? "")}`,
-    `#scope = ${change.value(textOf(key, "scope") ?? "")}`,
+    `#job = ${change.value(stringOf(key, "job") ?? "")}`,
+    `#listed = ${change.value(stringOf(key, "listed") ?? "")}`,
+    `#scope = ${change.value(stringOf(key, "scope") ?? "")}`,
   );
   const until = numberOf(key, "until");
   return until === null ? change : change.when(`#until = ${change.value(until)}`);
@@ -270,36 +277,36 @@ function sameHolder(key: Item): Change {
 
 type Refusal = InsertResult & { status: "refused"; reason: "not-stored" };
 
-/** Why a job cannot be stored. Elsewhere the database says so; DynamoDB takes anything that fits. */
-export function refusalOf(draft: Draft, unnamed: ReadonlyMap<NewJob, string>): Refusal | null {
+/** Why a job cannot be stored. Other databases check this with constraints; DynamoDB has none. */
+export function refusalOf(draft: Draft, unregistered: ReadonlyMap<NewJob, string>): Refusal | null {
   const { maxAttempts, priority } = draft.job;
   const refused = (error: string): Refusal => ({ status: "refused", reason: "not-stored", error });
-  const problem = unnamed.get(draft.job);
+  const problem = unregistered.get(draft.job);
   if (problem !== undefined) return refused(problem);
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
-    return refused(`maxAttempts: ${maxAttempts} is not a number from 1`);
+    return refused(`maxAttempts: ${maxAttempts} must be an integer of at least 1`);
   if (!Number.isInteger(priority) || Math.abs(priority) > LIMITS.priority)
-    return refused(`priority: ${priority} is none`);
+    return refused(`priority: ${priority} must be an integer from -${LIMITS.priority} to ${LIMITS.priority}`);
   const bytes = Math.max(
     itemBytes(newItem(draft)),
-    draft.inputAt === null ? 0 : itemBytes(inputItem(draft.job, draft.inputAt, draft.now)),
+    draft.inputKey === null ? 0 : itemBytes(inputItem(draft.job, draft.inputKey, draft.now)),
   );
-  if (bytes <= MOST_BYTES) return null;
+  if (bytes <= MAX_ITEM_BYTES) return null;
   return refused(
-    `the job is ${bytes} bytes; an item of DynamoDB holds ${MOST_BYTES}. Store the input elsewhere and pass a reference`,
+    `the job has ${bytes} bytes; a DynamoDB item holds ${MAX_ITEM_BYTES}. Store the input elsewhere and pass a reference`,
   );
 }
 
-/** All are waited for, so that nothing is under way any more when one has failed. */
-export async function settled<Answer>(calls: readonly Promise<Answer>[]): Promise<Answer[]> {
-  const answers = await Promise.allSettled(calls);
-  const failed = answers.find((answer) => answer.status === "rejected");
+/** Like `Promise.all`, but waits for all calls even if one fails, so that no request is in flight afterwards. */
+export async function waitForAll<Result>(calls: readonly Promise<Result>[]): Promise<Result[]> {
+  const results = await Promise.allSettled(calls);
+  const failed = results.find((result) => result.status === "rejected");
   if (failed !== undefined) throw failed.reason;
-  return answers.map((answer) => (answer as PromiseFulfilledResult<Answer>).value);
+  return results.map((result) => (result as PromiseFulfilledResult<Result>).value);
 }
 
-/** Parts that can be written at once: of those with the same id or key one. In their order. */
-function roundsOf(jobs: readonly NewJob[]): number[][] {
+/** Groups of jobs that can be written concurrently: jobs with the same id or key are in different groups, in order. */
+function concurrentRounds(jobs: readonly NewJob[]): number[][] {
   const rounds: number[][] = [];
   const used: { ids: Set<string>; keys: Set<string> }[] = [];
   for (const [at, { id, unique }] of jobs.entries()) {

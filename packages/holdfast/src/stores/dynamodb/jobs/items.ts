@@ -2,36 +2,56 @@ import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import type { State } from "../../../job/state.js";
 import type { AttemptRecord, ClaimedJob, NewJob, StoredError, StoredJob, UniqueKey } from "../../../store.js";
-import { itemOf, numberOf, text, textOf, texts, textsOf, type Attribute, type Item } from "../connection/attributes.js";
+import {
+  itemOf,
+  numberOf,
+  stringAttribute,
+  stringOf,
+  stringList,
+  stringsOf,
+  type Attribute,
+  type Item,
+} from "../connection/attributes.js";
 import type { Change } from "../connection/expressions.js";
-import { BESIDE, dueKey, endedKey, expiryKey, jobKey, laneKey, listKey, shardOf, timeText, uniqueKey } from "./keys.js";
+import {
+  DETAILS,
+  dueKey,
+  finishedKey,
+  expiryKey,
+  jobKey,
+  laneKey,
+  listKey,
+  shardOf,
+  sortableTime,
+  uniqueKey,
+} from "./keys.js";
 
 /**
- * The item of a job. Its key never changes; `lane` and `due` say where it stands in the live index, `list` and `listed`
- * where in the lists. While it is leased, `due_at` is the end of the lease, and `held` the time until which others need not
- * look at its entry in the index: that is a copy which may lag, and `due_at` decides.
+ * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list` and
+ * `listed` its position in the lists. While the job is leased, `due_at` is the end of the lease, and `held` is the time
+ * until which claims skip its index entry. The index has a copy of `held` that may lag, so `due_at` decides.
  */
 export type Fields = Record<string, Attribute | string | number | boolean | null>;
 
-/** A job that is about to be written. */
+/** A job that is about to be inserted. */
 export interface Draft {
   job: NewJob;
   createdAt: number;
   listed: string;
   now: number;
   shard: number;
-  /** Tells a repeated request from somebody else's: what it finds there may be its own work. */
-  token: string;
-  /** Where the input is, if that is too large to travel with the job. */
-  inputAt: string | null;
+  /** Request token: if the response is lost and the request is sent again, it recognizes its own write. */
+  requestToken: string;
+  /** The sort key of the input item, if the input is too large for the item of the job. */
+  inputKey: string | null;
 }
 
 export function isLarge({ input }: NewJob): boolean {
   return jsonBytes(input) > LIMITS.inlineInputBytes;
 }
 
-/** What an enqueue sets, also on a job that it replaces. */
-export function draftFields({ job, listed, now, shard, inputAt }: Draft): Fields {
+/** The attributes that an enqueue sets, also on a job that it replaces. */
+export function draftFields({ job, listed, now, shard, inputKey }: Draft): Fields {
   const dueAt = (job.runAt ?? now) + job.delayMs;
   return {
     type: job.type,
@@ -39,8 +59,8 @@ export function draftFields({ job, listed, now, shard, inputAt }: Draft): Fields
     priority: job.priority,
     state: "pending",
     owner: job.user,
-    input: inputAt === null ? job.input : null,
-    input_at: inputAt,
+    input: inputKey === null ? job.input : null,
+    input_at: inputKey,
     bytes: jsonBytes(job.input),
     attempt: 0,
     max_attempts: job.maxAttempts,
@@ -52,7 +72,7 @@ export function draftFields({ job, listed, now, shard, inputAt }: Draft): Fields
     updated_at: now,
     unique: job.unique?.key ?? null,
     scope: job.unique?.scope ?? null,
-    tags: job.tags.length === 0 ? null : texts(job.tags),
+    tags: job.tags.length === 0 ? null : stringList(job.tags),
     schedule: job.schedule?.name ?? null,
     slot: job.schedule?.slot ?? null,
     trace: job.trace,
@@ -66,12 +86,12 @@ export function draftFields({ job, listed, now, shard, inputAt }: Draft): Fields
 export function expiryFields(id: string, expiresAt: number | null, shard: number): Fields {
   return {
     expiry: expiresAt === null ? null : expiryKey(shard),
-    expires: expiresAt === null ? null : `${timeText(expiresAt)}#${id}`,
+    expires: expiresAt === null ? null : `${sortableTime(expiresAt)}#${id}`,
   };
 }
 
 export function newItem(draft: Draft): Item {
-  const { job, createdAt, listed, token, shard } = draft;
+  const { job, createdAt, listed, requestToken, shard } = draft;
   return itemOf({
     ...jobKey(job.id),
     ...draftFields(draft),
@@ -79,20 +99,20 @@ export function newItem(draft: Draft): Item {
     created_at: createdAt,
     listed,
     shard,
-    token,
+    token: requestToken,
   });
 }
 
-export function inputItem(job: NewJob, inputAt: string, now: number): Item {
-  return itemOf({ pk: jobKey(job.id).pk, sk: inputAt, input: job.input, at: now });
+export function inputItem(job: NewJob, inputKey: string, now: number): Item {
+  return itemOf({ pk: jobKey(job.id).pk, sk: inputKey, input: job.input, at: now });
 }
 
-/** A place for an input, one of its own for every enqueue: one that comes to nothing must not leave its input to another. */
-export function newInputAt(token: string): string {
-  return `${BESIDE.input}${token}`;
+/** A sort key for an input. Each enqueue has its own, so that a failed enqueue cannot leave its input to another job. */
+export function newInputKey(requestToken: string): string {
+  return `${DETAILS.input}${requestToken}`;
 }
 
-/** The item of a unique key: who holds it, since which enqueue, and in which scope. */
+/** The item of a unique key: the job that holds it, the enqueue of that job, and the scope. */
 export function keyItemOf(
   { id, listed }: Pick<JobItem, "id" | "listed">,
   { key, scope, periodMs }: UniqueKey,
@@ -105,20 +125,26 @@ export function keyItemOf(
     listed,
     scope,
     until,
-    // DynamoDB clears it away some time after that.
+    // DynamoDB deletes it some time after that.
     ttl: until === null ? null : ttlSeconds(until),
   });
 }
 
-/** Rounded up: nothing goes before its time. */
+/** Rounded up, so that nothing is deleted too early. */
 export function ttlSeconds(ms: number): number {
   return Math.ceil(ms / 1_000);
 }
 
-/** What was deleted, and what DynamoDB has yet to clear away, is gone all the same. */
-export function isGone(item: Item, now: number): boolean {
+/** Whether the item is a tombstone, or its time to live is over and DynamoDB has not deleted it yet. */
+export function isDeleted(item: Item, now: number): boolean {
   const ttl = numberOf(item, "ttl");
   return item["dropped"] !== undefined || (ttl !== null && ttl * 1_000 <= now);
+}
+
+/** The scope of a job's unique key. Earlier builds stored `ever` for `forever`. */
+export function scopeOf(item: Item): UniqueKey["scope"] | null {
+  const stored = stringOf(item, "scope");
+  return stored === "ever" ? "forever" : (stored as UniqueKey["scope"] | null);
 }
 
 export interface JobItem {
@@ -141,15 +167,15 @@ export interface JobItem {
   key: string | null;
   scope: UniqueKey["scope"] | null;
   expiresAt: number | null;
-  inputAt: string | null;
+  inputKey: string | null;
 }
 
-/** What operations ask of a job. */
+/** Reads the attributes that operations need. */
 export function readItem(item: Item): JobItem {
   return {
     item,
-    id: (textOf(item, "pk") ?? "").slice(4),
-    state: textOf(item, "state") as State,
+    id: (stringOf(item, "pk") ?? "").slice(4),
+    state: stringOf(item, "state") as State,
     fence: numberOf(item, "fence") ?? 0,
     attempt: numberOf(item, "attempt") ?? 0,
     maxAttempts: numberOf(item, "max_attempts") ?? 1,
@@ -158,29 +184,33 @@ export function readItem(item: Item): JobItem {
     dueAt: numberOf(item, "due_at"),
     cancelAt: numberOf(item, "cancel_at"),
     shard: numberOf(item, "shard") ?? 0,
-    listed: textOf(item, "listed") ?? "",
-    queue: textOf(item, "queue") ?? "",
+    listed: stringOf(item, "listed") ?? "",
+    queue: stringOf(item, "queue") ?? "",
     priority: numberOf(item, "priority") ?? 0,
-    type: textOf(item, "type") ?? "",
-    user: textOf(item, "owner"),
-    key: textOf(item, "unique"),
-    scope: textOf(item, "scope") as UniqueKey["scope"] | null,
+    type: stringOf(item, "type") ?? "",
+    user: stringOf(item, "owner"),
+    key: stringOf(item, "unique"),
+    scope: scopeOf(item),
     expiresAt: numberOf(item, "expires_at"),
-    inputAt: textOf(item, "input_at"),
+    inputKey: stringOf(item, "input_at"),
   };
 }
 
-/** Where a finished job stands until it is purged. */
-export function endedFields(job: Pick<JobItem, "id" | "shard"> & { type?: string }, state: State, now: number): Fields {
+/** The position of a finished job in the indexes, until it is purged. */
+export function finishedFields(
+  job: Pick<JobItem, "id" | "shard"> & { type?: string },
+  state: State,
+  now: number,
+): Fields {
   return {
-    lane: endedKey(state, job.shard),
-    due: `${timeText(now)}#${job.id}`,
+    lane: finishedKey(state, job.shard),
+    due: `${sortableTime(now)}#${job.id}`,
     ...(state === "completed" ? {} : { list: listKey(state, job.type ?? "", job.shard) }),
   };
 }
 
-/** A job that is leased waits again, until `dueAt`. */
-export function waitAgain(change: Change, { listed }: Pick<JobItem, "listed">, dueAt: number): Change {
+/** Ends the lease. The job waits until `dueAt`. */
+export function makeWaiting(change: Change, { listed }: Pick<JobItem, "listed">, dueAt: number): Change {
   return change
     .set({ due_at: dueAt, run_at: dueAt, due: dueKey(dueAt, listed) })
     .remove("held", "worker", "token", "was");
@@ -189,40 +219,41 @@ export function waitAgain(change: Change, { listed }: Pick<JobItem, "listed">, d
 /** Attributes that only a live job has. */
 export const LIVE_ONLY: readonly string[] = ["held", "due_at", "worker", "expiry", "expires", "again", "token", "was"];
 
-export interface Beside {
-  /** The inputs of jobs that have them elsewhere, by `pk` and place. */
+/** What is stored in other items of a job. */
+export interface JobDetails {
+  /** Inputs in separate items, by `inputMapKey`. */
   inputs?: ReadonlyMap<string, string>;
   attempts?: readonly AttemptRecord[];
   log?: readonly { at: number; line: string }[];
 }
 
-export function inputName(pk: string, inputAt: string): string {
-  return `${pk} ${inputAt}`;
+export function inputMapKey(pk: string, inputKey: string): string {
+  return `${pk} ${inputKey}`;
 }
 
-/** One that is missing is no JSON: the job goes dead instead of running on something else. */
+/** A missing input becomes an empty string, which is invalid JSON: the job is dead-lettered instead of running without it. */
 function inputOf(item: Item, inputs: ReadonlyMap<string, string> | undefined): string {
-  const at = textOf(item, "input_at");
-  const found = at === null ? textOf(item, "input") : inputs?.get(inputName(textOf(item, "pk") ?? "", at));
+  const at = stringOf(item, "input_at");
+  const found = at === null ? stringOf(item, "input") : inputs?.get(inputMapKey(stringOf(item, "pk") ?? "", at));
   return found ?? "";
 }
 
 function errorOf(item: Item): StoredError | null {
-  const message = textOf(item, "error");
+  const message = stringOf(item, "error");
   if (message === null) return null;
-  return { message, code: textOf(item, "error_code"), at: numberOf(item, "error_at") ?? 0 };
+  return { message, code: stringOf(item, "error_code"), at: numberOf(item, "error_at") ?? 0 };
 }
 
 export function errorFields(error: { message: string; code: string | null }, at: number): Fields {
-  return { error: text(error.message), error_code: error.code, error_at: at };
+  return { error: stringAttribute(error.message), error_code: error.code, error_at: at };
 }
 
 function slotOf(item: Item): StoredJob["schedule"] {
-  const name = textOf(item, "schedule");
+  const name = stringOf(item, "schedule");
   return name === null ? null : { name, slot: numberOf(item, "slot") ?? 0 };
 }
 
-export function storedJob(item: Item, { inputs, attempts = [], log = [] }: Beside = {}): StoredJob {
+export function storedJob(item: Item, { inputs, attempts = [], log = [] }: JobDetails = {}): StoredJob {
   const job = readItem(item);
   const fraction = numberOf(item, "progress");
   return {
@@ -233,7 +264,7 @@ export function storedJob(item: Item, { inputs, attempts = [], log = [] }: Besid
     priority: job.priority,
     user: job.user,
     input: inputOf(item, inputs),
-    output: textOf(item, "output"),
+    output: stringOf(item, "output"),
     error: errorOf(item),
     attempt: job.attempt,
     maxAttempts: job.maxAttempts,
@@ -249,18 +280,18 @@ export function storedJob(item: Item, { inputs, attempts = [], log = [] }: Besid
     startedAt: numberOf(item, "started_at"),
     finishedAt: numberOf(item, "finished_at"),
     cancelRequestedAt: job.cancelAt,
-    worker: textOf(item, "worker"),
+    worker: stringOf(item, "worker"),
     key: job.key,
-    tags: textsOf(item, "tags"),
+    tags: stringsOf(item, "tags"),
     schedule: slotOf(item),
-    trace: textOf(item, "trace"),
-    progress: fraction === null ? null : { fraction, note: textOf(item, "progress_note") },
+    trace: stringOf(item, "trace"),
+    progress: fraction === null ? null : { fraction, note: stringOf(item, "progress_note") },
     attempts,
     log,
   };
 }
 
-/** What a claim tells of the job as it was before. */
+/** The result of a claim. `item` is the job before the claim. */
 export function claimedJob(
   item: Item,
   claim: Pick<ClaimedJob, "fence" | "attempt" | "losses" | "previous">,
@@ -281,14 +312,14 @@ export function claimedJob(
     createdAt: numberOf(item, "created_at") ?? 0,
     cancelRequested: job.cancelAt !== null,
     error: errorOf(item),
-    tags: textsOf(item, "tags"),
+    tags: stringsOf(item, "tags"),
     schedule: slotOf(item),
-    trace: textOf(item, "trace"),
+    trace: stringOf(item, "trace"),
     ...claim,
   };
 }
 
-/** The shard a new job goes to. */
+/** The shard of a new job. */
 export function newShard(id: string, shards: number): number {
   return shardOf(id, shards);
 }

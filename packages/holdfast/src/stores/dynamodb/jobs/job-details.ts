@@ -1,27 +1,27 @@
 import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import type { AttemptRecord, StoredJob } from "../../../store.js";
-import { itemOf, numberOf, textOf, type Item } from "../connection/attributes.js";
-import { inputName, type JobItem } from "./items.js";
-import { BESIDE, jobKey, type Key } from "./keys.js";
-import type { Patience, Table } from "../connection/table.js";
+import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
+import { inputMapKey, type JobItem } from "./items.js";
+import { DETAILS, jobKey, type Key } from "./keys.js";
+import type { RetryLimit, Table } from "../connection/table.js";
 
-/** An entry of a job's history, the `nth` of all. The newest take the places of the oldest. */
+/** The `nth` entry of a job's attempt history. The newest entries overwrite the oldest. */
 export function attemptItem(id: string, nth: number, record: AttemptRecord): Item {
   const { pk } = jobKey(id);
-  return itemOf({ pk, sk: `${BESIDE.attempt}${nth % LIMITS.attempts}`, nth, record: JSON.stringify(record) });
+  return itemOf({ pk, sk: `${DETAILS.attempt}${nth % LIMITS.attempts}`, nth, record: JSON.stringify(record) });
 }
 
 export type LogLines = StoredJob["log"];
 
-// An item may hold as many lines as are kept: as many more must come before none of them is among the last.
-const PLACES = 2 * LIMITS.logLines;
-// What lines of a log weigh in one item at most, as JSON.
-const LINES_BYTES = 300 * 1024;
+// One item may contain all lines that are kept, so it may be overwritten only after as many more lines.
+const LOG_KEYS = 2 * LIMITS.logLines;
+// The maximum size of the log lines in one item, as JSON.
+const MAX_LINES_BYTES = 300 * 1024;
 
 /**
- * Lines of a job's log, of which `before` came first; in as many items as they need. What is no longer among the last is
- * written over, sooner or later.
+ * Items for new log lines, after `before` earlier ones. Uses as many items as needed. Lines beyond the limit are later
+ * overwritten.
  */
 export function logItems(id: string, before: number, lines: LogLines): Item[] {
   const { pk } = jobKey(id);
@@ -30,23 +30,23 @@ export function logItems(id: string, before: number, lines: LogLines): Item[] {
   let left = 0;
   for (const [at, line] of lines.entries()) {
     if (at < first) continue;
-    const kept = fitting(line);
+    const kept = truncate(line);
     left -= jsonBytes(JSON.stringify(kept)) + 1;
     if (left < 0) {
       parts.push({ nth: before + at, lines: [] });
-      left = LINES_BYTES - jsonBytes(JSON.stringify(kept)) - 1;
+      left = MAX_LINES_BYTES - jsonBytes(JSON.stringify(kept)) - 1;
     }
     parts.at(-1)?.lines.push(kept);
   }
   return parts.map(({ nth, lines: part }) =>
-    itemOf({ pk, sk: `${BESIDE.log}${nth % PLACES}`, nth, lines: JSON.stringify(part) }),
+    itemOf({ pk, sk: `${DETAILS.log}${nth % LOG_KEYS}`, nth, lines: JSON.stringify(part) }),
   );
 }
 
-/** A line alone may be too long for an item. A character of JSON is six bytes at most. */
-function fitting(line: LogLines[number]): LogLines[number] {
-  const most = LINES_BYTES / 6 - 100;
-  return line.line.length <= most ? line : { ...line, line: `${line.line.slice(0, most - 1).toWellFormed()}…` };
+/** Truncates a line that is too long for an item. A character takes at most six bytes of JSON. */
+function truncate(line: LogLines[number]): LogLines[number] {
+  const maxChars = MAX_LINES_BYTES / 6 - 100;
+  return line.line.length <= maxChars ? line : { ...line, line: `${line.line.slice(0, maxChars - 1).toWellFormed()}…` };
 }
 
 export interface WholeJob {
@@ -61,60 +61,60 @@ function itemsOf(table: Table, id: string): Promise<Item[]> {
   return table.all({ hash: jobKey(id).pk, consistent: true });
 }
 
-/** A job with what it has beside itself. */
+/** A job with its input, history and log. */
 export async function wholeJob(table: Table, id: string): Promise<WholeJob | null> {
   const items = await itemsOf(table, id);
-  const named = (beginning: string): Item[] =>
+  const withPrefix = (prefix: string): Item[] =>
     items
-      .filter((item) => textOf(item, "sk")?.startsWith(beginning) === true)
+      .filter((item) => stringOf(item, "sk")?.startsWith(prefix) === true)
       .toSorted((a, b) => (numberOf(a, "nth") ?? 0) - (numberOf(b, "nth") ?? 0));
-  const job = items.find((item) => textOf(item, "sk") === "job");
+  const job = items.find((item) => stringOf(item, "sk") === "job");
   if (job === undefined) return null;
-  const read = <Value>(item: Item, name: string): Value => JSON.parse(textOf(item, name) ?? "null") as Value;
+  const read = <Value>(item: Item, name: string): Value => JSON.parse(stringOf(item, name) ?? "null") as Value;
   return {
     job,
-    inputs: new Map(named(BESIDE.input).map(inputEntry)),
-    attempts: named(BESIDE.attempt).map((item) => read<AttemptRecord>(item, "record")),
-    log: named(BESIDE.log)
+    inputs: new Map(withPrefix(DETAILS.input).map(inputEntry)),
+    attempts: withPrefix(DETAILS.attempt).map((item) => read<AttemptRecord>(item, "record")),
+    log: withPrefix(DETAILS.log)
       .flatMap((item) => read<{ at: number; line: string }[]>(item, "lines"))
       .slice(-LIMITS.logLines),
   };
 }
 
 function inputEntry(item: Item): [string, string] {
-  return [inputName(textOf(item, "pk") ?? "", textOf(item, "sk") ?? ""), textOf(item, "input") ?? ""];
+  return [inputMapKey(stringOf(item, "pk") ?? "", stringOf(item, "sk") ?? ""), stringOf(item, "input") ?? ""];
 }
 
-/** The inputs of those jobs that have them elsewhere. */
+/** The inputs of those jobs that have them in separate items. */
 export async function inputsOf(
   table: Table,
   jobs: readonly Item[],
-  patience: Patience = {},
+  retryLimit: RetryLimit = {},
 ): Promise<Map<string, string>> {
   const keys = jobs.flatMap((job): Key[] => {
-    const at = textOf(job, "input_at");
-    return at === null ? [] : [{ pk: textOf(job, "pk") ?? "", sk: at }];
+    const at = stringOf(job, "input_at");
+    return at === null ? [] : [{ pk: stringOf(job, "pk") ?? "", sk: at }];
   });
-  return new Map(keys.length === 0 ? [] : (await table.getAll(keys, patience)).map(inputEntry));
+  return new Map(keys.length === 0 ? [] : (await table.getAll(keys, retryLimit)).map(inputEntry));
 }
 
 /**
- * Deletes what a job had beside itself. Of inputs only its own: another may be that of a job which is enqueued under the
- * same id this moment, and has yet to be written.
+ * Deletes the other items of a job. Not inputs of other enqueues: a job with the same id may be about to be written, and
+ * its input is written first.
  */
-export async function deleteBeside(table: Table, { id, inputAt }: JobItem, now: number): Promise<void> {
+export async function deleteDetails(table: Table, { id, inputKey }: JobItem, now: number): Promise<void> {
   const { pk, sk: own } = jobKey(id);
   const found = (await itemsOf(table, id)).filter((item) => {
-    const sk = textOf(item, "sk") ?? "";
-    return sk !== own && (!sk.startsWith(BESIDE.input) || sk === inputAt || isForgotten(item, now));
+    const sk = stringOf(item, "sk") ?? "";
+    return sk !== own && (!sk.startsWith(DETAILS.input) || sk === inputKey || isAbandoned(item, now));
   });
-  await Promise.all(found.map((item) => table.delete({ pk, sk: textOf(item, "sk") ?? "" })));
+  await Promise.all(found.map((item) => table.delete({ pk, sk: stringOf(item, "sk") ?? "" })));
 }
 
-// Whoever writes something that is referred to by what is written next has done so long before.
-const FORGOTTEN_MS = 3_600_000;
+// An item that another one will refer to is written at most seconds before that one.
+const ABANDONED_MS = 3_600_000;
 
-/** Whether an item that nobody refers to was left behind by somebody who never came to refer to it. */
-export function isForgotten(item: Item, now: number): boolean {
-  return (numberOf(item, "at") ?? 0) < now - FORGOTTEN_MS;
+/** Whether an item without a reference was left behind by a write that never finished. */
+export function isAbandoned(item: Item, now: number): boolean {
+  return (numberOf(item, "at") ?? 0) < now - ABANDONED_MS;
 }

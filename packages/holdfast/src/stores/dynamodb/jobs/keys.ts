@@ -1,14 +1,14 @@
-/** How items are found: the keys of the table and of its indexes, as text. */
+/** The keys of the table and of its indexes. All are strings. */
 
 export const TABLE_KEY: { name?: undefined; hash: "pk"; range: "sk" } = { hash: "pk", range: "sk" };
 
-/** Live jobs and due schedules by time; finished jobs that wait for their purge. */
+/** Live jobs and schedules by due time, and finished jobs that a purge will delete. */
 export const LIVE = { name: "live", hash: "lane", range: "due" } as const;
-/** Every job by type and the time of its enqueue; those that ended badly apart. */
+/** All jobs by type and time of enqueue. Dead and cancelled jobs are in separate partitions. */
 export const LISTED = { name: "listed", hash: "list", range: "listed" } as const;
-/** A user's jobs by the time of their enqueue. */
+/** A user's jobs by time of enqueue. */
 export const OWNED = { name: "owned", hash: "owner", range: "listed" } as const;
-/** Jobs that expire, by when. */
+/** Jobs with an expiry time, by that time. */
 export const EXPIRING = { name: "expiring", hash: "expiry", range: "expires" } as const;
 
 export interface Key {
@@ -18,14 +18,15 @@ export interface Key {
 
 export const CONFIG: Key = { pk: "config", sk: "config" };
 export const WORKERS = "workers";
-export const TURNS = "turns";
+/** When each maintenance duty was last acquired. */
+export const DUTIES = "turns";
 export const SCHEDULES = "schedules";
 export const TOKENS = "tokens";
-/** How many tokens there are. */
+/** The number of API tokens. */
 export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
-/** What cursors are sealed with. */
+/** The key that encrypts cursors. */
 export const CURSOR_KEY: Key = { pk: "cursor-key", sk: "cursor-key" };
-/** The months that have entries of the audit log. */
+/** The months that have audit entries. */
 export const AUDIT = "audit";
 
 export function jobKey(id: string): Key {
@@ -37,62 +38,62 @@ export function idOf(pk: string): string {
 export function uniqueKey(key: string): Key {
   return { pk: `key#${key}`, sk: "key" };
 }
-/** What a job has beside itself, under the job's own `pk`. */
-export const BESIDE = { input: "input#", attempt: "attempt#", log: "log#" } as const;
+/** Prefixes of the sort keys of a job's other items. They have the same `pk` as the job. */
+export const DETAILS = { input: "input#", attempt: "attempt#", log: "log#" } as const;
 
 export function slotsKey(schedule: string): string {
   return `slots#${schedule}`;
 }
 
-/** Entries of the audit log in a month. */
+/** The partition of a month's audit entries. */
 export function auditKey(month: string): string {
   return `audit#${month}`;
 }
-/** Says that an entry is there, wherever. */
+/** An item that exists if an audit entry with this id exists in any month. */
 export function auditIdKey(id: string): Key {
   return { pk: `audit-id#${id}`, sk: "audit-id" };
 }
 
 const DIGITS = 15;
-/** Times as text that sorts as they do. Nothing is due before 1970. */
-export function timeText(ms: number): string {
+/** A time as a string that sorts in the order of time. Times before 1970 become 0. */
+export function sortableTime(ms: number): string {
   return String(Math.max(0, Math.floor(ms))).padStart(DIGITS, "0");
 }
-/** Sorts after everything of that time. */
-export function endOf(ms: number): string {
-  return `${timeText(ms)}~`;
+/** Sorts after all keys of this millisecond. */
+export function endOfMillisecond(ms: number): string {
+  return `${sortableTime(ms)}~`;
 }
-export function timeIn(sortKey: string): number {
+export function timeOf(sortKey: string): number {
   return Number(sortKey.slice(0, DIGITS));
 }
 
-/** A lane of the live index. The queue stands last: it may hold any character. */
+/** A lane of the live index. The queue comes last, because it may contain any character. */
 export function laneKey(queue: string, priority: number, shard: number): string {
   return `live#${shard}#${priority}#${queue}`;
 }
-/** Finished jobs, by when they ended. */
-export function endedKey(state: string, shard: number): string {
+/** Finished jobs in the live index, by the time they finished. */
+export function finishedKey(state: string, shard: number): string {
   return `ended#${shard}#${state}`;
 }
 export function schedulesLane(shard: number): string {
   return `schedules#${shard}`;
 }
-/** Within a lane by due time, then oldest first. */
+/** The sort key in a lane: due time, then time of enqueue. */
 export function dueKey(dueAt: number, listed: string): string {
-  return `${timeText(dueAt)}#${listed}`;
+  return `${sortableTime(dueAt)}#${listed}`;
 }
 let lastCreated = 0;
 let sequence = 0;
-/** By the time of the enqueue; of one millisecond and one process, in the order of the calls. */
+/** The sort key of lists: time of enqueue, then the order of the calls in this process. */
 export function newListedKey(createdAt: number, id: string): string {
   sequence = createdAt === lastCreated ? sequence + 1 : 0;
   lastCreated = createdAt;
-  return `${timeText(createdAt)}#${String(sequence).padStart(SEQUENCE_DIGITS, "0")}#${id}`;
+  return `${sortableTime(createdAt)}#${String(sequence).padStart(SEQUENCE_DIGITS, "0")}#${id}`;
 }
-export const LISTED_FORM: RegExp = /^\d{15}#\d{6,}#[0-9a-f-]{36}$/;
+export const LISTED_PATTERN: RegExp = /^\d{15}#\d{6,}#[0-9a-f-]{36}$/;
 const SEQUENCE_DIGITS = 6;
 
-/** Where a job is listed. Jobs that ended badly are few and looked for often: they stand apart. */
+/** Which list partitions a job is in. Dead and cancelled jobs are few and often listed, so they have their own. */
 export type ListClass = "job" | "dead" | "cancelled";
 export const LIST_CLASSES: readonly ListClass[] = ["job", "dead", "cancelled"];
 export function classOf(state: string): ListClass {
@@ -105,7 +106,7 @@ export function expiryKey(shard: number): string {
   return `expiry#${shard}`;
 }
 
-/** The shard of an id: the same everywhere, and any as likely as another. */
+/** The shard of an id (FNV-1a): the same in every process, evenly distributed. */
 export function shardOf(id: string, shards: number): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < id.length; at++) hash = Math.imul(hash ^ id.charCodeAt(at), 0x01000193);

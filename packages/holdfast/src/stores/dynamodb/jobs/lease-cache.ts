@@ -1,63 +1,65 @@
-import { textOf, type Item } from "../connection/attributes.js";
+import type { Item } from "../connection/attributes.js";
 import { readItem } from "./items.js";
 
-/** What is worth knowing of a job that was claimed here, so that it need not be read again. */
-export interface HeldJob {
+/** What a lease operation needs to know about a job that this process claimed, so that it need not read the job. */
+export interface CachedLease {
   fence: number;
   listed: string;
   shard: number;
-  /** It has nothing beside it: DynamoDB can clear it away by itself. */
-  plain: boolean;
-  /** The unique key that it holds no longer than it lives. */
+  /** It has other items. Without them, DynamoDB's time to live can delete the whole job. */
+  hasDetails: boolean;
+  /** The unique key, if the job's end frees it. */
   key: string | null;
-  /** Until when its entry in the index is out of sight. */
-  hiddenUntil: number;
+  /** The due time of its index entry. Until then claims do not read the entry. */
+  indexedUntil: number;
 }
 
-const MOST = 100_000;
-const MOST_PASSED_BY = 10_000;
+const MAX_LEASES = 100_000;
+const MAX_SKIPPED = 10_000;
 
 /**
- * The jobs that were claimed here and not settled yet, and entries of the index that are out of date. Only a help: what is
- * not known is read, or tried.
+ * Jobs that this process has claimed and not yet settled, and index entries that are known to be out of date. Only a
+ * cache: without an entry, the job is read or the claim is tried.
+ *
+ * Lagging index: a global secondary index shows a write some time after the table, usually milliseconds, sometimes
+ * seconds. Without the skip list, a claim would try the process's own jobs again and pay a failed write for each.
  */
-export class HeldJobs {
-  readonly #jobs = new Map<string, HeldJob>();
-  readonly #passedBy = new Map<string, { spot: string; until: number }>();
+export class LeaseCache {
+  readonly #jobs = new Map<string, CachedLease>();
+  readonly #skipped = new Map<string, { position: string; until: number }>();
 
-  claimed(id: string, fence: number, item: Item): void {
-    if (this.#jobs.size >= MOST) this.#jobs.clear();
-    const plain = ["input_at", "beside"].every((name) => item[name] === undefined);
-    const scope = textOf(item, "scope");
-    const key = scope === "live" || scope === "waiting" ? textOf(item, "unique") : null;
-    const { listed, shard } = readItem(item);
-    this.#jobs.set(id, { fence, listed, shard, plain, key, hiddenUntil: 0 });
+  add(id: string, fence: number, item: Item): void {
+    if (this.#jobs.size >= MAX_LEASES) this.#jobs.clear();
+    const hasDetails = ["input_at", "beside"].some((name) => item[name] !== undefined);
+    const { listed, shard, scope, key: uniqueKey } = readItem(item);
+    const key = scope === "live" || scope === "waiting" ? uniqueKey : null;
+    this.#jobs.set(id, { fence, listed, shard, hasDetails, key, indexedUntil: 0 });
   }
 
-  of({ id, fence }: { id: string; fence: number }): HeldJob | undefined {
+  get({ id, fence }: { id: string; fence: number }): CachedLease | undefined {
     const known = this.#jobs.get(id);
     return known?.fence === fence ? known : undefined;
   }
 
-  over({ id }: { id: string }): void {
+  delete({ id }: { id: string }): void {
     this.#jobs.delete(id);
   }
 
-  /** The job is not to be had before then, as long as its entry stands where it does. */
-  passBy(id: string, spot: string, until: number): void {
-    this.#passedBy.delete(id);
-    const [oldest] = this.#passedBy.size >= MOST_PASSED_BY ? this.#passedBy.keys() : [];
-    if (oldest !== undefined) this.#passedBy.delete(oldest);
-    this.#passedBy.set(id, { spot, until });
+  /** The job cannot be claimed before `until`, as long as its index entry is at this position. */
+  skip(id: string, position: string, until: number): void {
+    this.#skipped.delete(id);
+    const [oldest] = this.#skipped.size >= MAX_SKIPPED ? this.#skipped.keys() : [];
+    if (oldest !== undefined) this.#skipped.delete(oldest);
+    this.#skipped.set(id, { position, until });
   }
 
-  passedByUntil(id: string, spot: string): number {
-    const known = this.#passedBy.get(id);
-    return known?.spot === spot ? known.until : 0;
+  skippedUntil(id: string, position: string): number {
+    const known = this.#skipped.get(id);
+    return known?.position === position ? known.until : 0;
   }
 
-  /** The job may be had again, and its entry stand where it stood before. */
-  waits({ id }: { id: string }): void {
-    this.#passedBy.delete(id);
+  /** The job waits again, and its index entry may be at the same position as before. */
+  unskip({ id }: { id: string }): void {
+    this.#skipped.delete(id);
   }
 }

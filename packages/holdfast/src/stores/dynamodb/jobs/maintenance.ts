@@ -1,45 +1,45 @@
 import { attemptsUsed, EXPIRED_ERROR, isLeased, isWaiting, type State } from "../../../job/state.js";
 import type { ReapedJob, PurgeRequest } from "../../../store.js";
-import { numberOf, textOf, type Item } from "../connection/attributes.js";
+import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
 import type { Changes } from "./changes.js";
 import { lostAttempt } from "./claim.js";
-import type { ConfigKeeper } from "../connection/config.js";
+import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
-import { settled } from "./insert.js";
-import { endedFields, errorFields, isGone, LIVE_ONLY, readItem, waitAgain, type JobItem } from "./items.js";
-import { endedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, TURNS, endOf } from "./keys.js";
-import { merged } from "./merge-shards.js";
+import { waitForAll } from "./insert.js";
+import { finishedFields, errorFields, isDeleted, LIVE_ONLY, readItem, makeWaiting, type JobItem } from "./items.js";
+import { finishedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, DUTIES, endOfMillisecond } from "./keys.js";
+import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
-import { clearWorkers } from "./workers.js";
+import { purgeWorkers } from "./workers.js";
 
 interface Parts {
-  config: ConfigKeeper;
+  config: SharedConfig;
   counts: Counts;
   changes: Changes;
 }
 
-/** A place among the entries of the lanes. */
-interface Place {
+/** A position in the lanes. */
+interface ScanPosition {
   key: string;
   after: Item | null;
 }
 
 const PAGE = 500;
-// Entries that one look for stale leases reads.
-const MOST_LOOKED = 10_000;
-const KNOWN_MS = 60_000;
+// How many entries one call of `reapExpiredLeases` reads.
+const MAX_ENTRIES_READ = 10_000;
+const BOUNDARY_CACHED_MS = 60_000;
 
-/** Stale leases, expiry, retention, and whose turn it is. */
-export class Upkeep {
+/** Expired leases, expiry, retention, and which process does each duty. */
+export class Maintenance {
   readonly #table: Table;
   readonly #parts: Parts;
   readonly #marginMs: number;
-  #forgottenAt = Number.NEGATIVE_INFINITY;
-  /** Where the last look for stale leases stopped; null: it has seen all. */
-  #stopped: Place | null = null;
-  /** By state, where those begin that a number of jobs to keep leaves over. */
-  readonly #pasts = new Map<State, { keep: number; below: string; at: number }>();
+  #maintainedAt = Number.NEGATIVE_INFINITY;
+  /** Where the last scan for expired leases stopped; null if it has read everything. */
+  #stopped: ScanPosition | null = null;
+  /** For each state, the sort key above which the newest `keep` jobs are. */
+  readonly #boundaries = new Map<State, { keep: number; below: string; at: number }>();
 
   constructor(table: Table, parts: Parts, marginMs: number) {
     this.#table = table;
@@ -48,58 +48,58 @@ export class Upkeep {
   }
 
   /**
-   * Due entries that are marked as held and no longer are. Behind a long queue not all at once: a look at so many entries,
-   * and the next one goes on from there. Whoever claims in that queue finds them anyway.
+   * Reads due entries and reaps expired leases. In a long queue it reads a part, and the next call continues there. Claims
+   * find expired leases too.
    */
   async reapExpiredLeases(limit: number, now: number): Promise<ReapedJob[]> {
     const { lanes, shards } = await this.#parts.config.read();
     const keys = Array.from({ length: shards }, (_, shard) =>
       lanes.map(({ queue, priority }) => laneKey(queue, priority, shard)),
     ).flat();
-    const laidDown: ReapedJob[] = [];
-    let looked = 0;
-    for (const { key, after: from } of roundFrom(this.#stopped, keys)) {
+    const reaped: ReapedJob[] = [];
+    let entriesRead = 0;
+    for (const { key, after: from } of lanesFrom(this.#stopped, keys)) {
       for (let after: Item | null = from, isLast = false; !isLast;) {
         this.#stopped = { key, after };
-        if (looked >= MOST_LOOKED) return laidDown;
+        if (entriesRead >= MAX_ENTRIES_READ) return reaped;
         const page: Page = await this.#table.query({
           index: LIVE,
           hash: key,
-          below: endOf(now),
+          below: endOfMillisecond(now),
           limit: PAGE * 2,
           after,
         });
-        looked += page.items.length;
-        laidDown.push(...(await this.#layDownThese(page.items, limit - laidDown.length, now)));
-        if (laidDown.length >= limit) return laidDown;
+        entriesRead += page.items.length;
+        reaped.push(...(await this.#reapThese(page.items, limit - reaped.length, now)));
+        if (reaped.length >= limit) return reaped;
         after = page.next;
         isLast = after === null;
       }
     }
     this.#stopped = null;
-    return laidDown;
+    return reaped;
   }
 
-  async #layDownThese(entries: readonly Item[], limit: number, now: number): Promise<ReapedJob[]> {
-    const isOver = (entry: Item): boolean =>
+  async #reapThese(entries: readonly Item[], limit: number, now: number): Promise<ReapedJob[]> {
+    const isExpired = (entry: Item): boolean =>
       (numberOf(entry, "held") ?? Number.POSITIVE_INFINITY) + this.#marginMs <= now;
-    const found = await this.#jobs(entries.filter(isOver), now);
-    const laidDown: ReapedJob[] = [];
-    for (let at = 0; at < found.length && laidDown.length < limit; at += PAGE) {
-      const some = found.slice(at, at + Math.min(PAGE, limit - laidDown.length));
-      const done = await settled(some.map((job) => this.#layDown(job, now)));
-      laidDown.push(...done.filter((each) => each !== null));
+    const found = await this.#jobs(entries.filter(isExpired), now);
+    const reaped: ReapedJob[] = [];
+    for (let at = 0; at < found.length && reaped.length < limit; at += PAGE) {
+      const some = found.slice(at, at + Math.min(PAGE, limit - reaped.length));
+      const done = await waitForAll(some.map((job) => this.#reap(job, now)));
+      reaped.push(...done.filter((each) => each !== null));
     }
-    return laidDown;
+    return reaped;
   }
 
-  async #layDown(job: JobItem, now: number): Promise<ReapedJob | null> {
+  async #reap(job: JobItem, now: number): Promise<ReapedJob | null> {
     if (!isLeased(job.state) || job.dueAt === null || job.dueAt + this.#marginMs > now) return null;
     const used = attemptsUsed(job);
     const to: State = job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
     const change = new Change().set({ state: to, attempt: used, losses: job.losses + 1, updated_at: now });
-    if (to === "pending") waitAgain(change, job, now);
-    else change.set({ finished_at: now, ...endedFields(job, to, now) }).remove(...LIVE_ONLY);
+    if (to === "pending") makeWaiting(change, job, now);
+    else change.set({ finished_at: now, ...finishedFields(job, to, now) }).remove(...LIVE_ONLY);
     change.when(
       `#fence = ${change.value(job.fence)}`,
       `#state = ${change.value(job.state)}`,
@@ -109,130 +109,138 @@ export class Upkeep {
     const history = lostAttempt(job, change, now);
     const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: history }]);
     if (!written.done) return null;
-    if (to !== "pending") this.#parts.counts.ended(job, to, now);
+    if (to !== "pending") this.#parts.counts.finished(job, to, now);
     return { id: job.id, type: job.type, queue: job.queue, attempt: used, to };
   }
 
   async expireOverdue(limit: number, now: number): Promise<ReapedJob[]> {
     const { shards } = await this.#parts.config.read();
-    const laidDown: ReapedJob[] = [];
+    const reaped: ReapedJob[] = [];
     for (let shard = 0; shard < shards; shard++) {
       for await (const page of this.#expiring(shard, now)) {
         const waiting = (await this.#jobs(page, now)).filter(
           ({ state, expiresAt }) => isWaiting(state) && expiresAt !== null && expiresAt <= now,
         );
-        const some = waiting.slice(0, limit - laidDown.length);
-        const done = await settled(
+        const some = waiting.slice(0, limit - reaped.length);
+        const done = await waitForAll(
           some.map((job) => this.#parts.changes.expire(job, errorFields(EXPIRED_ERROR, now), now)),
         );
         for (const [at, { id, type, queue, attempt }] of some.entries()) {
-          if (done[at] === true) laidDown.push({ id, type, queue, attempt, to: "dead" });
+          if (done[at] === true) reaped.push({ id, type, queue, attempt, to: "dead" });
         }
-        if (laidDown.length >= limit) return laidDown;
+        if (reaped.length >= limit) return reaped;
       }
     }
-    return laidDown;
+    return reaped;
   }
 
   /**
-   * Finished jobs that DynamoDB does not clear away by itself, oldest first over all shards. The index may still show what
-   * is gone: it is read past, or those who come chunk after chunk would stop there.
+   * Deletes finished jobs that have no time to live, oldest first over all shards.
+   *
+   * Lagging index: it may still show jobs that are already deleted. They do not count towards the limit, otherwise a caller
+   * that purges in chunks would stop too early.
    */
   async purge({ state, before, keep, limit }: PurgeRequest, now: number): Promise<number> {
     if (limit <= 0) return 0;
     const { shards } = await this.#parts.config.read();
-    const keys = Array.from({ length: shards }, (_, shard) => endedKey(state, shard));
-    const ends = [endOf(before === null ? now : before - 1)];
+    const keys = Array.from({ length: shards }, (_, shard) => finishedKey(state, shard));
+    const ends = [endOfMillisecond(before === null ? now : before - 1)];
     if (keep !== null) {
-      const past = await this.#past(state, keys, keep, now);
-      if (past === null) return 0;
-      ends.push(past);
+      const boundary = await this.#keepBoundary(state, keys, keep, now);
+      if (boundary === null) return 0;
+      ends.push(boundary);
     }
     const bounds = { below: ends.toSorted()[0] as string, limit: pageOf(limit, shards) };
-    const walks = keys.map((hash) => this.#table.pages({ index: LIVE, hash, ...bounds }));
+    const partitions = keys.map((hash) => this.#table.pages({ index: LIVE, hash, ...bounds }));
     let deleted = 0;
     let some: Item[] = [];
-    for await (const entry of merged(walks, (a, b) => dueOf(a) < dueOf(b))) {
+    for await (const entry of mergeShards(partitions, (a, b) => dueOf(a) < dueOf(b))) {
       some.push(entry);
       if (deleted + some.length < limit) continue;
       deleted += await this.#deleteThese(some, state, now);
       if (deleted >= limit) return deleted;
       some = [];
     }
-    this.#pasts.delete(state);
+    this.#boundaries.delete(state);
     return deleted + (await this.#deleteThese(some, state, now));
   }
 
   async #deleteThese(entries: readonly Item[], state: State, now: number): Promise<number> {
     const jobs = (await this.#jobs(entries, now)).filter((job) => job.state === state);
-    const done = await settled(jobs.map((job) => this.#parts.changes.delete(job, ["waiting", "live"], now)));
+    const done = await waitForAll(jobs.map((job) => this.#parts.changes.delete(job, ["waiting", "live"], now)));
     return done.filter(Boolean).length;
   }
 
   /**
-   * Where in time those begin that are past the newest `keep`; null: there are none. Found out by walking over the newest,
-   * once for all the chunks of a purge: what was past them stays so, whatever ends meanwhile.
+   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Reads the newest `keep`
+   * entries, once for all chunks of a purge: jobs below the boundary stay below it when more jobs finish.
    */
-  async #past(state: State, keys: readonly string[], keep: number, now: number): Promise<string | null> {
-    const known = this.#pasts.get(state);
-    if (known !== undefined && known.keep === keep && Math.abs(now - known.at) < KNOWN_MS) return known.below;
+  async #keepBoundary(state: State, keys: readonly string[], keep: number, now: number): Promise<string | null> {
+    const known = this.#boundaries.get(state);
+    if (known !== undefined && known.keep === keep && Math.abs(now - known.at) < BOUNDARY_CACHED_MS) return known.below;
     const limit = pageOf(keep + 1, keys.length);
-    const walks = keys.map((hash) => this.#table.pages({ index: LIVE, hash, limit, newestFirst: true }));
+    const partitions = keys.map((hash) => this.#table.pages({ index: LIVE, hash, limit, newestFirst: true }));
     let left = keep;
-    for await (const entry of merged(walks, (a, b) => dueOf(a) > dueOf(b))) {
+    for await (const entry of mergeShards(partitions, (a, b) => dueOf(a) > dueOf(b))) {
       if (left-- > 0) continue;
       const below = `${dueOf(entry)}~`;
-      this.#pasts.set(state, { keep, below, at: now });
+      this.#boundaries.set(state, { keep, below, at: now });
       return below;
     }
     return null;
   }
 
-  /** Pages of entries up to a time. */
+  /** Entries that expire up to this time. */
   #expiring(shard: number, until: number): AsyncGenerator<Item[]> {
-    return this.#table.pages({ index: EXPIRING, hash: expiryKey(shard), below: endOf(until), limit: PAGE * 2 });
+    return this.#table.pages({
+      index: EXPIRING,
+      hash: expiryKey(shard),
+      below: endOfMillisecond(until),
+      limit: PAGE * 2,
+    });
   }
 
-  /** The jobs of these entries; an index may not know yet that one is gone. */
+  /** Reads the jobs of these entries. The index lags, so some may be deleted. */
   async #jobs(entries: readonly Item[], now: number): Promise<JobItem[]> {
-    const keys = entries.map((entry) => jobKey(idOf(textOf(entry, "pk") ?? "")));
-    return (await this.#table.getAll(keys)).filter((item) => !isGone(item, now)).map(readItem);
+    const keys = entries.map((entry) => jobKey(idOf(stringOf(entry, "pk") ?? "")));
+    return (await this.#table.getAll(keys)).filter((item) => !isDeleted(item, now)).map(readItem);
   }
 
   async tryAcquireDuty(name: string, everyMs: number, now: number): Promise<boolean> {
     const change = new Change().set({ at: now });
-    // One that lies ahead was taken by a clock that is: the next comes after it. Far ahead, that clock was wrong.
+    // A time in the future comes from a clock that is ahead, and the duty waits for it. Far in the future, that clock was
+    // wrong, and its time is ignored.
     const [since, ahead] = [now - Math.round(everyMs), now + Math.round(everyMs) + this.#marginMs];
     change.when(`attribute_not_exists(#at) OR #at <= ${change.value(since)} OR #at > ${change.value(ahead)}`);
-    const written = await this.#table.update({ pk: TURNS, sk: name }, change);
-    return written.done || (written.repeated && numberOf(written.found ?? {}, "at") === now);
+    const written = await this.#table.update({ pk: DUTIES, sk: name }, change);
+    return written.done || (written.resent && numberOf(written.found ?? {}, "at") === now);
   }
 
-  /** Now and then: what nobody uses any more is forgotten. */
-  async tidy(now: number): Promise<void> {
-    if (now - this.#forgottenAt < FORGET_MS && now >= this.#forgottenAt) return;
-    this.#forgottenAt = now;
-    await this.#parts.config.forget(now);
-    await clearWorkers(this.#table, now);
+  /** At most once an hour in this process: removes unused lanes and types, and expired worker records. */
+  async maintain(now: number): Promise<void> {
+    if (now - this.#maintainedAt < MAINTAIN_EVERY_MS && now >= this.#maintainedAt) return;
+    this.#maintainedAt = now;
+    await this.#parts.config.removeUnused(now);
+    await purgeWorkers(this.#table, now);
   }
 }
 
-const FORGET_MS = 3_600_000;
+const MAINTAIN_EVERY_MS = 3_600_000;
 
-/** All lanes once, beginning in the middle of one if the last look has stopped there. */
-function roundFrom(stopped: Place | null, keys: readonly string[]): Place[] {
+/** All lanes once, starting at the position where the last scan stopped. */
+function lanesFrom(stopped: ScanPosition | null, keys: readonly string[]): ScanPosition[] {
   const at = stopped === null ? -1 : keys.indexOf(stopped.key);
-  const whole = keys.map((key): Place => ({ key, after: null }));
+  const whole = keys.map((key): ScanPosition => ({ key, after: null }));
   if (stopped === null || at < 0) return whole;
-  const rest = [...whole.slice(at + 1), ...whole.slice(0, at)];
-  return [stopped, ...rest, ...(stopped.after === null ? [] : [{ key: stopped.key, after: null }])];
+  const others = [...whole.slice(at + 1), ...whole.slice(0, at)];
+  return [stopped, ...others, ...(stopped.after === null ? [] : [{ key: stopped.key, after: null }])];
 }
 
-/** How many entries to read at a time of each of so many partitions, to have so many in all: they do not spread evenly. */
+/** The page size for reading `wanted` entries from several partitions. They are not evenly filled, so it adds 25%. */
 function pageOf(wanted: number, partitions: number): number {
   return Math.min(PAGE * 2, Math.ceil((wanted / partitions) * 1.25) + 5);
 }
 
 function dueOf(entry: Item): string {
-  return textOf(entry, LIVE.range) ?? "";
+  return stringOf(entry, LIVE.range) ?? "";
 }

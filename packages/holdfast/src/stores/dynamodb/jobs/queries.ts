@@ -1,34 +1,45 @@
 import { isFinished, isLeased, type State } from "../../../job/state.js";
 import type { JobFilter, JobPage, PageRequest, Scope, StoredJob } from "../../../store.js";
 import { InvalidOptionError } from "../../../errors.js";
-import { textOf, type Item } from "../connection/attributes.js";
+import { stringOf, type Item } from "../connection/attributes.js";
 import { inputsOf, wholeJob } from "./job-details.js";
-import type { Config, ConfigKeeper } from "../connection/config.js";
-import { isGone, readItem, storedJob } from "./items.js";
-import { classOf, idOf, jobKey, laneKey, LIST_CLASSES, LISTED, LISTED_FORM, LIVE, OWNED, timeText } from "./keys.js";
-import { merged } from "./merge-shards.js";
+import type { Config, SharedConfig } from "../connection/config.js";
+import { isDeleted, readItem, storedJob } from "./items.js";
+import {
+  classOf,
+  idOf,
+  jobKey,
+  laneKey,
+  LIST_CLASSES,
+  LISTED,
+  LISTED_PATTERN,
+  LIVE,
+  OWNED,
+  sortableTime,
+} from "./keys.js";
+import { mergeShards } from "./merge-shards.js";
 import type { Table } from "../connection/table.js";
 
 interface Window {
-  /** Listed before this; null: from the newest on. */
+  /** Only jobs with a smaller `listed` key; null: start with the newest. */
   before: string | null;
-  /** And not before this. */
+  /** Only jobs with at least this `listed` key. */
   from: string | null;
 }
 
-/** Jobs as people ask for them. No list scans the table: each walks entries of an index, newest first. */
+/** get and list. No list scans the table: each reads an index, newest first. */
 export class Queries {
   readonly #table: Table;
-  readonly #config: ConfigKeeper;
+  readonly #config: SharedConfig;
 
-  constructor(table: Table, config: ConfigKeeper) {
+  constructor(table: Table, config: SharedConfig) {
     this.#table = table;
     this.#config = config;
   }
 
   async get(id: string, { user }: Scope, now: number): Promise<StoredJob | null> {
     const found = await wholeJob(this.#table, id);
-    if (found === null || isGone(found.job, now)) return null;
+    if (found === null || isDeleted(found.job, now)) return null;
     if (user !== undefined && readItem(found.job).user !== user) return null;
     return storedJob(found.job, found);
   }
@@ -37,16 +48,16 @@ export class Queries {
     const window = windowOf(filter, cursor);
     const config = await this.#config.read();
     const jobs: Item[] = [];
-    // A job whose entry moves meanwhile may be met in two places.
+    // A job whose entry is moved during the read may be found twice.
     const seen = new Set<string>();
-    // One more than asked for tells whether there are more.
+    // One more than the limit, to know whether there is another page.
     for await (const keys of this.#candidates(filter, config, window, limit + 1)) {
       const items = await this.#table.getAll(keys.map(({ pk }) => jobKey(idOf(pk))));
-      const byKey = new Map(items.map((item) => [textOf(item, "pk"), item]));
+      const byKey = new Map(items.map((item) => [stringOf(item, "pk"), item]));
       for (const { pk } of keys) {
         const item = seen.has(pk) ? undefined : byKey.get(pk);
         seen.add(pk);
-        if (item !== undefined && !isGone(item, now) && matches(item, filter)) jobs.push(item);
+        if (item !== undefined && !isDeleted(item, now) && matches(item, filter)) jobs.push(item);
       }
       if (jobs.length > limit) break;
     }
@@ -56,29 +67,29 @@ export class Queries {
     const last = shown.at(-1);
     return {
       jobs: shown.map((item) => ({ ...storedJob(item, { inputs }), ...bare })),
-      cursor: jobs.length > limit && last !== undefined ? cursorOf(textOf(last, LISTED.range) ?? "") : null,
+      cursor: jobs.length > limit && last !== undefined ? cursorOf(stringOf(last, LISTED.range) ?? "") : null,
     };
   }
 
-  /** Newest first, in parts. What is live is found among the live, the rest by user or type. */
+  /** Candidates in batches, newest first: from the index of the user, the live index, or the lists by type. */
   #candidates(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
     const { states, user } = filter;
     const all = Array.from({ length: config.shards }, (_, shard) => shard);
-    if (user !== undefined) return this.#merged([this.#walk(OWNED, user, window, wanted)], wanted);
+    if (user !== undefined) return this.#mergeShards([this.#partition(OWNED, user, window, wanted)], wanted);
     if (states?.every((state) => !isFinished(state)) === true) return this.#live(filter, config, window, wanted);
     const classes = states === undefined ? LIST_CLASSES : [...new Set(states.map(classOf))];
     const types = filter.types ?? config.types;
     const partitions = types.flatMap((type) =>
       classes.flatMap((each) => all.map((shard) => `${each}#${shard}#${type}`)),
     );
-    return this.#merged(
-      partitions.map((partition) => this.#walk(LISTED, partition, window, wanted)),
+    return this.#mergeShards(
+      partitions.map((partition) => this.#partition(LISTED, partition, window, wanted)),
       wanted,
     );
   }
 
   /** Entries of one partition, newest first. */
-  async *#walk(
+  async *#partition(
     index: typeof LISTED | typeof OWNED,
     hash: string,
     { before, from }: Window,
@@ -91,10 +102,10 @@ export class Queries {
     }
   }
 
-  /** The newest of all walks first. */
-  async *#merged(walks: readonly AsyncGenerator<Candidate[]>[], wanted: number): AsyncGenerator<Candidate[]> {
+  /** Merges partitions, newest first. */
+  async *#mergeShards(partitions: readonly AsyncGenerator<Candidate[]>[], wanted: number): AsyncGenerator<Candidate[]> {
     let part: Candidate[] = [];
-    for await (const entry of merged(walks, (a, b) => a.listed > b.listed)) {
+    for await (const entry of mergeShards(partitions, (a, b) => a.listed > b.listed)) {
       part.push(entry);
       if (part.length < Math.min(PAGE, wanted)) continue;
       yield part;
@@ -104,8 +115,8 @@ export class Queries {
   }
 
   /**
-   * Live jobs stand by when they are due, so all of them are looked at to tell the newest. Only so many are kept in mind;
-   * for those before them, should they be asked for, all are looked at once more.
+   * The live index is sorted by due time, so finding the newest jobs reads all live entries. Only the newest are kept in
+   * memory. If more are needed, all entries are read again.
    */
   async *#live(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
     const { states = [], queues, types } = filter;
@@ -115,19 +126,19 @@ export class Queries {
         Array.from({ length: config.shards }, (_, shard) => laneKey(queue, priority, shard)),
       );
     for (let { before } = window, isMore = true; isMore;) {
-      const newest = new Newest(Math.max(MOST_KEPT, wanted));
-      const look = async (lane: string): Promise<void> => {
+      const newest = new Newest(Math.max(MAX_KEPT, wanted));
+      const readLane = async (lane: string): Promise<void> => {
         for await (const page of this.#table.pages({ index: LIVE, hash: lane })) {
           for (const item of page) {
             const entry = candidate(item);
             const isInside =
               (before === null || entry.listed < before) && (window.from === null || entry.listed >= window.from);
-            const isOfType = types === undefined || types.includes(textOf(item, "type") ?? "");
+            const isOfType = types === undefined || types.includes(stringOf(item, "type") ?? "");
             if (isInside && isOfType && mayBe(item, states)) newest.add(entry);
           }
         }
       };
-      await Promise.all(keys.map(look));
+      await Promise.all(keys.map(readLane));
       const found = newest.inOrder();
       for (let from = 0; from < found.length; from += wanted) yield found.slice(from, from + wanted);
       isMore = newest.isCut;
@@ -136,24 +147,24 @@ export class Queries {
   }
 }
 
-/** The newest of any number of candidates. */
+/** Keeps the newest of any number of candidates. */
 class Newest {
-  readonly #most: number;
+  readonly #max: number;
   #kept: Candidate[] = [];
-  /** Those that were listed before this are left out. */
-  #floor = "";
+  /** Older candidates are ignored. */
+  #oldest = "";
   isCut = false;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(max: number) {
+    this.#max = max;
   }
 
   add(entry: Candidate): void {
-    if (entry.listed < this.#floor) return;
+    if (entry.listed < this.#oldest) return;
     this.#kept.push(entry);
-    if (this.#kept.length < 2 * this.#most) return;
-    this.#kept = this.inOrder().slice(0, this.#most);
-    this.#floor = this.#kept.at(-1)?.listed ?? "";
+    if (this.#kept.length < 2 * this.#max) return;
+    this.#kept = this.inOrder().slice(0, this.#max);
+    this.#oldest = this.#kept.at(-1)?.listed ?? "";
     this.isCut = true;
   }
 
@@ -163,7 +174,7 @@ class Newest {
 }
 
 const PAGE = 100;
-const MOST_KEPT = 1_000;
+const MAX_KEPT = 1_000;
 
 interface Candidate {
   pk: string;
@@ -171,27 +182,27 @@ interface Candidate {
 }
 
 function candidate(item: Item): Candidate {
-  return { pk: textOf(item, "pk") ?? "", listed: textOf(item, LISTED.range) ?? "" };
+  return { pk: stringOf(item, "pk") ?? "", listed: stringOf(item, LISTED.range) ?? "" };
 }
 
-/** As far as an entry of the live index tells. */
+/** Whether the job may be in one of these states, by its entry in the live index. */
 function mayBe(entry: Item, states: readonly State[]): boolean {
   if (entry["held"] !== undefined) return states.some(isLeased);
   return states.includes(entry["again"] === undefined ? "pending" : "failed");
 }
 
-/** A place in the order of lists, as an address on the web can carry it. */
+/** A position in a list, without characters that a URL must escape. */
 function cursorOf(listed: string): string {
   return listed.replaceAll("#", "_");
 }
 
 function windowOf({ createdAfter, createdBefore }: JobFilter, given: string | null): Window {
   const cursor = given === null ? null : given.replaceAll("_", "#");
-  if (cursor !== null && !LISTED_FORM.test(cursor))
-    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
-  const bound = createdBefore === undefined ? null : timeText(createdBefore);
+  if (cursor !== null && !LISTED_PATTERN.test(cursor))
+    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
+  const bound = createdBefore === undefined ? null : sortableTime(createdBefore);
   const before = cursor === null ? bound : bound === null || cursor < bound ? cursor : bound;
-  return { before, from: createdAfter === undefined ? null : timeText(createdAfter) };
+  return { before, from: createdAfter === undefined ? null : sortableTime(createdAfter) };
 }
 
 function matches(

@@ -1,10 +1,10 @@
 import { isFinished, type State } from "../../../job/state.js";
 import type { StoreStats } from "../../../store.js";
-import { numberOf, textOf, type Item } from "../connection/attributes.js";
-import type { ConfigKeeper } from "../connection/config.js";
+import { numberOf, stringOf, type Item } from "../connection/attributes.js";
+import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
-import { isGone, readItem } from "./items.js";
-import { endedKey, idOf, jobKey, laneKey, LIVE, timeIn } from "./keys.js";
+import { isDeleted, readItem } from "./items.js";
+import { finishedKey, idOf, jobKey, laneKey, LIVE, timeOf } from "./keys.js";
 import type { Table } from "../connection/table.js";
 
 interface Tally {
@@ -15,10 +15,10 @@ interface Tally {
 }
 
 /**
- * Counts by the live index, which holds what waits, what is leased, and what ended badly: they are true whatever crashed.
- * Only completed jobs, which may be many and are cleared away in silence, have counters.
+ * Counts waiting, leased, dead and cancelled jobs by reading the live index, so no crash can make these counts wrong.
+ * Completed jobs have counters: they may be many, and DynamoDB deletes them without notice.
  */
-export async function statsOf(table: Table, config: ConfigKeeper, counts: Counts, now: number): Promise<StoreStats> {
+export async function statsOf(table: Table, config: SharedConfig, counts: Counts, now: number): Promise<StoreStats> {
   const { lanes, paused, shards } = await config.read();
   const tallies = new Map<string, Tally>();
   const add = (queue: string, type: string, state: State, count = 1): void => {
@@ -29,7 +29,7 @@ export async function statsOf(table: Table, config: ConfigKeeper, counts: Counts
   const leased: Item[] = [];
   let oldestDueAt = Number.POSITIVE_INFINITY;
   const all = Array.from({ length: shards }, (_, shard) => shard);
-  const walks = [
+  const reads = [
     ...all.flatMap((shard) =>
       lanes.map(({ queue, priority }) =>
         entriesOf(table, laneKey(queue, priority, shard), (entry) => {
@@ -37,25 +37,25 @@ export async function statsOf(table: Table, config: ConfigKeeper, counts: Counts
             leased.push(entry);
             return;
           }
-          add(queue, textOf(entry, "type") ?? "", numberOf(entry, "again") === null ? "pending" : "failed");
-          const dueAt = timeIn(textOf(entry, LIVE.range) ?? "");
+          add(queue, stringOf(entry, "type") ?? "", numberOf(entry, "again") === null ? "pending" : "failed");
+          const dueAt = timeOf(stringOf(entry, LIVE.range) ?? "");
           if (dueAt <= now && !paused.has(queue)) oldestDueAt = Math.min(oldestDueAt, dueAt);
         }),
       ),
     ),
     ...all.flatMap((shard) =>
       (["dead", "cancelled"] as const).map((state) =>
-        entriesOf(table, endedKey(state, shard), (entry) => {
-          add(textOf(entry, "queue") ?? "", textOf(entry, "type") ?? "", state);
+        entriesOf(table, finishedKey(state, shard), (entry) => {
+          add(stringOf(entry, "queue") ?? "", stringOf(entry, "type") ?? "", state);
         }),
       ),
     ),
   ];
-  await Promise.all(walks);
-  // Whether a leased job was begun is not in the index: that would cost a write of its own.
-  const keys = leased.map((entry) => jobKey(idOf(textOf(entry, "pk") ?? "")));
+  await Promise.all(reads);
+  // The index does not contain whether a leased job was started: that would cost another index write per job.
+  const keys = leased.map((entry) => jobKey(idOf(stringOf(entry, "pk") ?? "")));
   for (const item of await table.getAll(keys)) {
-    if (isGone(item, now)) continue;
+    if (isDeleted(item, now)) continue;
     const { queue, type, state } = readItem(item);
     if (!isFinished(state)) add(queue, type, state);
   }

@@ -1,13 +1,13 @@
 import type { StoredWorker, WorkerRecord } from "../../../store.js";
-import { flagOf, itemOf, numberOf, textOf } from "../connection/attributes.js";
+import { flagOf, itemOf, numberOf, stringOf } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
-import { settled } from "./insert.js";
-import { isGone, ttlSeconds } from "./items.js";
+import { waitForAll } from "./insert.js";
+import { isDeleted, ttlSeconds } from "./items.js";
 import { WORKERS } from "./keys.js";
 import type { Table } from "../connection/table.js";
 
 const KEPT_MS = 3_600_000;
-const MOST_CLEARED = 5_000;
+const MAX_PURGED = 5_000;
 
 export async function heartbeat(table: Table, worker: WorkerRecord, now: number): Promise<void> {
   const record = JSON.stringify(worker);
@@ -23,8 +23,8 @@ export async function workers(table: Table, now: number): Promise<StoredWorker[]
   const found: StoredWorker[] = [];
   for await (const page of table.pages({ hash: WORKERS, consistent: true })) {
     for (const item of page) {
-      if (isGone(item, now)) continue;
-      const record = JSON.parse(textOf(item, "record") ?? "null") as WorkerRecord;
+      if (isDeleted(item, now)) continue;
+      const record = JSON.parse(stringOf(item, "record") ?? "null") as WorkerRecord;
       found.push({ ...record, seenAt: numberOf(item, "seen_at") ?? 0, left: flagOf(item, "gone") });
     }
   }
@@ -32,20 +32,20 @@ export async function workers(table: Table, now: number): Promise<StoredWorker[]
 }
 
 /**
- * Deletes what was kept of workers and is over. DynamoDB would, but only within days: where workers come and go all the
- * time, everybody who asks for them would read all that there were.
+ * Deletes expired worker records. DynamoDB's time to live takes up to days. If workers start and stop all the time, every
+ * list of workers would read all those records.
  */
-export async function clearWorkers(table: Table, now: number): Promise<void> {
-  let left = MOST_CLEARED;
+export async function purgeWorkers(table: Table, now: number): Promise<void> {
+  let left = MAX_PURGED;
   for await (const page of table.pages({ hash: WORKERS, consistent: true })) {
-    const gone = page.filter((item) => isGone(item, now)).slice(0, left);
-    left -= gone.length;
-    await settled(
-      gone.map((item) => {
+    const expired = page.filter((item) => isDeleted(item, now)).slice(0, left);
+    left -= expired.length;
+    await waitForAll(
+      expired.map((item) => {
         const change = new Change();
-        // Unless it is back.
+        // Not if the worker has sent another heartbeat.
         change.when(`#ttl <= ${change.value(Math.floor(now / 1_000))}`);
-        return table.delete({ pk: WORKERS, sk: textOf(item, "sk") ?? "" }, change);
+        return table.delete({ pk: WORKERS, sk: stringOf(item, "sk") ?? "" }, change);
       }),
     );
     if (left <= 0) return;

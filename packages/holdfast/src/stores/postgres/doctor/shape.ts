@@ -115,6 +115,9 @@ export function missingNames(actual: readonly Part[], script: string): Finding[]
     const dropped = new RegExp(`DROP ${what} (?:IF EXISTS )?(?:"\\w+"\\.)?${name}\\b`).test(script);
     if (!dropped && !there.has(`${what.toLowerCase()} ${name}`)) missing.push(`${what.toLowerCase()} ${name}`);
   }
+  for (const [, name = ""] of script.matchAll(/ALTER VIEW \S+ RENAME TO (\w+)/g)) {
+    if (!there.has(`view ${name}`)) missing.push(`view ${name}`);
+  }
   for (const table of ["live", "archive"]) {
     if (missing.includes(`table ${table}`)) continue;
     for (const column of COMMON) if (!columns.has(`${table}.${column}`)) missing.push(`column ${table}.${column}`);

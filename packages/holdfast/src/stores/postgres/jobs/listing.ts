@@ -1,27 +1,27 @@
 import { isFinished, type State } from "../../../job/state.js";
 import type { JobFilter } from "../../../store.js";
 import {
-  answeredLater,
+  executePlanAsync,
   END,
   findPage,
-  stretchesFrom,
+  rangesFrom,
   ANY_TYPE,
   BLOCK,
-  type Bounds,
+  type AsyncPlanExecutor,
   type Found,
   type Kind,
-  type LaterResults,
+  type ListLimits,
+  type SeqRange,
   type Source,
-  type Stretch,
 } from "../../list-plan.js";
 import type { Runner } from "../connection/db.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "../connection/sql.js";
 import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
 
 // A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
-const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 0 };
+const BOUNDS: ListLimits = { maxRead: 6_000, alwaysRead: 1_000, maxSorted: 0 };
 /** To pass over jobs many more are looked at in one call, as none is read: fewer calls begin anew where the last has stopped. */
-export const PASSING: Bounds = { ...BOUNDS, looks: 30_000 };
+export const PASSING: ListLimits = { ...BOUNDS, maxRead: 30_000 };
 // Of many kinds each has a few in every stride.
 const LEAST_OF_EACH = 20;
 
@@ -36,8 +36,8 @@ export interface PageFinder {
   (runner: Runner, filter: JobFilter, limit: number, cursor: number | null, now: number | null): Promise<Found>;
 }
 
-/** Finds the jobs of a page: see paging.ts. Only column names from here and bound values from the caller. */
-export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
+/** Finds the jobs of a page: see list-plan.ts. Only column names from here and bound values from the caller. */
+export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
   const { s } = sql;
   const kindsOf = (types: string): string => `SELECT k.queue, y.type, k.state FROM ${types}, LATERAL (
       WITH RECURSIVE known AS (
@@ -91,7 +91,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       ([, , state]) => !isFinished(state),
     );
 
-  const answers = (runner: Runner, now: number | null): LaterResults => ({
+  const answers = (runner: Runner, now: number | null): AsyncPlanExecutor => ({
     async kinds({ types, states, queues }, most) {
       const rows =
         types === undefined
@@ -102,12 +102,12 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
         .map(([queue, type, state]) => ({ queue, type, state }) as Kind)
         .filter((kind) => (states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true));
     },
-    async stretches({ types = null, createdAfter = -END, createdBefore = END }) {
+    async ranges({ types = null, createdAfter = -END, createdBefore = END }) {
       const [[first, last] = []] = await runner.run(ends, []);
       if (typeof first !== "number" || typeof last !== "number") return [];
       const told = await runner.run(blocks, [types, createdAfter, createdBefore, first, last]);
-      const known = told.map(([block, may]) => ({ block: block as number, may: may as boolean }));
-      return stretchesFrom(known, first, last);
+      const known = told.map(([block, may]) => ({ block: block as number, mayMatch: may as boolean }));
+      return rangesFrom(known, first, last);
     },
     async length(source, stretch, most) {
       const values: unknown[] = [most];
@@ -119,7 +119,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
       const [row] = await runner.run(sql.statement("list_length", text), values);
       return Math.min(most, row?.[0] as number);
     },
-    async floor(source, stretch, nth) {
+    async nthSeq(source, stretch, nth) {
       const ofEach = source.by === "kinds" ? Math.max(LEAST_OF_EACH, Math.ceil(nth / source.kinds.length)) : nth;
       const values: unknown[] = [ofEach - 1];
       const parts = walksOf(sql, source, stretch, values).map(
@@ -166,7 +166,7 @@ export function pageFinder(sql: Sql, bounds: Bounds = BOUNDS): PageFinder {
   });
 
   return (runner, filter, limit, cursor, now) =>
-    answeredLater(findPage(filter, limit, cursor, bounds), answers(runner, now));
+    executePlanAsync(findPage(filter, limit, cursor, bounds), answers(runner, now));
 }
 
 /** One walk along an index of one table. */
@@ -182,7 +182,7 @@ interface Walk {
   bounds: string;
 }
 
-function walksOf(sql: Sql, source: Source, { from, below }: Stretch, values: unknown[]): Walk[] {
+function walksOf(sql: Sql, source: Source, { from, below }: SeqRange, values: unknown[]): Walk[] {
   const { s } = sql;
   const bounds = `j.seq >= $${values.push(from)}::bigint AND j.seq < $${values.push(below)}::bigint`;
   const walk = (table: Walk["table"], order: string, term = "", each = ""): Walk => ({

@@ -1,6 +1,6 @@
 import { EXPIRED_ERROR, type State } from "../../../job/state.js";
 import type { ReapedJob, PurgeRequest } from "../../../store.js";
-import { ANY_TYPE, BLOCK, MOST_TYPES } from "../../list-plan.js";
+import { ANY_TYPE, BLOCK, MAX_TYPES } from "../../list-plan.js";
 import type { Row, Runner } from "../connection/db.js";
 import { movesFor } from "./archive-sql.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
@@ -85,7 +85,7 @@ export function upkeepOperations(sql: Sql): UpkeepOperations {
        GROUP BY b.block, o.type
      ), named AS (
        SELECT n.block, n.oldest, n.newest, CASE WHEN EXISTS (SELECT 1 FROM ${s}.ages a WHERE a.block = n.block AND a.type = n.type)
-         OR (SELECT pg_catalog.count(*) FROM ${s}.ages a WHERE a.block = n.block) + pg_catalog.row_number() OVER (PARTITION BY n.block ORDER BY n.type) <= ${MOST_TYPES}
+         OR (SELECT pg_catalog.count(*) FROM ${s}.ages a WHERE a.block = n.block) + pg_catalog.row_number() OVER (PARTITION BY n.block ORDER BY n.type) <= ${MAX_TYPES}
          THEN n.type ELSE '${ANY_TYPE}' END AS type
        FROM told n
      ), aged AS (

@@ -6,6 +6,7 @@ import {
   readPriority,
   readQueue,
   readTags,
+  optionKeys,
   refuseUnknown,
   refuseUnknownIn,
   show,
@@ -134,41 +135,8 @@ const WORDS: Readonly<Record<State, readonly string[]>> = {
   cancelled: ["cancelled", "canceled"],
 };
 
-const OPTIONS: ReadonlySet<string> = new Set<keyof LegacyImportOptions>([
-  "table",
-  "type",
-  "map",
-  "statuses",
-  "queue",
-  "priority",
-  "maxAttempts",
-  "tags",
-  "drop",
-  "dryRun",
-  "onProgress",
-]);
-const FIELDS: ReadonlySet<string> = new Set<Field>([
-  "id",
-  "status",
-  "user",
-  "input",
-  "inputMerge",
-  "output",
-  "error",
-  "queue",
-  "priority",
-  "attempt",
-  "retries",
-  "maxAttempts",
-  "maxRetries",
-  "runAt",
-  "expiresAt",
-  "createdAt",
-  "updatedAt",
-  "claimedAt",
-  "startedAt",
-  "finishedAt",
-]);
+const OPTIONS: ReadonlySet<string> = optionKeys<LegacyImportOptions>({ table: true, type: true, map: true, statuses: true, queue: true, priority: true, maxAttempts: true, tags: true, drop: true, dryRun: true, onProgress: true });
+const FIELDS: ReadonlySet<string> = optionKeys<LegacyMap>({ id: true, status: true, user: true, input: true, inputMerge: true, output: true, error: true, queue: true, priority: true, attempt: true, retries: true, maxAttempts: true, maxRetries: true, runAt: true, expiresAt: true, createdAt: true, updatedAt: true, claimedAt: true, startedAt: true, finishedAt: true });
 
 export function readImportOptions(options: LegacyImportOptions): ImportPlan {
   refuseUnknown(options, OPTIONS, "importLegacy");

@@ -1,6 +1,7 @@
 import { signatures } from "./functions.js";
 import { TABLE_NAMES, type Access, type SchemaSettings } from "./schema.js";
 import { part, type Step } from "./migration-steps.js";
+import { VIEW_NAMES } from "./views.js";
 
 /** Tables with rows that belong to users. On the others nothing is granted to those. */
 const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log", "schedules", "slots"] as const;
@@ -36,7 +37,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
   const everyone = [programs, ...userRoles].join(", ");
   const functions = signatures(settings);
   const lines = [
-    `REVOKE ALL ON ${tables(["jobs", "migrations", ...TABLE_NAMES])} FROM PUBLIC, ${everyone}`,
+    `REVOKE ALL ON ${tables([...VIEW_NAMES, "migrations", ...TABLE_NAMES])} FROM PUBLIC, ${everyone}`,
     `REVOKE ALL ON SEQUENCE ${s}.job_seq FROM PUBLIC, ${everyone}`,
     `REVOKE ALL ON FUNCTION ${Object.values(functions).join(", ")} FROM PUBLIC, ${everyone}`,
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
@@ -47,15 +48,15 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.refuseFinished} TO ${work}, ${admin}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORKED_ON)} TO ${work}, ${admin}`,
-    `GRANT SELECT ON ${s}.jobs TO ${work}, ${admin}`,
+    `GRANT SELECT ON ${tables(VIEW_NAMES)} TO ${work}, ${admin}`,
     `GRANT INSERT, UPDATE (used_at), DELETE ON ${s}.lanes TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.reapExpiredLeases} TO ${work}, ${admin}`,
     `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
     // Nobody rewrites what is in these. A worker may clear away old entries of the audit log, and read nothing in them.
     `GRANT SELECT, INSERT, DELETE ON ${tables(["audit", "tokens"])} TO ${admin}`,
     `GRANT SELECT (id, at), DELETE ON ${s}.audit TO ${work}`,
-    // The view reads with its reader's rights.
-    ...userRoles.map((role) => `GRANT SELECT ON ${tables(["jobs", "live", "archive", "inputs"])} TO ${role}`),
+    // A view reads with its reader's privileges.
+    ...userRoles.map((role) => `GRANT SELECT ON ${tables([...VIEW_NAMES, "live", "archive", "inputs"])} TO ${role}`),
   ];
   return lines.map((line) => `${line};`).join("\n");
 }

@@ -51,7 +51,8 @@ export const CHECKED_FUNCTIONS: Migration = {
   down: () => "",
 };
 
-function functions(settings: SchemaSettings): string {
+/** SQL that creates or replaces every function. */
+export function functions(settings: SchemaSettings): string {
   // It is part of every insert, so those who may insert into every table need it too.
   return `${refuseFinished(settings.schema)}
 ${checkFunctions(settings)}

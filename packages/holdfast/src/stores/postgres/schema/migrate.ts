@@ -1,5 +1,6 @@
 import { InvalidOptionError, SchemaTooNewError, StoreUnavailableError } from "../../../errors.js";
-import { readCount, refuseUnknown } from "../../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../../options.js";
+import type { PendingMigration } from "../../../store.js";
 import { refuseAccess } from "./access.js";
 import { type Db, unnamed } from "../connection/db.js";
 import { sqlState } from "../connection/errors.js";
@@ -61,12 +62,12 @@ export async function pendingMigrations(
   db: Db,
   settings: SchemaSettings,
   { migrations = MIGRATIONS }: MigrateOptions = {},
-): Promise<string[]> {
+): Promise<PendingMigration[]> {
   const standing = await standingOf(db, settings);
   refuse(standing, settings, migrations.length);
   return stepsFor(settings, migrations)
     .filter(({ isDone }) => !isDone(standing))
-    .map(({ title }) => title);
+    .map(({ title }) => ({ title, createsTables: standing.version === 0 }));
 }
 
 /** What `undoMigrations` is told. */
@@ -76,7 +77,7 @@ export interface UndoOptions {
   /** That it is meant: what the versions in between have stored is lost. */
   loseData: true;
 }
-const UNDO_FIELDS: ReadonlySet<string> = new Set(["to", "loseData"]);
+const UNDO_FIELDS: ReadonlySet<string> = optionKeys<UndoOptions>({ to: true, loseData: true });
 
 export async function undoMigrations(
   db: Db,

@@ -1,3 +1,4 @@
+import { API_NAMES } from "./api-names.js";
 import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
@@ -10,4 +11,5 @@ export const MIGRATIONS: readonly Migration[] = [
   LANE_MARKS,
   CURSOR_KEY,
   CHECKED_FUNCTIONS,
+  API_NAMES,
 ];

@@ -2,8 +2,9 @@ import { SchemaUntrustedError } from "../../../errors.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { signatures } from "./functions.js";
 import { TABLE_NAMES, type SchemaSettings } from "./schema.js";
+import { VIEW_NAMES } from "./views.js";
 
-const RELATIONS = [...TABLE_NAMES, "migrations", "jobs", "job_seq"];
+const RELATIONS = [...TABLE_NAMES, ...VIEW_NAMES, "migrations", "job_seq"];
 const OF_USERS = ["forget_job", "forget_schedule", "forget_user"];
 
 /** A schema, or a relation or function of one of our names in it, and the role that it belongs to. */

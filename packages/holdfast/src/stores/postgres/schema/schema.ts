@@ -1,6 +1,7 @@
 import { makeRoom } from "./preallocate.js";
 import { TOKEN_ROLES } from "../../../access/roles.js";
 import { STATE_NAMES, isFinished } from "../../../job/state.js";
+import { firstView } from "./views.js";
 
 /** What the SQL of one installation depends on. */
 export interface SchemaSettings {
@@ -98,7 +99,7 @@ const common = ({ userType }: SchemaSettings): string => `
   releases smallint NOT NULL,
   -- Grows with every claim.
   fence integer NOT NULL,
-  -- Times are milliseconds since 1970; the view jobs shows them as timestamps.
+  -- Times are milliseconds since 1970; the views show them as timestamps.
   run_at bigint NOT NULL,
   expires_at bigint,
   created_at bigint NOT NULL,
@@ -302,35 +303,6 @@ CREATE TABLE ${s}.tokens (
   expires_at bigint,
   CHECK ((role = 'user') = (user_id IS NOT NULL))
 );
-${view(settings)}
+${firstView(settings)}
 ${makeRoom(settings)}`;
-}
-
-/** All jobs, live and finished, as people and other programs read them. */
-function view({ schema: s }: SchemaSettings): string {
-  const time = (column: string, as = column): string => `pg_catalog.to_timestamp(j.${column} / 1000.0) AS ${as}`;
-  const jobs = (table: string, own: { output: string; completed: string; due: string; worker: string }): string => `
-SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
-  coalesce(j.input, (SELECT i.input FROM ${s}.inputs i WHERE i.job = j.id)) AS input, ${own.output} AS output,
-  j.error, j.error_code, j.priority::integer AS priority, j.attempt, greatest(j.attempt - 1, 0) AS retry_count,
-  j.max_attempts, j.max_attempts - 1 AS max_retries,
-  ${time("run_at", "scheduled_for")}, ${time("expires_at")}, ${time("claimed_at")}, ${time("started_at")}, ${own.completed} AS completed_at,
-  ${time("created_at")}, ${time("updated_at")}, ${own.due} AS due_at,
-  ${own.worker} AS worker, j.key, j.tags, j.schedule, j.progress, j.progress_note, j.fence, j.trace
-FROM ${s}.${table} j`;
-  const live = {
-    output: "NULL::json",
-    completed: "NULL::timestamptz",
-    due: "to_timestamp(j.due_at / 1000.0)",
-    worker: "j.worker",
-  };
-  const finished = {
-    output: "j.output",
-    completed: "to_timestamp(j.finished_at / 1000.0)",
-    due: "NULL::timestamptz",
-    worker: "NULL::text",
-  };
-  return `CREATE VIEW ${s}.jobs WITH (security_invoker = true) AS${jobs("live", live)}
-UNION ALL${jobs("archive", finished)};
-`;
 }

@@ -26,13 +26,13 @@ export interface ChangeOperations {
   cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelResult[];
   retry(ids: readonly string[], scope: ChangeScope, now: number): RetryResult[];
   remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
-  /** Deletes one row and all that belongs to it. `freeKey` also frees keys that outlive their job. */
+  /** Deletes a job with its input, tags and history. `freeKey` also frees a key that outlives its job. */
   deleteRow(row: JobRow, freeKey: boolean): void;
-  /** The same by id; keys that outlive their job stay. */
+  /** The same by id. A key that outlives its job stays. */
   deleteJob(id: string): void;
 }
 
-/** cancel, retry, remove: what people do to jobs. */
+/** cancel, retry, remove: changes requested by users. */
 export function changeOperations(db: Database, counts: Counts, keys: Keys, history: History): ChangeOperations {
   const byId = db.prepare(`SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE id = ?`);
   const cancelWaiting = db.prepare(
@@ -44,7 +44,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
        updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
        error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
   );
-  const hurry = db.prepare("UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq");
+  const makeDue = db.prepare(
+    "UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq",
+  );
   const deleteSeq = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
@@ -55,9 +57,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return states?.includes(row.state) === false ? undefined : row;
   }
 
-  /** A job that comes back to life takes its key again; where another job has it by now, it cannot. */
+  /** A retried job takes its key again. Returns false if another job holds it now. */
   function retakesKey(row: JobRow, now: number): boolean {
-    // A job cancelled before its first claim must not come to hold its key of scope waiting again.
+    // A job that was cancelled before its first claim must not hold its key of scope `waiting` again.
     if (row.key !== null && row.key_scope === "waiting") keys.free(row.key, row.id);
     if (row.key === null || row.key_scope !== "live") return true;
     const holder = keys.holder(row.key);
@@ -83,7 +85,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     const row = find(id, scope);
     if (row === undefined) return "missing";
     if (row.state === "failed") {
-      hurry.run({ now, seq: row.seq });
+      makeDue.run({ now, seq: row.seq });
       return "retried";
     }
     if (row.state !== "dead" && row.state !== "cancelled") return "not-retryable";
@@ -95,7 +97,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
 
   function deleteRow(row: JobRow, freeKey: boolean): void {
     deleteSeq.run(row.seq);
-    counts.numbers.deleted(row.seq);
+    counts.sequence.deleted(row.seq);
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);

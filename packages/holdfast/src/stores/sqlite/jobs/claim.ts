@@ -7,9 +7,9 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lane, Lanes, LiveLane } from "./lanes.js";
-import type { LeasedRows } from "./lease-cache.js";
+import type { LeaseCache } from "./lease-cache.js";
 
-/** The values of a claimed row, in order. The SELECT list and the positions in a row are made from this list. */
+/** The values of a claimed row, in order. The SELECT list and the positions in a row derive from it. */
 const CLAIMED = [
   "id",
   "fence",
@@ -73,7 +73,7 @@ interface ClaimedValues {
 }
 
 /**
- * A due job as it is read. The claim changes the row in place, and it crosses to the caller's thread like this: an array
+ * A due job as an array of columns. The claim changes it in place, and sends it to the caller's thread in this form: an array
  * of values is created and copied at half the cost of an object.
  */
 export type ClaimedRow = RowOf<ClaimedValues, typeof CLAIMED>;
@@ -87,29 +87,29 @@ interface TypeStatements {
 
 export interface ClaimOperation {
   claim(request: ClaimRequest, now: number): Claimed;
-  /** What a claim that would find nothing returns, or null; costs no write lock. */
+  /** The result of a claim that would find nothing, else null. Takes no write lock. */
   empty(request: ClaimRequest, now: number): Claimed | null;
 }
 
 interface Claimed {
   rows: ClaimedRow[];
-  /** The first due time still to come, if the claim came back short. */
+  /** When the next job becomes due, if the claim returned fewer jobs than its limit. */
   nextDueAt: number | null;
 }
 
-/** The index of claims for given types, made by the first of them. */
+/** The index for claims by type. The first such claim creates it. */
 export const TYPE_INDEX = "holdfast_jobs_due_type";
 
 /**
- * claim: walks the open lanes from the highest priority down and takes what is due, oldest due time first. Filters on
- * queue, priority and due time and on nothing else; what must not run is taken too, and laid down by the engine.
+ * claim: takes due jobs from the open lanes, highest priority and oldest due time first. It filters by queue, priority and due
+ * time only. Jobs that must not run are claimed too, and the engine rejects them without running.
  */
 export function claimOperation(
   db: Database,
   counts: Counts,
   lanes: Lanes,
   history: History,
-  leased: LeasedRows,
+  leased: LeaseCache,
 ): ClaimOperation {
   const dueRows = db
     .prepare(
@@ -134,13 +134,13 @@ export function claimOperation(
   const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
   let ofType: TypeStatements | undefined;
 
-  /** Made when first asked for: an index that every job would pay for, and most installations never use. */
+  /** Created on first use: every insert would pay for the index, and most installations never use it. */
   function typeStatements(): TypeStatements {
-    // Asked for each time (it costs nothing once it is there): a transaction that is rolled back takes the index along.
+    // Every time, because a rollback removes the index again. It costs nothing if the index exists.
     db.exec(
       `CREATE INDEX IF NOT EXISTS ${TYPE_INDEX} ON holdfast_jobs (queue, type, priority, due_at) WHERE due_at IS NOT NULL`,
     );
-    // Named, because after an ANALYZE the planner would rather walk the other index past every job of another type.
+    // INDEXED BY, because after an ANALYZE the planner prefers the other index and scans all jobs of other types.
     const due = (columns: string): Statement =>
       db.prepare(
         `SELECT ${columns} FROM holdfast_jobs INDEXED BY ${TYPE_INDEX}
@@ -150,7 +150,7 @@ export function claimOperation(
     return ofType;
   }
 
-  /** Due rows of lanes of one priority, in order. Several sources are merged on their order alone, then read. */
+  /** Due rows of lanes of one priority, in order. With several lanes or types, the order is merged before rows are read. */
   function rowsOf(level: readonly Lane[], types: readonly string[] | null, now: number, limit: number): ClaimedRow[] {
     const [only] = level;
     if (level.length === 1 && only !== undefined && (types === null || types.length === 1)) {
@@ -189,14 +189,14 @@ export function claimOperation(
     leased.remember(row[AT.id], { seq, fence, queue, type, state: "claimed" });
   }
 
-  /** The lease before ran out: that attempt goes into the history, with the worker that had it. */
+  /** The previous lease expired: its attempt goes into the history, with its worker. */
   function recordLoss(seq: number, attempt: number, now: number): void {
     const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
     history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
     setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
   }
 
-  /** The first due time after now, of lanes of which some have been claimed from. */
+  /** The first due time after now in these lanes. */
   function nextDueAt(lanes: readonly LiveLane[], now: number): number | null {
     let next: number | null = null;
     for (const { queue, priority, dueAt } of lanes) {
@@ -222,8 +222,8 @@ export function claimOperation(
       let bytes = 0;
       for (const due of byPriority(open.filter(({ dueAt }) => dueAt <= now))) {
         const level = request.types === null ? firstLanes(due, request.limit - rows.length) : due;
-        // In steps: of large inputs only the first few rows fit, and the rest would be read for nothing. What is taken
-        // is no longer due, so each step finds the next.
+        // In steps: with large inputs only the first rows fit, and more would be read in vain. Claimed rows are no longer
+        // due, so the next step finds the next rows.
         for (let found = STEP; found === STEP && rows.length < request.limit;) {
           const step = rowsOf(level, request.types, now, Math.min(STEP, request.limit - rows.length));
           found = step.length;
@@ -256,7 +256,7 @@ export function lostAttempt(
   };
 }
 
-/** Lanes come highest priority first; lanes of one priority form a level. */
+/** Groups lanes, which are sorted by priority, into one level per priority. */
 function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
   const levels: LiveLane[][] = [];
   for (const lane of lanes) {
@@ -267,7 +267,7 @@ function byPriority(lanes: readonly LiveLane[]): LiveLane[][] {
   return levels;
 }
 
-/** The first `limit` jobs of a level stand in the `limit` lanes whose own first jobs come first. */
+/** The first `limit` jobs of a level are in the `limit` lanes whose first jobs are due first. */
 function firstLanes(level: LiveLane[], limit: number): LiveLane[] {
   if (level.length <= limit) return level;
   return level.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, limit);

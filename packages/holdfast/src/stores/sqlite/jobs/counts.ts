@@ -1,20 +1,19 @@
 import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../../job/state.js";
-import { Ages } from "./created-at-index.js";
-import { Numbers } from "./sequence.js";
+import { CreatedAtIndex } from "./created-at-index.js";
+import { Sequence } from "./sequence.js";
 
 /**
- * Counters by queue, type and state, kept by the writes themselves: counting a million rows takes too long for a
- * dashboard. Changes gather in memory during a transaction and are written once at its end, with what else is known of all
- * jobs together.
+ * Counters by queue, type and state, updated by every write: counting a million rows takes too long for a dashboard. Changes
+ * are collected in memory during a transaction and written once at its end, with the other records about all jobs.
  */
 export class Counts {
   readonly #tallies = new Map<string, Tally>();
-  /** Jobs of one batch are mostly of one type: looking up the same tally twice is spared. */
+  /** The jobs of a batch mostly have one type, so the last tally saves a lookup. */
   #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
-  readonly ages: Ages;
-  readonly numbers: Numbers;
+  readonly createdAt: CreatedAtIndex;
+  readonly sequence: Sequence;
   readonly #add;
   readonly #addTwo;
   readonly #pace;
@@ -29,11 +28,11 @@ export class Counts {
     this.#pace = db.prepare(
       `INSERT INTO holdfast_pace (second, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`,
     );
-    this.ages = new Ages(db);
-    this.numbers = new Numbers(db);
+    this.createdAt = new CreatedAtIndex(db);
+    this.sequence = new Sequence(db);
   }
 
-  /** A job came to be in `to` (from nowhere: null), or left `from` (to nowhere: null). */
+  /** A job changed its state. `from` is null for a new job, `to` is null for a deleted one. */
   move(queue: string, type: string, from: State | null, to: State | null): void {
     if (from === to) return;
     const { changes } = this.#tally(queue, type);
@@ -55,15 +54,15 @@ export class Counts {
   write(now: number): void {
     for (const tally of this.#tallies.values()) this.#writeTally(tally);
     for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
-    this.ages.write();
-    this.numbers.write();
-    this.#forget();
+    this.createdAt.write();
+    this.sequence.write();
+    this.#clear();
   }
 
   #writeTally({ queue, type, changes }: Tally): void {
     const states = (Object.keys(changes) as State[]).filter((state) => changes[state] !== 0);
     const [one, other] = states;
-    // From one state to another is what most transactions do: one statement for both.
+    // Most transactions move jobs from one state to another: one statement for both.
     if (states.length === 2 && one !== undefined && other !== undefined) {
       this.#addTwo.run(queue, type, one, changes[one], queue, type, other, changes[other]);
     } else {
@@ -72,12 +71,12 @@ export class Counts {
   }
 
   discard(): void {
-    this.ages.discard();
-    this.numbers.discard();
-    this.#forget();
+    this.createdAt.discard();
+    this.sequence.discard();
+    this.#clear();
   }
 
-  #forget(): void {
+  #clear(): void {
     this.#last = undefined;
     if (this.#tallies.size > 0) this.#tallies.clear();
     if (this.#finished.size > 0) this.#finished.clear();

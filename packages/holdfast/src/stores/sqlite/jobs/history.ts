@@ -2,7 +2,7 @@ import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../../defaults.js";
 import type { AttemptRecord } from "../../../store.js";
 
-/** What is kept beside a job's row: failed attempts and log lines, each bounded. */
+/** Failed attempts and log lines of a job, each limited in number. */
 export interface History {
   appendAttempt(job: number, record: AttemptRecord): void;
   appendLog(job: number, lines: readonly { at: number; line: string }[]): void;

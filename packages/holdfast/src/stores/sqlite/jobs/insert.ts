@@ -4,9 +4,9 @@ import { isWaiting, type State } from "../../../job/state.js";
 import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import { isHeld, type Keys } from "./keys.js";
-import { NEXT_NUMBER } from "./sequence.js";
+import { NEXT_SEQ } from "./sequence.js";
 
-/** insert: new rows, duplicates by id, and the three answers to a unique key that is held. */
+/** insert: new rows, duplicates by id, and the three ways to handle a unique key that is held. */
 export function insertOperation(
   db: Database,
   counts: Counts,
@@ -19,7 +19,7 @@ export function insertOperation(
        VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO NOTHING`,
     );
-  const insertFirst = insertWith(NEXT_NUMBER);
+  const insertFirst = insertWith(NEXT_SEQ);
   const insertRow = insertWith("NULL");
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
@@ -45,16 +45,16 @@ export function insertOperation(
       if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
     const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
-    const values = [job.id, ...asked(job, now), now, now, key, scope, tagText(job.tags)];
-    const { used } = counts.numbers;
+    const values = [job.id, ...requestedValues(job, now), now, now, key, scope, tagText(job.tags)];
+    const { used } = counts.sequence;
     const added = used === null ? insertRow.run(...values) : insertFirst.run(used, used, ...values);
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
-    counts.numbers.taken();
+    counts.sequence.taken();
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
     counts.move(job.queue, job.type, null, "pending");
-    counts.ages.created(job.type, Number(added.lastInsertRowid), now);
+    counts.createdAt.add(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
 
@@ -64,7 +64,7 @@ export function insertOperation(
     return { status: "duplicate", of: holderId, replaced };
   }
 
-  /** Rewrites a waiting holder under its own id. The fence goes on, so that no old lease can pass for a new one. */
+  /** Replaces a waiting job under its id. The fence keeps counting, so that an old lease cannot be taken for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
     const row = waitingRow.get(holderId) as
       | {
@@ -78,7 +78,7 @@ export function insertOperation(
         }
       | undefined;
     if (row === undefined || !isWaiting(row.state)) return false;
-    rewriteRow.run(...asked(job, now), now, unique.scope, tagText(job.tags), row.seq);
+    rewriteRow.run(...requestedValues(job, now), now, unique.scope, tagText(job.tags), row.seq);
     if (isLarge(job)) insertInput.run(row.seq, job.input);
     else deleteInput.run(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
@@ -86,7 +86,7 @@ export function insertOperation(
     keys.take(unique.key, holderId, hold(unique, row.fence, now));
     counts.move(row.queue, row.type, row.state, null);
     counts.move(job.queue, job.type, null, "pending");
-    counts.ages.created(job.type, row.seq, row.created_at);
+    counts.createdAt.add(job.type, row.seq, row.created_at);
     return true;
   }
 
@@ -95,15 +95,15 @@ export function insertOperation(
       try {
         return insertOne(job, now);
       } catch (error) {
-        // A row the schema refuses must not hurt its batch; anything else (a full disk, say) concerns the whole.
+        // A row that the schema rejects fails alone. Any other error, such as a full disk, fails the whole batch.
         if (!String((error as { code?: unknown }).code).startsWith("SQLITE_CONSTRAINT")) throw error;
         return { status: "refused", reason: "not-stored", error: (error as Error).message };
       }
     });
 }
 
-/** What the enqueue asked for, in the order in which both statements that write it take it. */
-function asked(job: NewJob, now: number): unknown[] {
+/** The values of an enqueue, in the order of the placeholders in both statements that write them. */
+function requestedValues(job: NewJob, now: number): unknown[] {
   const dueAt = (job.runAt ?? now) + job.delayMs;
   const input = isLarge(job) ? null : job.input;
   const { schedule } = job;
@@ -114,7 +114,7 @@ function asked(job: NewJob, now: number): unknown[] {
 
 const NO_SCHEDULE = [null, null] as const;
 
-/** Large inputs live beside the row, so that state changes stay cheap. */
+/** Large inputs are stored in another table, so that changes of the job's row stay cheap. */
 function isLarge(job: NewJob): boolean {
   return job.input.length > LIMITS.inlineInputBytes;
 }
@@ -129,7 +129,7 @@ export function tagText(tags: readonly string[]): string | null {
 }
 export function readTagText(text: string | null): string[] {
   if (text === null) return [];
-  // A row damaged by hand must not stop the others of its queue.
+  // A damaged row must not stop the other jobs of its queue.
   try {
     const tags: unknown = JSON.parse(text);
     return Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [];

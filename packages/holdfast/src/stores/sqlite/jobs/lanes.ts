@@ -6,18 +6,18 @@ export interface Lane {
   priority: number;
 }
 
-/** A lane that holds live jobs, and its first job in the order of claims. */
+/** A lane with live jobs, and the first of them in claim order. */
 export interface LiveLane extends Lane {
   dueAt: number;
   seq: number;
 }
 
 /**
- * The lanes that hold live jobs: one per queue and priority. A claim walks them, so that a hundred thousand future jobs
- * of a higher priority cost one seek instead of a walk over them.
+ * The lanes with live jobs: one per queue and priority. A claim goes from lane to lane, so that 100,000 future jobs of a
+ * higher priority cost one seek and no scan.
  *
- * They are read from the index of live jobs itself, one seek each from lane to lane. A queue whose jobs have all finished
- * leaves nothing behind, so ten thousand of them cost a claim nothing.
+ * Lanes are read from the index of live jobs, one seek per lane. A queue whose jobs have all finished has no lane, so 10,000
+ * such queues cost a claim nothing.
  */
 export interface Lanes {
   /** Lanes of queues that are not paused, highest priority first. */
@@ -29,7 +29,7 @@ export interface Lanes {
 }
 
 export function laneStatements(db: Database): Lanes {
-  // Two seeks instead of one over (queue, priority): SQLite would walk all jobs of a lane to find the end of it.
+  // Two seeks instead of one `(queue, priority) > (?, ?)`, for which SQLite would scan all jobs of the lane.
   const select = "SELECT queue, priority, due_at AS dueAt, seq FROM holdfast_jobs INDEXED BY holdfast_jobs_due";
   const firstOf = db.prepare(`${select} WHERE due_at IS NOT NULL AND queue = ? ORDER BY priority, due_at, seq LIMIT 1`);
   const nextPriority = db.prepare(

@@ -1,7 +1,7 @@
 import type { State } from "../../../job/state.js";
 
-/** What this connection remembers of a lease it gave out. */
-export interface LeasedRow {
+/** A lease that this connection has claimed. */
+export interface CachedLease {
   seq: number;
   fence: number;
   queue: string;
@@ -9,18 +9,18 @@ export interface LeasedRow {
   state: State;
 }
 
-const MOST = 20_000;
+const MAX_LEASES = 20_000;
 
 /**
- * Leases are settled where they were claimed, almost always. Remembering the row saves settling from looking it up
- * first, a third of its cost. Only a memory: every use is guarded by the row itself, and a miss takes the long way.
+ * Leases are nearly always settled by the connection that claimed them. The cache saves settle the lookup of the row, a third
+ * of its cost. The UPDATE checks the row itself, so a stale entry does no harm, and a miss reads the row.
  */
-export class LeasedRows {
-  readonly #rows = new Map<string, LeasedRow>();
+export class LeaseCache {
+  readonly #rows = new Map<string, CachedLease>();
 
-  remember(id: string, row: LeasedRow): void {
-    if (this.#rows.size >= MOST) {
-      // Leases that were lost are never settled here; the oldest go first.
+  remember(id: string, row: CachedLease): void {
+    if (this.#rows.size >= MAX_LEASES) {
+      // Lost leases are never settled here, so the oldest are dropped.
       for (const oldest of this.#rows.keys()) {
         this.#rows.delete(oldest);
         break;
@@ -29,7 +29,7 @@ export class LeasedRows {
     this.#rows.set(id, row);
   }
 
-  get(id: string): LeasedRow | undefined {
+  get(id: string): CachedLease | undefined {
     return this.#rows.get(id);
   }
 

@@ -6,7 +6,7 @@ import { columnPositions } from "../../column-positions.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
-import type { LeasedRows } from "./lease-cache.js";
+import type { LeaseCache } from "./lease-cache.js";
 
 interface LeaseRow {
   seq: number;
@@ -25,12 +25,12 @@ export interface LeaseOperations {
   note(notes: readonly Note[], now: number): void;
 }
 
-/** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
+/** start, extend, settle, note: the calls of a lease holder, each guarded by the fencing token. */
 export function leaseOperations(
   db: Database,
   counts: Counts,
   history: History,
-  leased: LeasedRows,
+  leased: LeaseCache,
   changes: Pick<ChangeOperations, "deleteJob">,
 ): LeaseOperations {
   const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
@@ -47,12 +47,12 @@ export function leaseOperations(
        releases = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
   );
-  const layDownHeld = db.prepare(
+  const finishHeldWithError = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
        error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
   );
-  const putBack = db.prepare(
+  const makeWaiting = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
        started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
   );
@@ -61,14 +61,14 @@ export function leaseOperations(
     "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, updated_at = ? WHERE seq = ?",
   );
 
-  /** The row if this very lease still holds the job. */
+  /** The row if this lease still holds the job. */
   function held(lease: LeaseRef): LeaseRow | undefined {
     const row = leaseRow.get(lease.id) as LeaseRow | undefined;
     return row !== undefined && row.fence === lease.fence && isLeased(row.state) ? row : undefined;
   }
 
-  /** The short way for what most jobs come to: completed, or laid down unrun, by a lease this connection remembers. */
-  function finishRemembered(outcome: Outcome, now: number): boolean {
+  /** The fast path for most jobs: completed, or rejected without running, under a cached lease. */
+  function finishCached(outcome: Outcome, now: number): boolean {
     const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
     const row = leased.get(id);
     leased.forget(id);
@@ -78,14 +78,14 @@ export function leaseOperations(
     const done =
       error === null
         ? finishHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
-        : layDownHeld.run(to, now, now, attempt, releases, error.message, error.code, now, startedAt, ...guard);
+        : finishHeldWithError.run(to, now, now, attempt, releases, error.message, error.code, now, startedAt, ...guard);
     if (done.changes === 0) return false;
     counts.move(row.queue, row.type, row.state, to);
     return true;
   }
 
   function settleOne(outcome: Outcome, now: number): SettleResult {
-    if (finishRemembered(outcome, now)) return "applied";
+    if (finishCached(outcome, now)) return "applied";
     const row = leaseRow.get(outcome.id) as LeaseRow | undefined;
     if (row === undefined || row.fence !== outcome.fence) return "lost";
     if (!isLeased(row.state)) return settledBefore(outcome.to, row.state);
@@ -94,7 +94,7 @@ export function leaseOperations(
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
     } else {
       const dueAt = now + outcome.delayMs;
-      putBack.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
+      makeWaiting.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
     }
     if (outcome.error !== null) setError.run(outcome.error.message, outcome.error.code, now, row.seq);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
@@ -104,7 +104,7 @@ export function leaseOperations(
     return "applied";
   }
 
-  function leaseAnswer(row: LeaseRow): LeaseResult {
+  function leaseResult(row: LeaseRow): LeaseResult {
     return row.cancel_at === null ? "kept" : "cancel";
   }
 
@@ -116,17 +116,17 @@ export function leaseOperations(
         if (row.state === "claimed") {
           markRunning.run(mark.startedAt, now, row.seq);
           counts.move(row.queue, row.type, "claimed", "running");
-          const remembered = leased.get(mark.id);
-          if (remembered !== undefined) remembered.state = "running";
+          const cached = leased.get(mark.id);
+          if (cached !== undefined) cached.state = "running";
         }
-        return leaseAnswer(row);
+        return leaseResult(row);
       }),
     extend: (leases, leaseMs, now) =>
       leases.map((lease) => {
         const row = held(lease);
         if (row === undefined) return "lost";
         moveDue.run(now + leaseMs, now, row.seq);
-        return leaseAnswer(row);
+        return leaseResult(row);
       }),
     settle: (outcomes, now) => outcomes.map((outcome) => settleOne(outcome, now)),
     isHeld: (lease) => held(lease) !== undefined,
@@ -161,7 +161,7 @@ export function packOutcomes(outcomes: readonly Outcome[]): Columns {
   return toColumns(outcomes, OUTCOME_FIELDS);
 }
 
-/** The fields of outcomes that wake-up hints need. Where all jobs completed, the usual batch, one row says so for all. */
+/** The fields of outcomes that wake-up hints need. In the usual batch all jobs completed, and one row is enough. */
 export function outcomesDue(packed: Columns): Pick<Outcome, "to" | "delayMs">[] {
   const to = packed.columns[AT.to];
   const allCompleted = to !== undefined && "all" in to && to.all === "completed";

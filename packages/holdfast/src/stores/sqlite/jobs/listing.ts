@@ -3,53 +3,52 @@ import { isFinished, type State } from "../../../job/state.js";
 import type { JobFilter } from "../../../store.js";
 import {
   ANY_TYPE,
-  answered,
-  findPage,
   END,
-  stretchesFrom,
-  type Answers,
-  type Bounds,
+  executePlan,
+  findPage,
+  rangesFrom,
   type Found,
   type Kind,
+  type ListLimits,
+  type PlanExecutor,
+  type SeqRange,
   type Source,
-  type Stretch,
 } from "../../list-plan.js";
 import { TYPE_INDEX } from "./claim.js";
 import type { Lanes } from "./lanes.js";
 
-// A look takes a few microseconds where the page is not in memory; an entry of an index a tenth of one.
-const BOUNDS: Bounds = { looks: 6_000, few: 1_000, sorts: 200_000 };
-// Texts differ by which conditions a filter has; so many are kept prepared.
-const MOST_PREPARED = 100;
+// Reading a row takes a few microseconds if its page is not cached; an index entry takes a tenth of that.
+const LIMITS: ListLimits = { maxRead: 6_000, alwaysRead: 1_000, maxSorted: 200_000 };
+// The SQL depends on which conditions a filter has.
+const MAX_PREPARED = 100;
 
 type Value = string | number;
 type Count = Omit<Kind, "state"> & { state: State; n: number };
-/** A piece of SQL with the values of its places. */
+/** SQL conditions and the values of their placeholders. */
 interface Terms {
   where: string[];
   values: Value[];
 }
 
-/** Finds the jobs of a page: see paging.ts. Only column names from here and bound values from the caller. */
+/** Finds the jobs of a page: see list-plan.ts. Values of the caller are always bound, never part of the SQL. */
 export function pageFinder(
   db: Database,
   lanes: Lanes,
-  bounds: Bounds = BOUNDS,
+  limits: ListLimits = LIMITS,
 ): (filter: JobFilter, limit: number, cursor: number | null, now: number) => Found {
   const prepared = new Map<string, Statement<Value[], number>>();
-  /** Numbers of a column. */
   function numbers(sql: string, values: readonly Value[]): number[] {
     let statement = prepared.get(sql);
     if (statement === undefined) {
-      if (prepared.size >= MOST_PREPARED) prepared.clear();
+      if (prepared.size >= MAX_PREPARED) prepared.clear();
       statement = db.prepare<Value[], number>(sql).pluck();
       prepared.set(sql, statement);
     }
     return statement.all(...values);
   }
 
-  // A step from kind to kind along the index: each costs a look or two, however many jobs there are of it. Not by comparing
-  // the three at once, for which SQLite passes all jobs of the kind before.
+  // From one kind to the next along the index: one or two lookups each, however many jobs a kind has. A row comparison
+  // `(type, state, queue) > (?, ?, ?)` would make SQLite scan all jobs of the previous kind.
   const kindAfter = (terms: string): Statement =>
     db.prepare(
       `SELECT type, state, queue FROM holdfast_jobs INDEXED BY holdfast_jobs_finished_type
@@ -61,7 +60,7 @@ export function pageFinder(
   const otherType = kindAfter("type > ?");
   const blocks = db.prepare(
     `SELECT block, max((@types IS NULL OR type = '${ANY_TYPE}' OR type IN (SELECT value FROM json_each(@types)))
-       AND newest >= @after AND oldest < @before) AS may FROM holdfast_ages GROUP BY block`,
+       AND newest >= @after AND oldest < @before) AS mayMatch FROM holdfast_ages GROUP BY block`,
   );
   const ends = db.prepare(
     "SELECT (SELECT min(seq) FROM holdfast_jobs) AS first, (SELECT max(seq) FROM holdfast_jobs) AS last",
@@ -75,29 +74,29 @@ export function pageFinder(
   const dueLater = around(">", "ASC");
   const dueBefore = around("<=", "DESC");
 
-  function kinds({ types, states, queues }: JobFilter, most: number): Kind[] | null {
+  function kinds({ types, states, queues }: JobFilter, max: number): Kind[] | null {
     const found: Kind[] = [];
     let steps = 0;
-    const walk = (first: Kind | undefined, next: (kind: Kind) => Kind | undefined): void => {
-      for (let kind = first; kind !== undefined && steps++ <= most; kind = next(kind)) {
+    const collect = (first: Kind | undefined, next: (kind: Kind) => Kind | undefined): void => {
+      for (let kind = first; kind !== undefined && steps++ <= max; kind = next(kind)) {
         if ((states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true)) found.push(kind);
       }
     };
     const sameType = ({ type, state, queue }: Kind): Kind | undefined =>
       (otherQueue.get(type, state, queue) ?? otherState.get(type, state)) as Kind | undefined;
     const anyType = (kind: Kind): Kind | undefined => sameType(kind) ?? (otherType.get(kind.type) as Kind | undefined);
-    if (types === undefined) walk(otherType.get("") as Kind | undefined, anyType);
-    else for (const type of types) walk(ofType.get(type) as Kind | undefined, sameType);
-    return steps > most ? null : found;
+    if (types === undefined) collect(otherType.get("") as Kind | undefined, anyType);
+    else for (const type of types) collect(ofType.get(type) as Kind | undefined, sameType);
+    return steps > max ? null : found;
   }
 
-  /** `most` are spread over the lanes, half to either side of now. */
-  function dueAround({ states, types, queues }: JobFilter, most: number, now: number): number[] {
-    const walked = lanes.list().filter(({ queue }) => queues?.includes(queue) ?? true);
-    const each = walked.flatMap(({ queue, priorities }) => priorities.map((priority) => [queue, priority] as const));
-    const limit = Math.ceil(most / (2 * each.length));
+  /** Reads `max` jobs in all: the same number in each lane, half of them due before now and half after. */
+  function dueAround({ states, types, queues }: JobFilter, max: number, now: number): number[] {
+    const scanned = lanes.list().filter(({ queue }) => queues?.includes(queue) ?? true);
+    const each = scanned.flatMap(({ queue, priorities }) => priorities.map((priority) => [queue, priority] as const));
+    const limit = Math.ceil(max / (2 * each.length));
     return each
-      .flatMap(([queue, priority]) => [dueLater, dueBefore].flatMap((walk) => walk.all(queue, priority, now, limit)))
+      .flatMap(([queue, priority]) => [dueLater, dueBefore].flatMap((due) => due.all(queue, priority, now, limit)))
       .map((row) => row as { seq: number; type: string; state: State })
       .filter(({ state, type }) => (states?.includes(state) ?? true) && (types?.includes(type) ?? true))
       .map(({ seq }) => seq);
@@ -105,46 +104,47 @@ export function pageFinder(
 
   const liveKinds = (): Count[] => (counts.all() as Count[]).filter(({ state }) => !isFinished(state));
 
-  const answers = (now: number): Answers => ({
+  const executor = (now: number): PlanExecutor => ({
     kinds,
-    stretches({ types, createdAfter: after = -END, createdBefore: before = END }) {
+    ranges({ types, createdAfter: after = -END, createdBefore: before = END }) {
       const { first, last } = ends.get() as { first: number | null; last: number | null };
       if (first === null || last === null) return [];
       const known = blocks.all({ types: types === undefined ? null : JSON.stringify(types), after, before });
-      const told = (known as { block: number; may: number }[]).map(({ block, may }) => ({ block, may: may === 1 }));
-      return stretchesFrom(told, first, last);
+      const rows = known as { block: number; mayMatch: number }[];
+      const read = rows.map(({ block, mayMatch }) => ({ block, mayMatch: mayMatch === 1 }));
+      return rangesFrom(read, first, last);
     },
-    length(source, stretch, most) {
+    length(source, range, max) {
       let length = 0;
-      for (const { from, terms } of walksOf(source, stretch)) {
-        if (length >= most) break;
+      for (const { from, terms } of scansOf(source, range)) {
+        if (length >= max) break;
         const sql = `SELECT count(*) FROM (SELECT 1 FROM ${from} ${where(terms)} LIMIT ?)`;
-        length += numbers(sql, [...terms.values, most - length])[0] ?? 0;
+        length += numbers(sql, [...terms.values, max - length])[0] ?? 0;
       }
       return length;
     },
-    floor(source, stretch, nth) {
-      const walks = walksOf(source, stretch);
-      const each = Math.max(LEAST_OF_EACH, Math.ceil(nth / walks.length));
-      const floors = walks.flatMap(({ from, seq, terms }) =>
+    nthSeq(source, range, nth) {
+      const scans = scansOf(source, range);
+      const each = Math.max(MIN_OF_EACH, Math.ceil(nth / scans.length));
+      const seqs = scans.flatMap(({ from, seq, terms }) =>
         numbers(`SELECT ${seq} FROM ${from} ${where(terms)} ORDER BY ${seq} DESC LIMIT 1 OFFSET ?`, [
           ...terms.values,
           each - 1,
         ]),
       );
-      return floors.length === 0 ? null : Math.max(...floors);
+      return seqs.length === 0 ? null : Math.max(...seqs);
     },
-    newest(source, stretch, filter, limit) {
-      return walksOf(source, stretch).flatMap(({ from, seq, terms, join, first }) => {
+    newest(source, range, filter, limit) {
+      return scansOf(source, range).flatMap(({ from, seq, terms, join, first }) => {
         if (first !== null) {
           const newest = `SELECT seq FROM ${from} ${where(terms)} ORDER BY seq DESC LIMIT ?`;
-          const rest = residue(source, filter);
-          rest.where.unshift(`j.seq IN (${newest})`);
-          const values = [...terms.values, first, ...rest.values, limit];
-          return numbers(`SELECT j.seq FROM holdfast_jobs j ${where(rest)} ORDER BY j.seq DESC LIMIT ?`, values);
+          const others = remainingTerms(source, filter);
+          others.where.unshift(`j.seq IN (${newest})`);
+          const values = [...terms.values, first, ...others.values, limit];
+          return numbers(`SELECT j.seq FROM holdfast_jobs j ${where(others)} ORDER BY j.seq DESC LIMIT ?`, values);
         }
-        const rest = residue(source, filter);
-        const all = { where: [...terms.where, ...rest.where], values: [...terms.values, ...rest.values] };
+        const others = remainingTerms(source, filter);
+        const all = { where: [...terms.where, ...others.where], values: [...terms.values, ...others.values] };
         return numbers(`SELECT ${seq} FROM ${from} ${join} ${where(all)} ORDER BY ${seq} DESC LIMIT ?`, [
           ...all.values,
           limit,
@@ -171,28 +171,28 @@ export function pageFinder(
       const sql = `SELECT j.seq FROM holdfast_jobs j INDEXED BY ${TYPE_INDEX} WHERE j.due_at IS NOT NULL AND j.queue = ? AND j.type = ?`;
       return [...pairs.values()].flatMap(({ queue, type }) => numbers(sql, [queue, type]));
     },
-    dueAround: (filter, most) => dueAround(filter, most, now),
+    dueAround: (filter, max) => dueAround(filter, max, now),
   });
 
-  return (filter, limit, cursor, now) => answered(findPage(filter, limit, cursor, bounds), answers(now));
+  return (filter, limit, cursor, now) => executePlan(findPage(filter, limit, cursor, limits), executor(now));
 }
 
-// Of many kinds each has a few in every stride.
-const LEAST_OF_EACH = 20;
+// With many kinds, a batch still has a few jobs of each.
+const MIN_OF_EACH = 20;
 
-/** One walk along an index, named so that SQLite takes no other and sorts nothing. */
-interface Walk {
+/** One scan of an index. INDEXED BY names it, so that SQLite neither uses another index nor sorts. */
+interface Scan {
   from: string;
-  /** What leads from there to the job, where it is another table. */
+  /** Joins the job, if the scan is of another table. */
   join: string;
   seq: string;
   terms: Terms;
-  /** The newest so many are taken unseen. */
+  /** Take the newest `first` entries without reading their rows. */
   first: number | null;
 }
 
-function walksOf(source: Source, { from, below }: Stretch): Walk[] {
-  const walk = (table: string, conditions: readonly string[], values: readonly Value[], seq = "j.seq"): Walk => ({
+function scansOf(source: Source, { from, below }: SeqRange): Scan[] {
+  const scan = (table: string, conditions: readonly string[], values: readonly Value[], seq = "j.seq"): Scan => ({
     from: table,
     join: "",
     seq,
@@ -201,25 +201,25 @@ function walksOf(source: Source, { from, below }: Stretch): Walk[] {
   });
   switch (source.by) {
     case "all":
-      return [walk("holdfast_jobs j NOT INDEXED", [], [])];
+      return [scan("holdfast_jobs j NOT INDEXED", [], [])];
     case "live":
-      return [walk("holdfast_jobs j NOT INDEXED", [], [])];
+      return [scan("holdfast_jobs j NOT INDEXED", [], [])];
     case "failed":
-      return [walk("holdfast_jobs j INDEXED BY holdfast_jobs_failed", ["j.state = 'failed'"], [])];
+      return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_failed", ["j.state = 'failed'"], [])];
     case "user":
-      return [walk("holdfast_jobs j INDEXED BY holdfast_jobs_user", ["j.user = ?"], [source.user])];
+      return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_user", ["j.user = ?"], [source.user])];
     case "schedule":
-      return [walk("holdfast_jobs j INDEXED BY holdfast_jobs_schedule", ["j.schedule = ?"], [source.schedule])];
+      return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_schedule", ["j.schedule = ?"], [source.schedule])];
     case "tag":
       return [
         {
-          ...walk("holdfast_tags g", ["g.tag = ?"], [source.tag], "g.job"),
+          ...scan("holdfast_tags g", ["g.tag = ?"], [source.tag], "g.job"),
           join: "CROSS JOIN holdfast_jobs j ON j.seq = g.job",
         },
       ];
     case "kinds":
       return source.kinds.map(({ type, state, queue }) =>
-        walk(
+        scan(
           "holdfast_jobs j INDEXED BY holdfast_jobs_finished_type",
           ["j.due_at IS NULL", "j.type = ?", "j.state = ?", "j.queue = ?"],
           [type, state, queue],
@@ -227,19 +227,19 @@ function walksOf(source: Source, { from, below }: Stretch): Walk[] {
       );
     case "queues": {
       const table = "holdfast_jobs j INDEXED BY holdfast_jobs_due";
-      const walks =
+      const scans =
         source.queues === null
-          ? [walk(table, ["j.due_at IS NOT NULL"], [])]
-          : source.queues.map((queue) => walk(table, ["j.due_at IS NOT NULL", "j.queue = ?"], [queue]));
-      return walks.map((each) => ({ ...each, first: source.first }));
+          ? [scan(table, ["j.due_at IS NOT NULL"], [])]
+          : source.queues.map((queue) => scan(table, ["j.due_at IS NOT NULL", "j.queue = ?"], [queue]));
+      return scans.map((each) => ({ ...each, first: source.first }));
     }
     case "seqs":
-      return [walk("holdfast_jobs j", ["j.seq IN (SELECT value FROM json_each(?))"], [JSON.stringify(source.seqs)])];
+      return [scan("holdfast_jobs j", ["j.seq IN (SELECT value FROM json_each(?))"], [JSON.stringify(source.seqs)])];
   }
 }
 
-/** What of a filter a source does not see to by itself. */
-function residue(source: Source, filter: JobFilter): Terms {
+/** The conditions of a filter that the source does not already meet. */
+function remainingTerms(source: Source, filter: JobFilter): Terms {
   const terms: Terms = { where: [], values: [] };
   const add = (term: string, value: Value | undefined): void => {
     if (value === undefined) return;

@@ -9,7 +9,7 @@ import type { History } from "./history.js";
 import type { Keys } from "./keys.js";
 import type { Lane, Lanes } from "./lanes.js";
 
-interface StaleRow extends JobRow {
+interface LeasedRow extends JobRow {
   attempt: number;
   max_attempts: number;
   losses: number;
@@ -19,46 +19,46 @@ interface StaleRow extends JobRow {
   started_at: number | null;
 }
 
-/** Where a walk over the due jobs stands. */
-export interface StaleWalk extends Lane {
+/** Where a scan over the due jobs continues. */
+export interface ReapPosition extends Lane {
   dueAt: number;
   seq: number;
 }
 
-export interface UpkeepOperations {
-  /** One bounded step of the walk that finds stale leases; `next` is null when it is through. */
+export interface MaintenanceOperations {
+  /** One bounded step of the scan for expired leases. `next` is null at the end. */
   reapExpiredLeases(
     limit: number,
-    from: StaleWalk | null,
+    from: ReapPosition | null,
     now: number,
-  ): { laidDown: ReapedJob[]; next: StaleWalk | null };
+  ): { reaped: ReapedJob[]; next: ReapPosition | null };
   expireOverdue(limit: number, now: number): ReapedJob[];
   purge(request: PurgeRequest, now: number): number;
   tryAcquireDuty(name: string, everyMs: number, now: number): boolean;
-  /** Inside a transaction. `wasWrong`: this process has seen its clock set back by more than a day. */
-  tidy(wasWrong: boolean, now: number): void;
+  /** Inside a transaction. `wasClockSetBack`: this process has seen its clock set back by more than a day. */
+  maintain(wasClockSetBack: boolean, now: number): void;
 }
 
-// Stale leases have no index of their own (it would cost every job 8 %), so the walk passes waiting jobs that are due.
-// It goes in steps that leave room for claims in between.
+// Expired leases have no separate index (it would cost every job 8 %), so the scan also reads waiting jobs that are due.
+// It runs in steps, so that claims can run in between.
 const STEP = 2_000;
-// NTP slews small differences; a larger one is somebody, or something, that set the clock.
+// NTP slews small differences. A larger difference means that the clock was set.
 const CLOCK_SET_BACK_MS = 5_000;
 export const CLOCK_WRONG_MS = 86_400_000;
 
-export function upkeepOperations(
+export function maintenanceOperations(
   db: Database,
   counts: Counts,
   keys: Keys,
   lanes: Lanes,
   history: History,
   changes: ChangeOperations,
-): UpkeepOperations {
+): MaintenanceOperations {
   const dueStep = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?`,
   );
-  const layDown = db.prepare(
+  const endLease = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = coalesce(?, run_at), finished_at = ?, updated_at = ?,
        attempt = ?, losses = losses + ?, worker = NULL WHERE seq = ?`,
   );
@@ -72,12 +72,12 @@ export function upkeepOperations(
      ORDER BY finished_at LIMIT ?`,
   );
   const total = db.prepare("SELECT coalesce(sum(n), 0) FROM holdfast_counts WHERE state = ?").pluck();
-  const takeTurn = db.prepare(
+  const acquireDuty = db.prepare(
     `INSERT INTO holdfast_turns (name, at) VALUES (@name, @now) ON CONFLICT DO UPDATE SET at = @now
      WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
   );
   const lastSeen = db.prepare("SELECT at FROM holdfast_turns WHERE name = 'clock'").pluck();
-  const setSeen = db.prepare(
+  const setLastSeen = db.prepare(
     "INSERT INTO holdfast_turns (name, at) VALUES ('clock', @now) ON CONFLICT DO UPDATE SET at = @now",
   );
   const pullDue = db.prepare(
@@ -93,17 +93,17 @@ export function upkeepOperations(
        created_at = min(created_at, @now), updated_at = @now
      WHERE updated_at > @now + ${CLOCK_WRONG_MS}`,
   );
-  const forgetPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
-  const forgetAges = db.prepare(
+  const deleteOldPace = db.prepare("DELETE FROM holdfast_pace WHERE second < ?");
+  const deleteOldBlocks = db.prepare(
     `DELETE FROM holdfast_ages WHERE block < (SELECT min(seq) FROM holdfast_jobs) / ${BLOCK}`,
   );
 
-  /** The same rule as a claim after a lost lease: no backoff, and dead once the attempts are used up. */
-  function layDownStale(row: StaleRow, now: number): ReapedJob {
+  /** As a claim does after a lost lease: no backoff, and dead when no attempts are left. */
+  function reap(row: LeasedRow, now: number): ReapedJob {
     const used = attemptsUsed(row);
     const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
     const finished = to === "pending" ? null : now;
-    layDown.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
+    endLease.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
     setError.run(STALE_ERROR.message, STALE_ERROR.code, now, row.seq);
     history.appendAttempt(row.seq, lostAttempt(row, now));
     counts.move(row.queue, row.type, row.state, to);
@@ -111,10 +111,10 @@ export function upkeepOperations(
   }
 
   /**
-   * A clock that was set back would leave what was due, and the leases of the dead, waiting until it has caught up.
-   * What the clock had reached before counts as due; leases end as far from now as they would have.
+   * After the clock was set back, due jobs and the leases of crashed workers would wait until it has caught up. So jobs that
+   * were due by the old time become due now, and leases keep the time they had left.
    */
-  function followClock(wasWrong: boolean, now: number): void {
+  function followClock(wasClockSetBack: boolean, now: number): void {
     const seen = lastSeen.get() as number | undefined;
     if (seen !== undefined && now < seen - CLOCK_SET_BACK_MS) {
       for (const { queue, priority } of lanes.live()) {
@@ -122,38 +122,38 @@ export function upkeepOperations(
         pullLeases.run({ queue, priority, by: seen - now, seen });
       }
     }
-    // Set back by an hour, the slots of that hour have had their runs, and schedules wait. After a clock that was wrong by
-    // days, waiting for that time to come round again could take years. Only who has seen it go back may say so: a
-    // process whose own clock is behind would have slots run twice.
-    if (wasWrong) pullSchedules.run({ now });
-    setSeen.run({ now });
+    // Schedules wait if the clock was set back by an hour: the slots of that hour have run already. If it was wrong by days
+    // or years, they would wait as long. Only a process that has seen its clock go back may move them: one whose own clock
+    // is behind would run slots twice.
+    if (wasClockSetBack) pullSchedules.run({ now });
+    setLastSeen.run({ now });
   }
 
   return {
     reapExpiredLeases(limit, from, now) {
-      const laidDown: ReapedJob[] = [];
-      let room = STEP;
+      const reaped: ReapedJob[] = [];
+      let left = STEP;
       for (const lane of lanesFrom(lanes.live(), from)) {
         const resumed = from !== null && from.queue === lane.queue && from.priority === lane.priority;
         const [dueAt, seq] = resumed ? [from.dueAt, from.seq] : [Number.MIN_SAFE_INTEGER, 0];
-        const rows = dueStep.all(lane.queue, lane.priority, now, dueAt, seq, room) as StaleRow[];
+        const rows = dueStep.all(lane.queue, lane.priority, now, dueAt, seq, left) as LeasedRow[];
         for (const row of rows) {
           if (row.state !== "claimed" && row.state !== "running") continue;
-          laidDown.push(layDownStale(row, now));
-          if (laidDown.length >= limit) return { laidDown, next: null };
+          reaped.push(reap(row, now));
+          if (reaped.length >= limit) return { reaped, next: null };
         }
         const last = rows.at(-1);
-        if (rows.length === room && last !== undefined) {
-          return { laidDown, next: { queue: lane.queue, priority: lane.priority, dueAt: last.due_at, seq: last.seq } };
+        if (rows.length === left && last !== undefined) {
+          return { reaped, next: { queue: lane.queue, priority: lane.priority, dueAt: last.due_at, seq: last.seq } };
         }
-        room -= rows.length;
+        left -= rows.length;
       }
-      return { laidDown, next: null };
+      return { reaped, next: null };
     },
 
     expireOverdue: (limit, now) =>
       (expired.all(now, limit) as (JobRow & { attempt: number })[]).map((row) => {
-        layDown.run("dead", null, null, now, now, row.attempt, 0, row.seq);
+        endLease.run("dead", null, null, now, now, row.attempt, 0, row.seq);
         setError.run(EXPIRED_ERROR.message, EXPIRED_ERROR.code, now, row.seq);
         counts.move(row.queue, row.type, row.state, "dead");
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
@@ -170,19 +170,19 @@ export function upkeepOperations(
       return rows.length;
     },
 
-    tryAcquireDuty: (name, everyMs, now) => takeTurn.run({ name, now, everyMs }).changes > 0,
+    tryAcquireDuty: (name, everyMs, now) => acquireDuty.run({ name, now, everyMs }).changes > 0,
 
-    tidy(wasWrong, now) {
-      followClock(wasWrong, now);
-      keys.forgetPast(now, 1_000);
-      forgetPace.run(Math.floor(now / 1000) - 120);
-      forgetAges.run();
+    maintain(wasClockSetBack, now) {
+      followClock(wasClockSetBack, now);
+      keys.deletePast(now, 1_000);
+      deleteOldPace.run(Math.floor(now / 1000) - 120);
+      deleteOldBlocks.run();
     },
   };
 }
 
-/** The lanes still to walk, the interrupted one first. */
-function lanesFrom(lanes: readonly Lane[], from: StaleWalk | null): readonly Lane[] {
+/** The lanes still to scan, the interrupted one first. */
+function lanesFrom(lanes: readonly Lane[], from: ReapPosition | null): readonly Lane[] {
   if (from === null) return lanes;
   return lanes.filter(
     (lane) => lane.queue > from.queue || (lane.queue === from.queue && lane.priority >= from.priority),

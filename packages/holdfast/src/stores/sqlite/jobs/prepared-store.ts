@@ -9,14 +9,14 @@ import { historyStatements } from "./history.js";
 import { insertOperation } from "./insert.js";
 import { keyStatements } from "./keys.js";
 import { laneStatements } from "./lanes.js";
-import { LeasedRows } from "./lease-cache.js";
+import { LeaseCache } from "./lease-cache.js";
 import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "../schedules.js";
 import { tokenOperations } from "../tokens.js";
-import { upkeepOperations, type StaleWalk } from "./maintenance.js";
+import { maintenanceOperations, type ReapPosition } from "./maintenance.js";
 
-/** Everything the store's connection can be asked to do, with arguments and answers that can cross a thread. */
+/** All operations of the store's connection. Their arguments and results can cross between threads. */
 export interface Operations {
   insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
   claim(now: number, request: S.ClaimRequest): ClaimedRows;
@@ -33,11 +33,11 @@ export interface Operations {
   reapExpiredLeases(
     now: number,
     limit: number,
-    from: StaleWalk | null,
-  ): { laidDown: S.ReapedJob[]; next: StaleWalk | null };
+    from: ReapPosition | null,
+  ): { reaped: S.ReapedJob[]; next: ReapPosition | null };
   expireOverdue(now: number, limit: number): S.ReapedJob[];
   purge(now: number, request: S.PurgeRequest): number;
-  tidy(now: number, wasWrong: boolean): void;
+  maintain(now: number, wasClockSetBack: boolean): void;
   tryAcquireDuty(now: number, name: string, everyMs: number): boolean;
   stats(now: number): S.StoreStats;
   setPaused(now: number, queue: string, paused: boolean): void;
@@ -67,7 +67,7 @@ export interface ClaimedRows {
 }
 export type OperationName = keyof Operations;
 
-/** Operations that only read; a group of nothing else needs no write lock. */
+/** Operations that only read. They need no write lock. */
 export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "get",
   "list",
@@ -84,7 +84,7 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "cursorKey",
 ]);
 
-/** Calls of workers about jobs that they hold. */
+/** Calls of workers about jobs whose lease they hold. */
 export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
   "claim",
   "start",
@@ -93,32 +93,32 @@ export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
   "note",
 ]);
 
-export interface Room {
+/** The operations with their prepared statements, on one connection. */
+export interface PreparedStore {
   operations: Operations;
   counts: Counts;
   isHeld(lease: S.LeaseRef): boolean;
-  /** The answer to a claim that would find nothing, or null; spares an idle worker the write lock. */
+  /** The result of a claim that would find nothing, else null. Takes no write lock. */
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
-  /** Jobs that are asked to stop. */
+  /** Leased jobs with a cancel request. */
   cancelRequested(): string[];
-  /** When the next schedule runs; another answer than before means that schedules changed. */
+  /** When the next schedule runs. If it differs from before, schedules have changed. */
   nextScheduleAt(): number | null;
 }
 
-/** What a caller's own connection is asked to do, inside the caller's transaction. */
+/** Operations on the caller's own connection, inside the caller's transaction. */
 export interface CallersOperations {
   insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
   settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleResult;
 }
 
 export function callersOperationsOn(db: Database): CallersOperations {
-  const room = operationsOn(db);
-  const { operations, counts } = room;
-  function counting<Answer>(now: number, work: () => Answer): Answer {
+  const { operations, counts, isHeld } = prepareStore(db);
+  function counting<Result>(now: number, work: () => Result): Result {
     try {
-      const answer = work();
+      const result = work();
       counts.write(now);
-      return answer;
+      return result;
     } finally {
       counts.discard();
     }
@@ -127,7 +127,7 @@ export function callersOperationsOn(db: Database): CallersOperations {
     insert: (now, jobs) => counting(now, () => operations.insert(now, jobs)),
     settle: (now, outcome, note) =>
       counting(now, () => {
-        if (!room.isHeld(outcome)) return "lost";
+        if (!isHeld(outcome)) return "lost";
         if (note !== null) operations.note(now, [note]);
         return operations.settle(now, packOutcomes([outcome]))[0] ?? "lost";
       }),
@@ -135,17 +135,17 @@ export function callersOperationsOn(db: Database): CallersOperations {
 }
 
 /** Prepares every statement on the store's own connection. */
-export function operationsOn(db: Database): Room {
+export function prepareStore(db: Database): PreparedStore {
   const counts = new Counts(db);
   const keys = keyStatements(db);
   const lanes = laneStatements(db);
   const history = historyStatements(db);
-  const leased = new LeasedRows();
+  const leased = new LeaseCache();
   const insert = insertOperation(db, counts, keys);
   const claim = claimOperation(db, counts, lanes, history, leased);
   const changes = changeOperations(db, counts, keys, history);
   const leases = leaseOperations(db, counts, history, leased, changes);
-  const upkeep = upkeepOperations(db, counts, keys, lanes, history, changes);
+  const maintenance = maintenanceOperations(db, counts, keys, lanes, history, changes);
   const queries = queryOperations(db, lanes, history);
   const schedules = scheduleOperations(db, insert);
   const audit = auditOperations(db);
@@ -180,11 +180,11 @@ export function operationsOn(db: Database): Room {
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
       remove: (_now, ids, scope) => changes.remove(ids, scope),
-      reapExpiredLeases: (now, limit, from) => upkeep.reapExpiredLeases(limit, from, now),
-      expireOverdue: (now, limit) => upkeep.expireOverdue(limit, now),
-      purge: (now, request) => upkeep.purge(request, now),
-      tidy: (now, wasWrong) => upkeep.tidy(wasWrong, now),
-      tryAcquireDuty: (now, name, everyMs) => upkeep.tryAcquireDuty(name, everyMs, now),
+      reapExpiredLeases: (now, limit, from) => maintenance.reapExpiredLeases(limit, from, now),
+      expireOverdue: (now, limit) => maintenance.expireOverdue(limit, now),
+      purge: (now, request) => maintenance.purge(request, now),
+      maintain: (now, wasClockSetBack) => maintenance.maintain(wasClockSetBack, now),
+      tryAcquireDuty: (now, name, everyMs) => maintenance.tryAcquireDuty(name, everyMs, now),
       stats: (now) => queries.stats(now),
       setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
       queues: () => lanes.list(),

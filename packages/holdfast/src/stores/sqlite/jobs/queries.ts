@@ -70,7 +70,7 @@ export interface QueryOperations {
   workers(now: number): StoredWorker[];
 }
 
-// Long enough to tell that a type was listed by someone in the last ten minutes.
+// Long enough to find types that a worker has listed in the last ten minutes.
 const WORKERS_KEPT_MS = 3_600_000;
 
 export function queryOperations(db: Database, lanes: Lanes, history: History): QueryOperations {
@@ -99,7 +99,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   const bareBySeq = db.prepare(`${BARE_RECORD} WHERE seq = ?`);
   const findPage = pageFinder(db, lanes);
 
-  // In one snapshot: what another process writes between two statements must not hide a job.
+  // In one snapshot: a write of another process between two statements must not hide a job.
   const list = db.transaction((filter: JobFilter, page: PageRequest, now: number): JobPage => {
     const { limit, cursor, payloads = true } = page;
     const found = findPage(filter, limit, cursor === null ? null : Number(cursor), now);
@@ -145,14 +145,14 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     workers: (now) =>
       (workers.all(now - WORKERS_KEPT_MS) as { record: string; seen_at: number; gone: number }[]).map((row) => {
         const record = JSON.parse(row.record) as WorkerRecord;
-        // A worker of the version before says nothing of schedules.
+        // Workers of earlier versions do not report schedules.
         const schedules = record.schedules ?? [];
         return { ...record, schedules, seenAt: row.seen_at, left: row.gone === 1 };
       }),
   };
 }
 
-function readRecord(row: RecordRow, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {
+function readRecord(row: RecordRow, history: Pick<StoredJob, "attempts" | "log">): StoredJob {
   return {
     id: row.id,
     type: row.type,
@@ -183,6 +183,6 @@ function readRecord(row: RecordRow, beside: Pick<StoredJob, "attempts" | "log">)
     schedule: row.schedule === null ? null : { name: row.schedule, slot: row.slot ?? 0 },
     trace: row.trace,
     progress: row.progress === null ? null : { fraction: row.progress, note: row.progress_note },
-    ...beside,
+    ...history,
   };
 }

@@ -1,33 +1,33 @@
 import type { Database } from "better-sqlite3";
 
-/** The number of the next job, given twice what is {@link Numbers.used}; NULL for the one that SQLite gives. */
-export const NEXT_NUMBER = `(SELECT max(highest, ?) + 1 FROM holdfast_numbers
+/** SQL for the number of the next job. Both placeholders are {@link Sequence.used}. NULL: SQLite assigns it. */
+export const NEXT_SEQ = `(SELECT max(highest, ?) + 1 FROM holdfast_numbers
   WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0))`;
 
 /**
- * Numbers of jobs only grow. SQLite gives the highest there is and one more, which is an old number when the newest job was
- * deleted; a list that has passed that number would miss the new job, and who deletes page by page would come upon it.
+ * Job numbers must only grow. SQLite assigns the highest existing number plus one, so after the newest job was deleted its number
+ * is assigned again. A list with a cursor beyond that number would miss the new job, and a deletion page by page would include it.
  */
-export class Numbers {
-  /** The highest that was deleted in this transaction; 0 if none was. */
+export class Sequence {
+  /** The highest number that was deleted in this transaction; 0 if none. */
   #deleted = 0;
-  /** SQLite will give a new one. */
+  /** SQLite will assign a number that was never used. */
   #isSafe = false;
-  readonly #top;
-  readonly #keep;
+  readonly #highest;
+  readonly #store;
 
   constructor(db: Database) {
-    this.#top = db.prepare("SELECT max(seq) FROM holdfast_jobs").pluck();
-    this.#keep = db.prepare("UPDATE holdfast_numbers SET highest = max(highest, ?)");
-    this.#top.safeIntegers(false);
+    this.#highest = db.prepare("SELECT max(seq) FROM holdfast_jobs").pluck();
+    this.#store = db.prepare("UPDATE holdfast_numbers SET highest = max(highest, ?)");
+    this.#highest.safeIntegers(false);
   }
 
-  /** The highest deleted number that a job about to be added must be above, for {@link NEXT_NUMBER}; null where SQLite gives a new one anyway. */
+  /** The highest deleted number, which the next job must exceed, for {@link NEXT_SEQ}. Null if SQLite assigns a new one. */
   get used(): number | null {
     return this.#isSafe ? null : this.#deleted;
   }
 
-  /** A job was added. */
+  /** A job was inserted. */
   taken(): void {
     this.#isSafe = true;
   }
@@ -38,7 +38,7 @@ export class Numbers {
   }
 
   write(): void {
-    if (this.#deleted > 0 && this.#deleted > this.#topmost()) this.#keep.run(this.#deleted);
+    if (this.#deleted > 0 && this.#deleted > this.#highestInTable()) this.#store.run(this.#deleted);
     this.discard();
   }
 
@@ -47,7 +47,7 @@ export class Numbers {
     this.#isSafe = false;
   }
 
-  #topmost(): number {
-    return (this.#top.get() as number | null) ?? 0;
+  #highestInTable(): number {
+    return (this.#highest.get() as number | null) ?? 0;
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Records on their way between threads, as columns: copying a few long lists costs a third of copying many short ones,
- * and a column whose values are all the same travels once.
+ * Records as columns, to cross between threads: a structured clone of a few long arrays costs a third of one of many small
+ * objects, and a column whose values are all equal is sent as one value.
  */
 export interface Columns {
   length: number;
-  /** One entry a column: all its values, or the one that all rows have. */
+  /** One entry per column: the value of each row, or the one value of all rows. */
   columns: ({ each: unknown[] } | { all: unknown })[];
 }
 
@@ -18,12 +18,12 @@ function column<Row>(rows: readonly Row[], key: keyof Row): Columns["columns"][n
   return { all: first };
 }
 
-/** Calls `make` for each row with a function that gives its value in a column. */
+/** Calls `make` for each row, with a function that returns the row's value in a column. */
 export function fromColumns<Row>({ length, columns }: Columns, make: (at: (column: number) => unknown) => Row): Row[] {
   const rows: Row[] = [];
   let index = 0;
-  const at = (number: number): unknown => {
-    const values = columns[number];
+  const at = (position: number): unknown => {
+    const values = columns[position];
     if (values === undefined) return undefined;
     return "all" in values ? values.all : values.each[index];
   };

@@ -12,25 +12,25 @@ export interface ConnectionOptions {
   durability: Durability;
   /** How long to wait for another process's write lock. */
   busyMs: number;
-  /** The file is used as it is: none is made, and one that is read-only can be read. */
+  /** Do not create the file, and open a read-only file for reading. */
   mustExist: boolean;
-  /** The file that was opened first: any later connection must be to the same. */
+  /** The file that was opened first. Later connections must open the same file. */
   known?: OpenFile | null;
 }
 
-// A little more than the log has when it is folded by itself: what a forgotten reader made of it is given back with the next write.
+// A little more than the log has at an automatic checkpoint. If a long-running reader made it grow, the next write shrinks it.
 const WAL_BYTES = 20 * 1024 * 1024;
 
-/** Opens the file (or `:memory:`) and sets what every connection of ours needs. */
+/** Opens the file (or `:memory:`) and sets the pragmas of every connection. */
 export function connect(options: ConnectionOptions): Database {
   const Driver = loadDriver();
   const { file, busyMs, mustExist, known = null } = options;
   let db: Database | undefined;
   if (known !== null && !isInPlace(known)) throw movedFile(file);
   const fileMustExist = known !== null || mustExist;
-  if (fileMustExist && !existsSync(file)) throw new StoreUnreadableError(`there is no file ${file}; check the path`);
-  if (file !== ":memory:" && !fileMustExist) makeFolderOf(file);
-  // Before it is opened: SQLite would make a log beside it that is read-only too, and stays so.
+  if (fileMustExist && !existsSync(file)) throw new StoreUnreadableError(`file ${file} does not exist; check the path`);
+  if (file !== ":memory:" && !fileMustExist) createFolderOf(file);
+  // Before opening: SQLite would create a log with the same permissions, and it would stay read-only.
   if (mustExist) refuseForeignLog(file);
   else refuseReadOnly(file);
   try {
@@ -51,23 +51,23 @@ function refuseReadOnly(file: string): void {
   try {
     accessSync(file, constants.W_OK);
   } catch (error) {
-    // Of what is not there, or cannot be reached, opening it says more.
+    // If the file does not exist or cannot be reached, opening it gives a better error.
     if (existsSync(file)) throw readOnly(file, error);
   }
 }
 
 /**
- * A user who may read but not write the file would make a log beside it that only this user can write: nobody could use the
- * database from then on, not even its owner.
+ * A user who may read but not write the file would create a log next to it that only this user can write. From then on no
+ * one could use the database, not even its owner.
  */
 function refuseForeignLog(file: string): void {
-  const us = process.getuid?.();
-  if (us === undefined || statSync(file).uid === us || mayWrite(file)) return;
+  const uid = process.getuid?.();
+  if (uid === undefined || statSync(file).uid === uid || mayWrite(file)) return;
   const real = realpathSync(file);
   if (["-wal", "-shm"].every((end) => existsSync(real + end)) || !mayWrite(dirname(real))) return;
   throw new StoreReadOnlyError(
-    `${file} belongs to another user, and no process has it open: SQLite would leave a write-ahead log beside it that its owner ` +
-      "cannot write; read it as its owner, through a running server (--url), or with write access to the file",
+    `${file} belongs to another user, and no process has it open: SQLite would create a write-ahead log next to it that its ` +
+      "owner cannot write; read it as its owner, through a running server (--url), or with write access to the file",
     null,
   );
 }
@@ -81,22 +81,22 @@ function mayWrite(path: string): boolean {
   }
 }
 
-/** Makes the file one that can be worked on, or throws where it cannot be written. */
+/** Switches the file to WAL mode. Throws if it cannot be written. */
 function prepareFile(db: Database, busyMs: number): void {
-  // Lets retention give pages back in small steps. On a file that is not new it would only take the write lock.
+  // Lets retention return pages in small steps. It only works on a new file; on others it would just take the write lock.
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma("auto_vacuum = INCREMENTAL");
-  turnToWal(db, busyMs);
-  tryToWrite(db, busyMs);
+  switchToWal(db, busyMs);
+  checkWritable(db, busyMs);
 }
 
-/** A read-only log is opened without a word, and refuses the first write. Here that is one that changes nothing. */
-function tryToWrite(db: Database, busyMs: number): void {
+/** SQLite opens a read-only log without an error and fails at the first write. So this tries a write that changes nothing. */
+function checkWritable(db: Database, busyMs: number): void {
   const version = db.pragma("user_version", { simple: true }) as number;
   db.pragma("busy_timeout = 0");
   try {
     db.exec(`BEGIN; PRAGMA user_version = ${version}`);
   } catch (error) {
-    // Whoever has to wait for another writer may write.
+    // Another process is writing, so the file is writable.
     if (!isBusy(error)) throw error;
   } finally {
     if (db.inTransaction) db.exec("ROLLBACK");
@@ -105,18 +105,21 @@ function tryToWrite(db: Database, busyMs: number): void {
 }
 
 /**
- * Looks at a file without making or changing it; null is handed over where there is none. Not opened read-only: that would
- * leave the files of the write-ahead log behind.
+ * Inspects a file without creating or changing it. `inspect` receives null if the file does not exist. It is not opened
+ * read-only: that would leave the files of the write-ahead log behind.
  */
-export function lookInto<Answer>({ file, busyMs }: ConnectionOptions, look: (db: Database | null) => Answer): Answer {
+export function inspectFile<Result>(
+  { file, busyMs }: ConnectionOptions,
+  inspect: (db: Database | null) => Result,
+): Result {
   const Driver = loadDriver();
   let db: Database | undefined;
   try {
-    if (statSync(file, { throwIfNoEntry: false }) === undefined) return look(null);
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) return inspect(null);
     refuseForeignLog(file);
     db = new Driver(file, { fileMustExist: true, timeout: busyMs });
     db.pragma("query_only = ON");
-    return look(db);
+    return inspect(db);
   } catch (error) {
     throw error instanceof HoldfastError ? error : unreadable(file, error);
   } finally {
@@ -124,31 +127,31 @@ export function lookInto<Answer>({ file, busyMs }: ConnectionOptions, look: (db:
   }
 }
 
-function makeFolderOf(file: string): void {
+function createFolderOf(file: string): void {
   const folder = dirname(file);
   try {
-    makeFolder(folder);
+    createFolder(folder);
   } catch (error) {
-    throw new StoreUnreadableError(`the folder ${folder} cannot be made: ${(error as Error).message}`, error);
+    throw new StoreUnreadableError(`cannot create the folder ${folder}: ${(error as Error).message}`, error);
   }
 }
 
-/** Step by step: where a folder cannot be made, as below /proc, Node's recursive mkdir tries again for ever. */
-function makeFolder(folder: string): void {
-  const there = statSync(folder, { throwIfNoEntry: false });
-  if (there?.isDirectory()) return;
-  if (there !== undefined) throw new Error("there is a file of that name");
-  makeFolder(dirname(folder));
+/** One level at a time: where a folder cannot be created, as below /proc, Node's recursive mkdir retries forever. */
+function createFolder(folder: string): void {
+  const found = statSync(folder, { throwIfNoEntry: false });
+  if (found?.isDirectory()) return;
+  if (found !== undefined) throw new Error("a file with that name exists");
+  createFolder(dirname(folder));
   try {
     mkdirSync(folder);
   } catch (error) {
-    // Another process may have been quicker.
+    // Another process may have created it meanwhile.
     if ((error as { code?: unknown }).code !== "EEXIST") throw error;
   }
 }
 
-/** A new file must be alone for a moment to turn to WAL, and SQLite does not wait for that by itself. */
-function turnToWal(db: Database, busyMs: number): void {
+/** Switching to WAL needs the file exclusively, and SQLite ignores the busy timeout there. So this retries. */
+function switchToWal(db: Database, busyMs: number): void {
   const deadline = performance.now() + busyMs;
   for (;;) {
     try {
@@ -169,26 +172,26 @@ function unreadable(file: string, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
   const code = String((error as { code?: unknown }).code);
   if (/bindings file|NODE_MODULE_VERSION|ERR_DLOPEN/.test(`${message} ${code}`)) {
-    // The sentences after the first list every path that was tried.
+    // Only the first sentence: the others list every path that was tried.
     const [reason = message] = message.replaceAll(/\s+/g, " ").split(/\.(?: |$)/);
     return new DriverMissingError(
-      `better-sqlite3 is installed, but its native part cannot be loaded (${reason.slice(0, 200)}); ` +
+      `better-sqlite3 is installed, but its native module cannot be loaded (${reason.slice(0, 200)}); ` +
         "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
         "then run: npm rebuild better-sqlite3",
       error,
     );
   }
-  // A full disk or a lock says nothing against the file: another try may do.
+  // With a full disk or a lock, nothing is wrong with the file: a retry may succeed.
   if (/^SQLITE_(FULL|BUSY|LOCKED|IOERR|PROTOCOL|NOMEM)/.test(code)) return error as Error;
   if (code.startsWith("SQLITE_READONLY")) return readOnly(file, error);
   if (code === "SQLITE_NOTADB" || code === "SQLITE_CORRUPT") {
     return new StoreUnreadableError(
-      `${file} is not a SQLite database, or is damaged; name another file, or put a backup in its place`,
+      `${file} is not a SQLite database, or is damaged; use another file, or restore a backup`,
       error,
     );
   }
   if (isFolder(file)) {
-    return new StoreUnreadableError(`${file} is a folder; name a file in it`, error);
+    return new StoreUnreadableError(`${file} is a folder; use a file in it`, error);
   }
   return new StoreUnreadableError(
     `${file} cannot be opened as a SQLite database: ${message}; check the path and its permissions`,

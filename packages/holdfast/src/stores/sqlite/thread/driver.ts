@@ -16,20 +16,20 @@ export function loadDriver(): Driver {
   }
 }
 
-/** The versions from here on, and the Node they need: below that they do not fail but end the process. */
+/** Driver versions from this one on need this Node version. On an older Node they do not throw: they crash the process. */
 const SINCE = { driver: 13, node: 22 };
 
-/** Before it is loaded: no error could be caught after that. */
+/** Called before the driver is loaded: a crash cannot be caught. */
 export function refuseUnsupported(driver: string | null, node: string): void {
-  const isConcerned = driver !== null && majorOf(driver) >= SINCE.driver;
-  if (!isConcerned || majorOf(node) >= SINCE.node) return;
+  const isAffected = driver !== null && majorOf(driver) >= SINCE.driver;
+  if (!isAffected || majorOf(node) >= SINCE.node) return;
   throw new DriverUnsupportedError(
     `better-sqlite3 ${driver} crashes on Node ${node}; on this Node install version 12 with: npm install better-sqlite3@12, ` +
       `or run on Node ${SINCE.node} or later`,
   );
 }
 
-/** Null where it cannot be told; then loading says what is wrong. */
+/** Null if the version cannot be read. Loading the driver then reports what is wrong. */
 function driverVersion(): string | null {
   try {
     return (require("better-sqlite3/package.json") as { version?: string }).version ?? null;

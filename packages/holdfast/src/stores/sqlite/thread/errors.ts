@@ -11,7 +11,7 @@ import {
   StoreUnreadableError,
 } from "../../../errors.js";
 
-/** An error on its way between threads, where classes do not survive. */
+/** An error as it crosses between threads: the structured clone loses its class. */
 export interface PackedError {
   kind: "full" | "unreadable" | "read-only" | "moved" | "unavailable" | "driver" | "other";
   message: string;
@@ -30,10 +30,10 @@ function kindOf(error: unknown, code: string): PackedError["kind"] {
   if (error instanceof StoreUnreadableError) return "unreadable";
   if (error instanceof StoreMovedError) return "moved";
   if (error instanceof StoreReadOnlyError || code.startsWith("SQLITE_READONLY")) return "read-only";
-  // The second is for want of room too: the index of the write-ahead log cannot grow.
+  // SHMSIZE means a full disk too: the index of the write-ahead log cannot grow.
   if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return "full";
   if (/^SQLITE_(NOTADB|CORRUPT)/.test(code)) return "unreadable";
-  // Locked, interrupted, an I/O error, a file that went away: another try may do.
+  // Locked, an I/O error, a file that cannot be opened: a retry may succeed.
   if (/^SQLITE_(BUSY|LOCKED|IOERR|CANTOPEN|PROTOCOL|NOMEM)/.test(code)) return "unavailable";
   return "other";
 }
@@ -55,24 +55,24 @@ export function unpackError(packed: PackedError, file: string): HoldfastError {
     case "moved":
       return new StoreMovedError(packed.message);
     case "unavailable":
-      return new StoreUnavailableError(`the database ${file} did not answer: ${packed.message}`, cause);
+      return new StoreUnavailableError(`the database ${file} did not respond: ${packed.message}`, cause);
     case "other":
       if (packed.code === "DRIVER_UNSUPPORTED") return new DriverUnsupportedError(packed.message);
       if (packed.code === "SCHEMA_TOO_NEW") return new SchemaTooNewError(packed.message);
-      return new HoldfastError("STORE_ERROR", `the database ${file} refused a call: ${packed.message}`, { cause });
+      return new HoldfastError("STORE_ERROR", `the database ${file} rejected a request: ${packed.message}`, { cause });
   }
 }
 
-/** What SQLite cannot write, and what to do about it. */
+/** The error for files that SQLite cannot write, with what to do about it. */
 export function readOnly(file: string, cause: unknown): StoreReadOnlyError {
   const isFolder = (cause as { code?: unknown }).code === "SQLITE_READONLY_DIRECTORY";
   const name = basename(file);
   return new StoreReadOnlyError(
     isFolder
-      ? `the folder ${dirname(file)} is read-only for this process, and SQLite must make ${name}-wal and ${name}-shm in it, even ` +
+      ? `the folder ${dirname(file)} is read-only for this process, and SQLite must create ${name}-wal and ${name}-shm in it, even ` +
           "to read; give this user write access to it, or copy the database to another folder"
-      : `${file} is read-only for this process: the file itself, or ${name}-wal or ${name}-shm beside it; give this user write ` +
-          "access to all of them and to their folder, or name another file",
+      : `${file} is read-only for this process: the file itself, or ${name}-wal or ${name}-shm next to it; give this user write ` +
+          "access to all of them and to their folder, or use another file",
     cause,
   );
 }

@@ -1,52 +1,55 @@
 import { statSync } from "node:fs";
 import type { Database, Statement } from "better-sqlite3";
-import type { Hint } from "../../../store.js";
-import { briefly } from "./exclusive-pragma.js";
-import { connect, lookInto, type ConnectionOptions } from "./connection.js";
+import type { Hint, PendingMigration } from "../../../store.js";
+import { exclusivePragma } from "./exclusive-pragma.js";
+import { connect, inspectFile, type ConnectionOptions } from "./connection.js";
 import { packError, type PackedError } from "./errors.js";
 import { FileGuard, realPathOf, type OpenFile } from "./file-guard.js";
 import { hintsOf } from "./hints.js";
 import { migrate, pendingMigrations } from "../migrations.js";
 import {
   LEASE_CALLS,
-  operationsOn,
+  prepareStore,
   READS,
   type OperationName,
   type Operations,
-  type Room,
+  type PreparedStore,
 } from "../jobs/prepared-store.js";
 import { keepSparePages, SPARE_PAGES } from "./spare-pages.js";
 
-/** One call on its way to the connection. */
+/** A call to the connection. */
 export interface Call {
   n: number;
-  op: OperationName | "migrate" | "pending" | "maintain" | "verify" | "close";
+  op: OperationName | "migrate" | "pending" | "compact" | "verify" | "close";
   args: readonly unknown[];
-  /** Set where a test's clock rules; otherwise the time is taken when the call is carried out. */
+  /** The time of a test's clock. Null: the system's time when the call is executed. */
   now: number | null;
 }
-export type Answer = readonly [n: number, value: unknown, error?: PackedError];
+export type CallResult = readonly [n: number, value: unknown, error?: PackedError];
 
-/** Carries out calls on one connection. Runs on the store's own thread, or inline for `:memory:`. */
+/** Executes calls on one connection. Runs on the store's thread, or inline for `:memory:`. */
 export interface Executor {
-  /** Whatever has gathered goes in one transaction, so that many callers share one sync to disk. */
-  execute(calls: readonly Call[]): { answers: Answer[]; hints: Hint[] };
-  /** Hints if another connection has written since the last look. */
-  look(): Hint[];
-  /** Sees to the files of the connection; what is wrong with them is told by the next call. */
-  watchFiles(): void;
+  /**
+   * Group commit: all calls that have gathered go into one transaction, because every commit is a sync to disk and many
+   * callers can share one. If the transaction fails, each call is repeated alone, so that only the bad one fails.
+   */
+  execute(calls: readonly Call[]): { results: CallResult[]; hints: Hint[] };
+  /** Wake-up hints if another connection has written since the last call. */
+  changesByOthers(): Hint[];
+  /** Checks that the files are in place, and repairs what it can. The next call reports a problem. */
+  checkFiles(): void;
 }
 
-// A WAL past this size is folded back and cut as soon as no reader is in the way.
+// A larger WAL is checkpointed and truncated as soon as no reader prevents it.
 const WAL_TRUNCATE_BYTES = 16 * 1024 * 1024;
-const FREE_PAGES_A_STEP = 500;
-// Calls that take longer are looked at again: time enough has passed to move the file.
+const MAX_PAGES_FREED = 500;
+// After calls that took longer, the files are checked again: there was time to move them.
 const SLOW_MS = 10;
 
 export function createExecutor(options: ConnectionOptions): Executor {
   let db: Database | undefined;
   let guard: FileGuard | null = null;
-  let room: Room | undefined;
+  let store: PreparedStore | undefined;
   let transaction: Transaction | undefined;
   let seenVersion = 0;
   let seenSchedule: number | null = null;
@@ -64,43 +67,43 @@ export function createExecutor(options: ConnectionOptions): Executor {
     db = connection;
     return db;
   }
-  function prepared(): Room {
-    if (room === undefined) {
-      room = operationsOn(open());
+  function prepared(): PreparedStore {
+    if (store === undefined) {
+      store = prepareStore(open());
       seenVersion = dataVersion(open());
     }
-    return room;
+    return store;
   }
 
-  /** Runs operations in one transaction; throws if any of them does, with nothing done. */
-  function together(calls: readonly Call[]): Answer[] {
+  /** Runs calls in one transaction. If one throws, the transaction is rolled back. */
+  function inOneTransaction(calls: readonly Call[]): CallResult[] {
     const { operations, counts } = prepared();
     const connection = open();
-    guard?.before();
+    guard?.check();
     if (calls.every((call) => READS.has(call.op as OperationName))) return calls.map((call) => run(operations, call));
     const { begin, commit } = (transaction ??= transactionOn(connection));
     begin.run();
     try {
-      const answers = calls.map((call) => run(operations, call));
+      const results = calls.map((call) => run(operations, call));
       counts.write(calls.at(-1)?.now ?? Date.now());
       commit.run();
-      return answers;
+      return results;
     } catch (error) {
       counts.discard();
-      // A full disk makes SQLite roll back by itself.
+      // On a full disk SQLite has already rolled back.
       if (connection.inTransaction) rollBack(connection);
       throw error;
     }
   }
 
   function forget(): void {
-    room = undefined;
+    store = undefined;
     transaction = undefined;
     db = undefined;
     guard = null;
   }
 
-  /** A connection that cannot even roll back is of no more use: the next call opens another. */
+  /** A connection that cannot roll back is closed. The next call opens a new one. */
   function rollBack(connection: Database): void {
     try {
       connection.exec("ROLLBACK");
@@ -110,53 +113,53 @@ export function createExecutor(options: ConnectionOptions): Executor {
     }
   }
 
-  function run(operations: Operations, call: Call): Answer {
+  function run(operations: Operations, call: Call): CallResult {
     const operation = operations[call.op as OperationName] as (now: number, ...args: readonly unknown[]) => unknown;
     return [call.n, operation(call.now ?? Date.now(), ...call.args)];
   }
 
-  function attempt(calls: readonly Call[], isRepeat = false): Answer[] {
+  function attempt(calls: readonly Call[], isRepeat = false): CallResult[] {
     if (calls.length === 0) return [];
     try {
-      return together(calls);
+      return inOneTransaction(calls);
     } catch (error) {
       const packed = packError(error);
-      if (mended(packed) && !isRepeat) return attempt(calls, true);
-      // A lock that nobody lets go of concerns all alike: waiting for it once is enough. So does a file that was moved.
-      const concernsAll = packed.kind === "unavailable" || packed.kind === "moved";
-      if (calls.length === 1 || concernsAll) return refused(calls, packed);
-      // One call spoilt the group: each goes alone, and only the bad one fails.
+      if (repaired(packed) && !isRepeat) return attempt(calls, true);
+      // A lock or a moved file fails all calls alike. Repeating each alone would wait for the lock once per call.
+      const failsAll = packed.kind === "unavailable" || packed.kind === "moved";
+      if (calls.length === 1 || failsAll) return refused(calls, packed);
+      // One call failed the group: each is repeated alone, and only the bad one fails.
       return calls.flatMap((call) => attempt([call], isRepeat));
     }
   }
 
-  /** Does what can be done about an error, and returns whether another try is worth it. */
-  function mended({ kind }: PackedError): boolean {
-    if (kind === "moved") return guard?.mend() === true;
-    return kind === "full" && db !== undefined && cutWal(db);
+  /** Repairs the cause of an error where possible. Returns whether the calls should be repeated. */
+  function repaired({ kind }: PackedError): boolean {
+    if (kind === "moved") return guard?.repair() === true;
+    return kind === "full" && db !== undefined && truncateWal(db);
   }
 
-  /** Over a connection of its own: ours would make the file. What is in memory is nobody else's. */
-  function pending(): string[] {
+  /** On a separate connection: opening ours would create the file. A `:memory:` database has only one connection. */
+  function pending(): PendingMigration[] {
     if (db !== undefined || options.file === ":memory:") return pendingMigrations(db ?? null);
-    return lookInto(options, pendingMigrations);
+    return inspectFile(options, pendingMigrations);
   }
 
-  /** Returns which file it is, for those who outlive this connection. */
-  function migrated(now: number): OpenFile | null {
+  /** Returns the identity of the file, which later connections must match. */
+  function migrateFile(now: number): OpenFile | null {
     const connection = open();
-    guard?.before();
+    guard?.check();
     migrate(connection, now);
     if (options.file !== ":memory:" && !options.mustExist) keepSparePages(connection);
     guard?.verify();
     return options.known ?? null;
   }
 
-  function special(call: Call, isRepeat = false): Answer {
+  function runOnConnection(call: Call, isRepeat = false): CallResult {
     try {
-      if (call.op === "migrate") return [call.n, migrated(call.now ?? Date.now())];
+      if (call.op === "migrate") return [call.n, migrateFile(call.now ?? Date.now())];
       if (call.op === "pending") return [call.n, pending()];
-      if (call.op === "maintain") foldWal(open());
+      if (call.op === "compact") compact(open());
       if (call.op === "verify") verify();
       if (call.op === "close") {
         const connection = db;
@@ -166,7 +169,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
       return [call.n, undefined];
     } catch (error) {
       const packed = packError(error);
-      return mended(packed) && !isRepeat ? special(call, true) : [call.n, undefined, packed];
+      return repaired(packed) && !isRepeat ? runOnConnection(call, true) : [call.n, undefined, packed];
     }
   }
 
@@ -175,24 +178,24 @@ export function createExecutor(options: ConnectionOptions): Executor {
     guard?.verify();
   }
 
-  /** What went to a file that is gone is not acknowledged. */
-  function whatMoved(calls: readonly Call[]): Answer[] {
+  /** Refuses all calls of the group if the file was moved: their writes are not acknowledged. */
+  function refuseIfMoved(calls: readonly Call[]): CallResult[] {
     try {
       guard?.verify();
       return [];
     } catch (error) {
-      const ordinary = calls.filter(({ op }) => !isSpecial(op));
-      return refused(ordinary, packError(error));
+      const operations = calls.filter(({ op }) => !isConnectionCall(op));
+      return refused(operations, packError(error));
     }
   }
 
-  /** A lone claim that would find nothing must not take the write lock from those who have work. */
-  function emptyClaim(call: Call): Answer | null {
+  /** The result of a claim that finds no due job, without the write lock: idle workers must not block busy ones. */
+  function emptyClaim(call: Call): CallResult | null {
     if (call.op !== "claim") return null;
     try {
-      const request = call.args[0] as Parameters<Room["emptyClaim"]>[0];
+      const request = call.args[0] as Parameters<PreparedStore["emptyClaim"]>[0];
       const known = prepared();
-      guard?.before();
+      guard?.check();
       const empty = known.emptyClaim(request, call.now ?? Date.now());
       return empty === null ? null : [call.n, empty];
     } catch {
@@ -202,15 +205,15 @@ export function createExecutor(options: ConnectionOptions): Executor {
 
   return {
     execute(calls) {
-      const begun = performance.now();
-      const answers = new Map<number, Answer>();
-      const keep = (group: readonly Answer[]): void => {
-        for (const answer of group) answers.set(answer[0], answer);
+      const startedAt = performance.now();
+      const results = new Map<number, CallResult>();
+      const keep = (group: readonly CallResult[]): void => {
+        for (const result of group) results.set(result[0], result);
       };
       let reads: Call[] = [];
       let writes: Call[] = [];
       const flush = (): void => {
-        // Reads need no lock and must not wait with the writes for one.
+        // Reads need no lock, so they must not wait for one with the writes.
         keep(attempt(reads));
         const [only] = writes;
         const empty = writes.length === 1 && only !== undefined ? emptyClaim(only) : null;
@@ -219,21 +222,21 @@ export function createExecutor(options: ConnectionOptions): Executor {
         writes = [];
       };
       for (const call of calls) {
-        if (isSpecial(call.op)) {
+        if (isConnectionCall(call.op)) {
           flush();
-          keep([special(call)]);
+          keep([runOnConnection(call)]);
         } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
-      // The file is looked for while this runs (see link.ts). Where it took long there was time to move it meanwhile.
-      if (performance.now() - begun >= SLOW_MS) keep(whatMoved(calls));
-      const inOrder = calls.map((call) => answers.get(call.n) ?? ([call.n, undefined] as Answer));
-      return { answers: inOrder, hints: hintsOf(calls, inOrder) };
+      // The link checks the file while this runs (see link.ts). If this took long, the file may have been moved since.
+      if (performance.now() - startedAt >= SLOW_MS) keep(refuseIfMoved(calls));
+      const inOrder = calls.map((call) => results.get(call.n) ?? ([call.n, undefined] as CallResult));
+      return { results: inOrder, hints: hintsOf(calls, inOrder) };
     },
 
-    watchFiles: () => void guard?.mend(),
+    checkFiles: () => void guard?.repair(),
 
-    look() {
+    changesByOthers() {
       const known = prepared();
       const version = dataVersion(open());
       if (version === seenVersion) return [];
@@ -248,7 +251,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   };
 }
 
-/** Prepared once: to parse them again for each small write would be a twentieth of it. */
+/** Prepared once: parsing them for each transaction would cost a small write 5 %. */
 interface Transaction {
   begin: Statement;
   commit: Statement;
@@ -258,21 +261,22 @@ function transactionOn(db: Database): Transaction {
   return { begin: db.prepare("BEGIN IMMEDIATE"), commit: db.prepare("COMMIT") };
 }
 
-function refused(calls: readonly Call[], error: PackedError): Answer[] {
+function refused(calls: readonly Call[], error: PackedError): CallResult[] {
   return calls.map((call) => [call.n, undefined, error]);
 }
 
 /**
- * Whether somebody relies on what it wrote being found after a restart. Not so with the calls of workers: a job whose end is not
- * found is run again once its lease is over. For them and for reads it is enough that a moved file is noticed soon.
+ * Whether the file must be checked before the call is acknowledged, because its write must be found after a restart. Calls of
+ * workers need no check: a job whose outcome is lost runs again when its lease expires. For them and for reads, a check ten
+ * times a second is enough.
  */
-export function isReliedOn(op: Call["op"]): boolean {
-  return !isSpecial(op) && !READS.has(op) && !LEASE_CALLS.has(op);
+export function needsFileCheck(op: Call["op"]): boolean {
+  return !isConnectionCall(op) && !READS.has(op) && !LEASE_CALLS.has(op);
 }
 
-/** Whether it concerns the connection as a whole, and goes alone. */
-function isSpecial(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
-  return op === "migrate" || op === "pending" || op === "maintain" || op === "verify" || op === "close";
+/** Whether the call is about the connection as a whole. Such calls run alone, outside a transaction. */
+function isConnectionCall(op: Call["op"]): op is Exclude<Call["op"], OperationName> {
+  return op === "migrate" || op === "pending" || op === "compact" || op === "verify" || op === "close";
 }
 
 /** Changes whenever another connection has written. */
@@ -280,22 +284,23 @@ function dataVersion(db: Database): number {
   return db.pragma("data_version", { simple: true }) as number;
 }
 
-function foldWal(db: Database): void {
+/** Returns free pages to the file system, and truncates a large write-ahead log. */
+function compact(db: Database): void {
   const spare = (db.pragma("freelist_count", { simple: true }) as number) - SPARE_PAGES;
-  if (spare > 0) db.pragma(`incremental_vacuum(${Math.min(spare, FREE_PAGES_A_STEP)})`);
+  if (spare > 0) db.pragma(`incremental_vacuum(${Math.min(spare, MAX_PAGES_FREED)})`);
   else keepSparePages(db);
   const wal = statSync(`${realPathOf(db)}-wal`, { throwIfNoEntry: false });
-  if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) cutWal(db);
+  if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) truncateWal(db);
 }
 
 /**
- * Folds the write-ahead log into the file and gives its room back: on a full disk the log may be what fills it. False if there is
- * not even the room to fold it. Someone who reads for long must not stop the queue: then what can be folded is, the room is
- * used again by the next writes, and the cut is tried again next time.
+ * Checkpoints the write-ahead log into the file and truncates it: on a full disk the log may be what fills it. Returns false if
+ * the checkpoint itself fails for lack of space. It does not wait for a long-running reader, which would stop the queue: the
+ * log is then checkpointed as far as possible, later writes reuse its space, and the next call tries again.
  */
-function cutWal(db: Database): boolean {
+function truncateWal(db: Database): boolean {
   try {
-    briefly(db, "wal_checkpoint(TRUNCATE)");
+    exclusivePragma(db, "wal_checkpoint(TRUNCATE)");
     return true;
   } catch {
     return false;

@@ -1,35 +1,35 @@
 import { existsSync, statSync } from "node:fs";
 import type { Database } from "better-sqlite3";
 import { StoreMovedError } from "../../../errors.js";
-import { briefly } from "./exclusive-pragma.js";
+import { exclusivePragma } from "./exclusive-pragma.js";
 
-/** What tells a file from all others, whatever its name. While a file is open no other gets the same. */
+/** Identifies a file independently of its name. While a file is open, no other file has the same identity. */
 interface FileIdentity {
   readonly dev: number;
   readonly ino: number;
 }
 
-/** The file of a connection, as it was when that was opened. Can cross a thread. */
+/** The file of a connection when it was opened. Can cross between threads. */
 export interface OpenFile {
-  /** As it was given, and as SQLite made of it: symbolic links on the way may change. */
+  /** The path as given, and as SQLite resolved it: symbolic links in it may change. */
   readonly paths: readonly string[];
   readonly identity: FileIdentity | null;
 }
 
-/** Whether the file is still found by its name. */
+/** Whether its paths still lead to the file. */
 export function isInPlace({ paths, identity }: OpenFile): boolean {
   return paths.every((path) => isSame(identityOf(path), identity));
 }
 
 /**
- * The file that a path leads to, through symbolic links; null if there is none. By its name only: to open and close a
- * database file beside SQLite would drop the locks that this process has on it.
+ * The file that a path leads to, through symbolic links; null if there is none. By `stat`, without opening it: closing a
+ * second descriptor would drop the POSIX locks that SQLite holds on the file for this process.
  */
 function identityOf(path: string): FileIdentity | null {
   try {
     return statSync(path, { throwIfNoEntry: false }) ?? null;
   } catch {
-    // What may not be looked at would not be found by a restart either.
+    // A file that may not be read would not be found after a restart either.
     return null;
   }
 }
@@ -40,38 +40,39 @@ function isSame(a: FileIdentity | null, b: FileIdentity | null): boolean {
 
 export function movedFile(file: string): StoreMovedError {
   return new StoreMovedError(
-    `${file} was renamed, deleted or replaced while this process had it open; what is written now would be lost. ` +
-      "Move the original file back. Or, to use the file that is there now, stop every process that uses it, delete the " +
-      "-wal and -shm files beside it, and start again",
+    `${file} was renamed, deleted or replaced while this process had it open; new writes would be lost. ` +
+      "Move the original file back. Or, to use the file that now has this name, stop every process that uses it, delete the " +
+      "-wal and -shm files next to it, and start again",
   );
 }
 
-/** The path as SQLite opened it, with no symbolic links left: the write-ahead log stands beside that. */
+/** The path as SQLite opened it, with symbolic links resolved: the write-ahead log is next to that file. */
 export function realPathOf(db: Database): string {
   const [main] = db.pragma("database_list") as { file: string }[];
   return main?.file ?? db.name;
 }
 
-// For so long a check of the log holds. One costs the next write to it fifty microseconds: to a file whose times were asked for,
-// Linux writes new ones.
+// How long a check of the log is trusted. After a `stat`, Linux updates the file's timestamps at the next write, which costs
+// that write 50 microseconds.
 const TRUSTED_MS = 100;
 
 /**
- * Notices that the files of an open connection are no longer found by their names. SQLite does not: it would go on writing to
- * a file that nobody opens again.
+ * Notices that the files of an open connection were renamed, deleted or replaced. SQLite never checks that in WAL mode: writes
+ * succeed, callers receive ids, and the jobs are gone after the next restart. The check costs a single enqueue 5 %, and one in
+ * a busy process nothing (docs/decisions/0010).
  */
 export class FileGuard {
   readonly file: OpenFile;
   readonly #db: Database;
   readonly #walPath: string;
-  /** Null in a file that is not in WAL mode. */
+  /** Null if the file is not in WAL mode. */
   #wal: FileIdentity | null;
   /** Changes when another connection writes. */
   #version: number;
   #isMoved = false;
   #checkedAt = performance.now();
 
-  /** Null where it would be of no use: Windows lets nobody rename or delete a file that is open. */
+  /** Null where it is not needed: Windows does not let an open file be renamed or deleted. */
   static of(db: Database): FileGuard | null {
     return db.memory || process.platform === "win32" ? null : new FileGuard(db);
   }
@@ -89,29 +90,30 @@ export class FileGuard {
     this.#version = this.#dataVersion();
   }
 
-  /** Throws StoreMovedError if the files are not where they were. What was right a moment ago is trusted. */
-  before(): void {
+  /** Throws StoreMovedError if the files are not in place. Trusts the last check for a moment. */
+  check(): void {
     const isTrusted = !this.#isMoved && performance.now() - this.#checkedAt <= TRUSTED_MS;
-    if (!isTrusted && !this.#isWhole()) throw this.#problem();
+    if (!isTrusted && !this.#areFilesInPlace()) throw this.#problem();
   }
 
-  /** The same, trusting nothing, and after doing what can be done about it. Not in a transaction. */
+  /** The same, but trusts no earlier check, and tries a repair first. Not inside a transaction. */
   verify(): void {
-    if (!this.mend()) throw this.#problem();
+    if (!this.repair()) throw this.#problem();
   }
 
-  /** Does what can be done about it, outside of a transaction, and returns whether all is well. */
-  mend(): boolean {
-    const isNew = !this.#isMoved;
-    if (this.#isWhole()) return true;
+  /** Checks the files and repairs what it can. Returns whether they are in place. Not inside a transaction. */
+  repair(): boolean {
+    const isFirstNotice = !this.#isMoved;
+    if (this.#areFilesInPlace()) return true;
     this.#isMoved = true;
-    if (isInPlace(this.file)) return this.#renewLog(isNew);
-    // Beside another file in its place the log would be taken for that file's; once somebody has written to it, it is.
-    if (isNew && (!existsSync(this.#db.name) || this.#dataVersion() === this.#version)) this.#foldLog();
+    if (isInPlace(this.file)) return this.#renewLog(isFirstNotice);
+    // SQLite would take the log as that of a file which now has the name, so it is checkpointed and emptied. Not if another
+    // process has written to it since: then it is the log of that file.
+    if (isFirstNotice && (!existsSync(this.#db.name) || this.#dataVersion() === this.#version)) this.#checkpointLog();
     return false;
   }
 
-  #isWhole(): boolean {
+  #areFilesInPlace(): boolean {
     const isLogInPlace = this.#wal === null || isSame(identityOf(this.#walPath), this.#wal);
     if (!isLogInPlace || !isInPlace(this.file)) return false;
     this.#isMoved = false;
@@ -123,7 +125,7 @@ export class FileGuard {
   #problem(): StoreMovedError {
     if (!isInPlace(this.file)) return movedFile(this.#db.name);
     return new StoreMovedError(
-      `${this.#walPath} was deleted or replaced while several connections had ${this.#db.name} open; what is written now ` +
+      `${this.#walPath} was deleted or replaced while several connections had ${this.#db.name} open; new writes ` +
         "would be lost. Stop every process that uses it, then start them again",
     );
   }
@@ -132,33 +134,33 @@ export class FileGuard {
     return this.#db.pragma("data_version", { simple: true }) as number;
   }
 
-  /** The first read opens it. */
+  /** SQLite opens the log at the first read. */
   #openLog(): FileIdentity | null {
     this.#db.pragma("schema_version");
     return identityOf(this.#walPath);
   }
 
   /**
-   * The log was deleted or replaced. Alone on the file, a connection brings all that it has written into the file and begins
-   * a new log: nothing is lost. With others, each would go on with a log of its own.
+   * The log was deleted or replaced. If this is the only connection, it writes the whole log into the file and starts a new
+   * one: nothing is lost. With other connections, each would continue with a different log.
    */
-  #renewLog(isNew: boolean): boolean {
+  #renewLog(isFirstNotice: boolean): boolean {
     try {
-      for (const mode of ["delete", "wal"]) briefly(this.#db, `journal_mode = ${mode}`);
+      for (const mode of ["delete", "wal"]) exclusivePragma(this.#db, `journal_mode = ${mode}`);
       this.#wal = this.#openLog();
-      return this.#isWhole();
+      return this.#areFilesInPlace();
     } catch {
-      if (isNew) this.#foldLog();
+      if (isFirstNotice) this.#checkpointLog();
       return false;
     }
   }
 
-  /** Brings what was acknowledged into the file itself, wherever that is now: the log does not go with it. */
-  #foldLog(): void {
+  /** Writes acknowledged data into the file itself, wherever it was moved: the log did not move with it. */
+  #checkpointLog(): void {
     try {
-      briefly(this.#db, "wal_checkpoint(TRUNCATE)");
+      exclusivePragma(this.#db, "wal_checkpoint(TRUNCATE)");
     } catch {
-      // Another process reads, or there is no room: the log stays as it is.
+      // Another process is reading, or the disk is full: the log stays.
     }
   }
 }

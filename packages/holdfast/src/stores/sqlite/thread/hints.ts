@@ -22,13 +22,13 @@ import {
 } from "../../hints.js";
 import { outcomesDue } from "../jobs/leases.js";
 import type { Columns } from "./columns.js";
-import type { Answer, Call } from "./executor.js";
+import type { Call, CallResult } from "./executor.js";
 
 /** The wake-up hints of a batch of calls, for the listeners of this store. */
-export function hintsOf(calls: readonly Call[], answers: readonly Answer[]): Hint[] {
+export function hintsOf(calls: readonly Call[], results: readonly CallResult[]): Hint[] {
   const hints: Hint[] = [];
   for (const [index, call] of calls.entries()) {
-    const [, value, error] = answers[index] ?? [call.n, undefined, null];
+    const [, value, error] = results[index] ?? [call.n, undefined, null];
     if (error === undefined) hints.push(...hintsOfCall(call, value));
   }
   return hints.length < 2 ? hints : mergeHints(hints);
@@ -47,7 +47,7 @@ function hintsOfCall({ op, args, now }: Call, value: unknown): readonly Hint[] {
     case "retry":
       return retryHints(value as RetryResult[]);
     case "reapExpiredLeases":
-      return reapHints((value as { laidDown: ReapedJob[] }).laidDown);
+      return reapHints((value as { reaped: ReapedJob[] }).reaped);
     case "expireOverdue":
       return reapHints(value as ReapedJob[]);
     case "setPaused":

@@ -1,15 +1,16 @@
 import type { Database } from "better-sqlite3";
-import { briefly } from "./exclusive-pragma.js";
+import { exclusivePragma } from "./exclusive-pragma.js";
 
-/** Free pages that the file always has, 256 KB of them. */
+/** Free pages that the file should always have: 256 KB. */
 export const SPARE_PAGES = 64;
 const NAME = "spare";
 
 /**
- * Keeps free pages in the file. To fold the write-ahead log into a file that must grow for it takes room on the disk; where the log
- * itself has taken the last of it, that would never end. New pages are taken from the free ones first, so the file need not grow.
+ * Keeps free pages in the file, for a full disk. A checkpoint of the write-ahead log may have to grow the file, which needs
+ * disk space. If the log itself has taken the last of the disk, neither could ever shrink. New pages come from the free
+ * ones first, so the checkpoint succeeds without growing the file.
  *
- * They are written once and folded, or the disk would not have set the room aside.
+ * The pages are written and checkpointed once: until then the file system has not allocated them.
  */
 export function keepSparePages(db: Database): void {
   const free = db.pragma("freelist_count", { simple: true }) as number;
@@ -20,10 +21,10 @@ export function keepSparePages(db: Database): void {
       NAME,
       (SPARE_PAGES * pageBytes) / 2,
     );
-    briefly(db, "wal_checkpoint(PASSIVE)");
+    exclusivePragma(db, "wal_checkpoint(PASSIVE)");
     db.prepare("DELETE FROM holdfast_settings WHERE name = ?").run(NAME);
   } catch (error) {
-    // No room, or another process writes for long: the next upkeep tries again.
+    // The disk is full, or another process holds the lock: the next maintenance tries again.
     if (!/^SQLITE_(FULL|BUSY|IOERR|READONLY)/.test(String((error as { code?: unknown }).code))) throw error;
   }
 }

@@ -1,61 +1,63 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { ConnectionOptions } from "./connection.js";
 import { createExecutor, type Call } from "./executor.js";
-import { Lookout } from "./wal-watcher.js";
+import { WalWatcher } from "./wal-watcher.js";
 
 /**
- * The store's own thread: a blocked writer or a slow disk holds up this thread and not the application's event loop.
+ * The store's own thread. better-sqlite3 is synchronous: a slow disk, or a lock held by another process, blocks this thread
+ * and not the application's event loop.
  */
 export type ToThread = { calls: Call[] } | { watch: boolean };
 
 const port = parentPort;
-if (port === null) throw new Error("this file is started as a worker thread");
+if (port === null) throw new Error("this file must be started as a worker thread");
 
 const options = workerData as ConnectionOptions;
 const executor = createExecutor(options);
-const lookout = new Lookout(options.file, look);
+const walWatcher = new WalWatcher(options.file, sendChanges);
 
-function look(): boolean {
+/** Sends the hints of other processes' writes. Returns whether there were any. */
+function sendChanges(): boolean {
   try {
-    const hints = executor.look();
-    if (hints.length > 0) port?.postMessage({ answers: [], hints });
+    const hints = executor.changesByOthers();
+    if (hints.length > 0) port?.postMessage({ results: [], hints });
     return hints.length > 0;
   } catch {
-    // Only a hint was lost; whoever polls finds out what is wrong.
+    // Only a hint is lost. The next poll fails with the same error and reports it.
     return false;
   }
 }
 
-// A log that is deleted after the last write must not wait for the next one to be noticed.
-const FILES_MS = 100;
-let filesTimer: NodeJS.Timeout | null = null;
+// After the last write, so that a deleted log is noticed without waiting for the next one.
+const FILE_CHECK_MS = 100;
+let fileCheck: NodeJS.Timeout | null = null;
 
-function watchFilesSoon(): void {
-  filesTimer ??= setTimeout(() => {
-    filesTimer = null;
-    executor.watchFiles();
-  }, FILES_MS);
+function scheduleFileCheck(): void {
+  fileCheck ??= setTimeout(() => {
+    fileCheck = null;
+    executor.checkFiles();
+  }, FILE_CHECK_MS);
 }
 
 port.on("message", (first: ToThread) => {
   const calls: Call[] = [];
-  // Everything that arrived while the last transaction was written goes into the next one.
-  for (let message: ToThread | undefined = first; message !== undefined; message = next()) {
-    if ("watch" in message) lookout.watch(message.watch);
+  // Group commit: all calls that arrived during the last transaction go into the next one (see Executor.execute).
+  for (let message: ToThread | undefined = first; message !== undefined; message = nextMessage()) {
+    if ("watch" in message) walWatcher.watch(message.watch);
     else calls.push(...message.calls);
   }
   if (calls.length === 0) return;
   const done = executor.execute(calls);
-  lookout.used(done.hints.length > 0);
+  walWatcher.used(done.hints.length > 0);
   port.postMessage(done);
-  watchFilesSoon();
+  scheduleFileCheck();
   if (calls.some((call) => call.op === "close")) {
-    if (filesTimer !== null) clearTimeout(filesTimer);
-    lookout.watch(false);
+    if (fileCheck !== null) clearTimeout(fileCheck);
+    walWatcher.watch(false);
     port.close();
   }
 });
 
-function next(): ToThread | undefined {
+function nextMessage(): ToThread | undefined {
   return port === null ? undefined : (receiveMessageOnPort(port)?.message as ToThread | undefined);
 }

@@ -1,110 +1,113 @@
 import { realpathSync, watch, type FSWatcher } from "node:fs";
 
-/** How long to wait before a look. */
-interface Paces {
-  /** When nothing has happened for a while. A look costs two microseconds. */
-  restingMs: number;
-  /** For a second after something has. */
+/** How long to wait before the next check. */
+interface CheckIntervals {
+  /** When nothing has changed for a while. A check costs 2 microseconds. */
+  idleMs: number;
+  /** For a second after a change. */
   activeMs: number;
-  /** Once the system says that somebody writes: what is written can be seen when it has been synced. */
-  keenMs: number;
-  /** What the system says so soon after this process has used the file is about that. */
-  ownMs: number;
+  /** After a file event: another process is writing, and its commit becomes visible once it is synced. */
+  afterEventMs: number;
+  /** A file event this soon after this process has used the file was caused by that use. */
+  ownWriteMs: number;
 }
-const PACES: Paces = { restingMs: 40, activeMs: 10, keenMs: 1, ownMs: 2 };
+const INTERVALS: CheckIntervals = { idleMs: 40, activeMs: 10, afterEventMs: 1, ownWriteMs: 2 };
 const ACTIVE_FOR_MS = 1_000;
-const KEEN_LOOKS = 12;
+const CHECKS_AFTER_EVENT = 12;
 
 /**
- * Looks for what other processes wrote: from time to time, and at once where the system tells of changes to the file of the
- * write-ahead log. Not all do, and over a network none does, so the times are short enough to do without.
+ * Notices writes of other processes. SQLite sends no notification for them: a connection has to poll `data_version`. Polling
+ * alone, every 10 ms when active and every 40 ms when idle, takes 7.6 ms from an enqueue to the handler in another process.
+ * A file event of the write-ahead log starts polling every millisecond until the commit is visible: 3.5 ms (medians, see
+ * docs/decisions/0002). Polling stays, because some systems and all network file systems send no events.
  */
-export class Lookout {
+export class WalWatcher {
   readonly #file: string;
-  readonly #look: () => boolean;
-  readonly #paces: Paces;
-  #on = false;
+  readonly #check: () => boolean;
+  readonly #intervals: CheckIntervals;
+  #isOn = false;
   #timer: NodeJS.Timeout | undefined;
   #watcher: FSWatcher | null = null;
-  #canTell = true;
-  #lastActive = Number.NEGATIVE_INFINITY;
-  #lastOwn = Number.NEGATIVE_INFINITY;
-  #keen = 0;
+  #canWatch = true;
+  #lastChangeAt = Number.NEGATIVE_INFINITY;
+  #lastOwnUseAt = Number.NEGATIVE_INFINITY;
+  #checksAfterEvent = 0;
 
-  /** `look` answers whether somebody has written. */
-  constructor(file: string, look: () => boolean, paces: Paces = PACES) {
+  /** `check` returns whether another process has written. */
+  constructor(file: string, check: () => boolean, intervals: CheckIntervals = INTERVALS) {
     this.#file = file;
-    this.#look = look;
-    this.#paces = paces;
+    this.#check = check;
+    this.#intervals = intervals;
   }
 
-  /** Whether the system tells it of the file. */
-  get hears(): boolean {
+  /** Whether it receives file events. */
+  get receivesEvents(): boolean {
     return this.#watcher !== null;
   }
 
   watch(on: boolean): void {
-    this.#on = on;
-    if (on) this.#watch();
-    else this.#unwatch();
-    this.#plan();
+    this.#isOn = on;
+    if (on) this.#openWatcher();
+    else this.#closeWatcher();
+    this.#schedule();
   }
 
-  /** This process has used the database, and `changed` what others may wait for. */
+  /** This process has used the database. `changed`: it wrote something that listeners may wait for. */
   used(changed: boolean): void {
-    this.#lastOwn = performance.now();
-    if (changed) this.#lastActive = this.#lastOwn;
+    this.#lastOwnUseAt = performance.now();
+    if (changed) this.#lastChangeAt = this.#lastOwnUseAt;
   }
 
-  #plan(): void {
+  #schedule(): void {
     clearTimeout(this.#timer);
-    if (!this.#on) return;
-    const { restingMs, activeMs, keenMs } = this.#paces;
-    const isActive = performance.now() - this.#lastActive < ACTIVE_FOR_MS;
-    this.#timer = setTimeout(() => this.#due(), this.#keen > 0 ? keenMs : isActive ? activeMs : restingMs);
+    if (!this.#isOn) return;
+    const { idleMs, activeMs, afterEventMs } = this.#intervals;
+    const isActive = performance.now() - this.#lastChangeAt < ACTIVE_FOR_MS;
+    const delayMs = this.#checksAfterEvent > 0 ? afterEventMs : isActive ? activeMs : idleMs;
+    this.#timer = setTimeout(() => this.#onTimer(), delayMs);
   }
 
-  #due(): void {
-    if (!this.hears) this.#watch();
-    if (this.#keen > 0) this.#keen--;
-    if (this.#look()) {
-      this.#keen = 0;
-      this.#lastActive = performance.now();
+  #onTimer(): void {
+    if (!this.receivesEvents) this.#openWatcher();
+    if (this.#checksAfterEvent > 0) this.#checksAfterEvent--;
+    if (this.#check()) {
+      this.#checksAfterEvent = 0;
+      this.#lastChangeAt = performance.now();
     }
-    this.#plan();
+    this.#schedule();
   }
 
-  /** The file may not be there before the first look at the database; then it stays while a connection is open. */
-  #watch(): void {
-    if (!this.#canTell || this.hears) return;
+  /** The log may not exist before the first read of the database. It then exists while a connection is open. */
+  #openWatcher(): void {
+    if (!this.#canWatch || this.receivesEvents) return;
     try {
-      // The log stands beside the file itself, not beside a symbolic link to it.
+      // The log is next to the file itself, not next to a symbolic link to it.
       const file = realpathSync.native(this.#file);
-      // What is renamed or deleted is another file from then on.
+      // The watcher follows the file, not its name: after a rename or deletion the name needs a new watcher.
       this.#watcher = watch(`${file}-wal`, { persistent: false }, (event) =>
-        event === "rename" ? this.#unwatch() : this.#hear(),
+        event === "rename" ? this.#closeWatcher() : this.#onEvent(),
       );
-      this.#watcher.on("error", () => this.#giveUp());
+      this.#watcher.on("error", () => this.#stopWatching());
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.#giveUp();
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.#stopWatching();
     }
   }
 
-  #giveUp(): void {
-    this.#canTell = false;
-    this.#unwatch();
+  #stopWatching(): void {
+    this.#canWatch = false;
+    this.#closeWatcher();
   }
 
-  #unwatch(): void {
+  #closeWatcher(): void {
     this.#watcher?.close();
     this.#watcher = null;
   }
 
-  #hear(): void {
+  #onEvent(): void {
     const now = performance.now();
-    if (now - this.#lastOwn < this.#paces.ownMs) return;
-    this.#keen = KEEN_LOOKS;
-    this.#lastActive = now;
-    this.#plan();
+    if (now - this.#lastOwnUseAt < this.#intervals.ownWriteMs) return;
+    this.#checksAfterEvent = CHECKS_AFTER_EVENT;
+    this.#lastChangeAt = now;
+    this.#schedule();
   }
 }

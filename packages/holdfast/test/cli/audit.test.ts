@@ -1,0 +1,144 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AuditRecord } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { until } from "#src/testing/exercise-store/until.js";
+import { addressOf, ownSchema } from "../postgres/scene.js";
+import { postgresServer } from "../postgres/server.js";
+import { emptyWorkspace, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
+import { holdfastCommand } from "./scene.js";
+
+const server = postgresServer();
+
+/** The entries of the audit log, the oldest first. */
+async function entriesOf({ json }: Pick<Workspace, "json">): Promise<AuditRecord[]> {
+  const { entries } = await json<{ entries: AuditRecord[] }>("audit");
+  return entries.toReversed();
+}
+
+describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
+  it("records a migration once", SLOW, async () => {
+    const ws = emptyWorkspace(address);
+    const { migrated, applied } = await ws.json<{ migrated: boolean; applied: string[] }>("migrate");
+    expect(migrated).toBe(true);
+    expect(applied.length).toBeGreaterThan(0);
+    expect(await ws.json("migrate")).toEqual({ migrated: false, applied: [] });
+    expect(await entriesOf(ws)).toMatchObject([
+      {
+        actor: expect.stringMatching(/^cli:.+@.+/) as string,
+        action: "store.migrate",
+        count: applied.length,
+        detail: { applied },
+      },
+    ]);
+  });
+
+  it.each([
+    ["enqueue", "mail", '{"to":"ada"}'],
+    ["tokens", "create", "ci", "--role", "viewer"],
+    ["schedules", "create", "nightly", "mail", "--every", "1d"],
+    ["process", "jobs.ts"],
+  ])("records that %s %s created the schema", SLOW, async (...words) => {
+    const ws = emptyWorkspace(address);
+    await ws.json(...words);
+    await ws.json("queues", "pause", "mail");
+    const [first, ...others] = await entriesOf(ws);
+    expect(first).toMatchObject({ actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" });
+    expect(first?.count).toBeGreaterThan(0);
+    expect(others.map(({ action }) => action)).not.toContain("store.migrate");
+  });
+
+  it.each([
+    ["worker", "jobs.ts"],
+    ["serve", "--port", "0"],
+    ["dev", "jobs.ts", "--port", "0"],
+  ])("records that %s created the schema", SLOW, async (...words) => {
+    const ws = emptyWorkspace(address);
+    for (let start = 0; start < 2; start++) {
+      const { child, stdout, ended } = ws.start(...words);
+      await until("it to run", async () => stdout().includes("\n"), 60_000);
+      child.kill("SIGTERM");
+      await ended;
+    }
+    expect(await entriesOf(ws)).toMatchObject([
+      { actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" },
+    ]);
+  });
+
+  it("records configuration changes without passwords", SLOW, async () => {
+    const ws = await workspace(address);
+    await ws.json("config", "set", "jobs.concurrency", "8");
+    await ws.json("config", "set", "store", "postgres://ada:secret@localhost/jobs");
+    await ws.json("config", "unset", "jobs.concurrency");
+    // Changes nothing, so it is not recorded.
+    await ws.json("config", "unset", "jobs.concurrency");
+    const file = join(ws.cwd, "holdfast.toml");
+    const actor = expect.stringMatching(/^cli:/) as string;
+    expect(await entriesOf(ws)).toMatchObject([
+      { actor, action: "config.set", target: "jobs.concurrency", count: 1, detail: { file, value: 8 } },
+      { actor, action: "config.set", target: "store", detail: { value: "postgres://ada:***@localhost/jobs" } },
+      { actor, action: "config.unset", target: "jobs.concurrency", detail: { file } },
+    ]);
+  });
+
+  it("does not create a store for configuration changes", SLOW, async () => {
+    const ws = emptyWorkspace(address);
+    const { code, stderr } = await ws.run("config", "set", "jobs.concurrency", "8");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect((await ws.run("migrate", "--check")).code).toBe(1);
+  });
+
+  it("is filtered by time", SLOW, async () => {
+    const ws = await workspace(address);
+    await ws.json("queues", "pause", "early");
+    const [early] = await entriesOf(ws);
+    const since = new Date(Date.parse(String(early?.at)) + 1).toISOString();
+    await ws.json("queues", "pause", "late");
+    const targets = async (...flags: string[]): Promise<(string | null)[]> => {
+      const { entries } = await ws.json<{ entries: AuditRecord[] }>("audit", ...flags);
+      return entries.map(({ target }) => target);
+    };
+    expect(await targets("--after", since)).toEqual(["late"]);
+    expect(await targets("--before", since)).toEqual(["early"]);
+    expect(await targets("--after", "1h")).toEqual(["late", "early"]);
+    expect(await targets("--before", "1h")).toEqual([]);
+    const refused = await ws.run("audit", "--after", "yesterday");
+    expect(refused).toMatchObject({ code: 2, stdout: "" });
+    expect(refused.stderr).toMatch(
+      /^error: --after: "yesterday" is not an ISO time, or how long ago, such as 7d\nhint: .+\n$/,
+    );
+  });
+});
+
+it("an unreachable store does not prevent configuration changes", SLOW, async () => {
+  const ws = emptyWorkspace(() => "postgres://ada@127.0.0.1:1/nowhere");
+  const { code, stdout, stderr } = await ws.run("config", "set", "jobs.concurrency", "8");
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "jobs.concurrency = 8 in holdfast.toml\n" });
+  expect(stderr).toMatch(/^warning: the change is not in the audit log: PostgreSQL at .+ cannot be reached: .+\n$/);
+  expect(readFileSync(join(ws.cwd, "holdfast.toml"), "utf8")).toContain("concurrency = 8");
+});
+
+it("a file with several errors can be fixed stepwise", SLOW, async () => {
+  const { cwd } = emptyWorkspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
+  writeFileSync(join(cwd, "holdfast.toml"), '[jobs]\nconcurrency = "many"\nqueues = 7\n');
+  const { code, stderr } = await holdfastCommand(["config", "set", "jobs.concurrency", "8"], { cwd });
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/^warning: the change is not in the audit log: .*jobs\.queues/);
+  expect(existsSync(join(cwd, "holdfast.db"))).toBe(false);
+});
+
+it("an import is audited, a dry run is not", SLOW, async () => {
+  const ws = await workspace(() => addressOf(server.url(), ownSchema(server)));
+  const old = ownSchema(server);
+  await server.query(`CREATE SCHEMA ${old}`);
+  await server.query(`CREATE TABLE ${old}.mails (id uuid, status text)`);
+  await server.query(`INSERT INTO ${old}.mails SELECT gen_random_uuid(), 'pending' FROM generate_series(1, 3)`);
+  const options = { table: `${old}.mails`, type: "mail", map: { id: "id", status: "status" }, drop: true };
+  writeFileSync(join(ws.cwd, "import.json"), JSON.stringify(options));
+  await ws.json("import", "import.json");
+  expect(await entriesOf(ws)).toEqual([]);
+  await ws.json("import", "import.json", "--yes");
+  expect(await entriesOf(ws)).toMatchObject([
+    { actor: expect.stringMatching(/^cli:/) as string, action: "jobs.import", target: options.table, count: 3 },
+  ]);
+});

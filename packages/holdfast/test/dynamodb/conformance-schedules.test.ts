@@ -1,0 +1,3 @@
+import { conforms } from "./conformance-scene.js";
+
+conforms({ part: "schedules" });

@@ -1,3 +1,0 @@
-import { conforms } from "./conforming.js";
-
-conforms("DynamoDB with four shards", 4);

@@ -1,3 +1,0 @@
-import { conforms } from "./conforming.js";
-
-conforms("DynamoDB with one shard", 1);

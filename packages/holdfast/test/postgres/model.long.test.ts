@@ -1,0 +1,3 @@
+import { comparesWithModel } from "./model-scene.js";
+
+comparesWithModel({ runs: 300 });
