@@ -13,7 +13,7 @@ import {
 import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
+import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
 
 /** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -81,17 +81,17 @@ export interface JobOptions {
   tags?: readonly string[];
 }
 
-const JOB_FIELDS: ReadonlySet<string> = new Set([
-  "type",
-  "input",
-  "run",
-  "retry",
-  "timeout",
-  "queue",
-  "priority",
-  "expiresAfter",
-  "tags",
-]);
+const JOB_FIELDS: ReadonlySet<string> = optionKeys<JobWithInput<StandardSchemaV1, unknown>>({
+  type: true,
+  input: true,
+  run: true,
+  retry: true,
+  timeout: true,
+  queue: true,
+  priority: true,
+  expiresAfter: true,
+  tags: true,
+});
 
 declare const types: unique symbol;
 

@@ -1,5 +1,5 @@
 import { readId } from "../../job/id.js";
-import { refuseUnknown } from "../../options.js";
+import { optionKeys, refuseUnknown } from "../../options.js";
 import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
@@ -19,7 +19,7 @@ export interface BulkOptions {
 /** One job, some jobs, or all that match. */
 export type Target = string | readonly string[] | Filter;
 
-const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
+const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
 // Jobs that one call to the store changes.
 const CHUNK = 200;
 // Side by side, and few enough to leave connections to others.
@@ -87,7 +87,7 @@ export class Changes {
       }
       return answers;
     }
-    refuseUnknown(options, BULK_FIELDS, "a change of many");
+    refuseUnknown(options, BULK_KEYS, "a change of many");
     const progress = { looked: 0, changed: 0 };
     const filter = readFilter(target);
     // Who deletes what is dead does not delete what was retried since it was listed.
