@@ -10,10 +10,10 @@ export interface BulkOptions {
   /** Stops between two chunks; what is changed stays changed. */
   signal?: AbortSignal;
   /**
-   * Called after each chunk: how many jobs were looked at, and how many of them changed. The next chunk waits for a promise that it
+   * Called after each chunk: how many jobs were examined, and how many of them changed. The next chunk waits for a promise that it
    * returns. If it fails, so does the call; what is changed stays changed.
    */
-  onProgress?: (progress: { looked: number; changed: number }) => unknown;
+  onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
 /** One job, some jobs, or all that match. */
@@ -88,7 +88,7 @@ export class Changes {
       return answers;
     }
     refuseUnknown(options, BULK_KEYS, "a change of many");
-    const progress = { looked: 0, changed: 0 };
+    const progress = { examined: 0, changed: 0 };
     const filter = readFilter(target);
     // Who deletes what is dead does not delete what was retried since it was listed.
     const within = { ...scope, states: filter.states };
@@ -96,7 +96,7 @@ export class Changes {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
       const answers = await apply(ids, within, jobs);
-      progress.looked += ids.length;
+      progress.examined += ids.length;
       progress.changed += answers.filter((answer) => counted.includes(answer)).length;
       await options.onProgress?.({ ...progress });
     }
