@@ -31,7 +31,7 @@ const ON_SERVERS = ["engine/fake-clock", "observe/opentelemetry", "observe/sentr
 
 interface ProjectOptions {
   exclude?: string[];
-  /** Whether each file runs in a process of its own. Default: yes. */
+  /** Whether each file runs in a separate process. Default: yes. */
   isolate?: boolean;
 }
 

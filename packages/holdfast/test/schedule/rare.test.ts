@@ -52,7 +52,7 @@ describe("a date that comes rarely", () => {
 
   it("what comes often asks about a month, once", () => {
     const counted = counting();
-    // A pattern of this test alone: the days of a pattern are asked about once in a process.
+    // No other test uses this pattern: the days of a pattern are cached for the whole process.
     const cron = readCron("*/7 5 * 1-12 *");
     for (let at: number | null = FROM; at !== null && at < FROM + 20 * 86_400_000;) at = cron.next(at);
     expect(counted().croner).toBe(31);
