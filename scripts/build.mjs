@@ -1,4 +1,4 @@
-// Compiles every project. First takes away outputs whose source is gone, because `tsc -b` leaves them behind, and a
+// Compiles every project. First deletes outputs whose source no longer exists, because `tsc -b` leaves them behind, and a
 // deleted module would still be importable, tested and published.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ function readJson(file) {
 function removeOrphans(sources, outputs) {
   if (!existsSync(outputs)) return;
   for (const file of readdirSync(outputs, { recursive: true, encoding: "utf8" })) {
-    // Only what tsc made has a .d.ts; assets that other tools put into dist are left alone.
+    // Only outputs of tsc have a .d.ts. Files that other tools write to dist are not deleted.
     if (!file.endsWith(".d.ts")) continue;
     const stem = file.slice(0, -".d.ts".length);
     if (existsSync(join(sources, `${stem}.ts`)) || existsSync(join(sources, `${stem}.tsx`))) continue;

@@ -28,7 +28,7 @@ const ENTRIES = {
 const SHARED = /\/dist\/(?:(?!index\.js)[^/]+\.js|(?:access|job|schedule)\/[^/]+\.js)$/;
 const ENGINE = /\/dist\/(?:engine|observe)\/(?!opentelemetry|sentry)/;
 
-/** Writes dist/bundle, unless it was made from what tsc compiled last. */
+/** Writes dist/bundle, unless it is up to date with the compiled files. */
 export async function bundlePackage() {
   const version = String(statSync(join(dist, "src.tsbuildinfo")).mtimeMs) + readFileSync(import.meta.filename, "utf8");
   const stamp = join(bundle, ".made-from");

@@ -1,4 +1,4 @@
-// Writes docs/reference/cli.md from the table of commands. A test says when that is due.
+// Writes docs/reference/cli.md from the table of commands. A test fails when the page is out of date.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,4 +1,4 @@
-// A vitest reporter that leaves the number of passed and failed tests in the file named by TEST_COUNTS_FILE.
+// A vitest reporter that writes the number of passed and failed tests to the file in TEST_COUNTS_FILE.
 import { writeFileSync } from "node:fs";
 
 /** @typedef {import("vitest/node").Reporter} Reporter */
@@ -21,7 +21,7 @@ export default class CountTests {
         if (state === "passed") passed += 1;
         if (state === "failed") failed += 1;
       }
-      // A file that could not be loaded, or whose hooks failed, has no failed test of its own to show for it.
+      // A file that could not be loaded, or whose hooks failed, has no failed test.
       if (!module.ok() && failed === failedBefore) failed += 1;
     }
     writeFileSync(file, JSON.stringify({ passed, failed }));

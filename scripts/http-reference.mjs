@@ -1,4 +1,4 @@
-// Writes docs/reference/http-api.md from the table of routes. A test says when that is due.
+// Writes docs/reference/http-api.md from the table of routes. A test fails when the page is out of date.
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 // Enforces the one direction of imports in packages/holdfast/src: domain <- store.ts <- {engine, stores} <- observe <- admin <- cli.
-// A script and not a lint rule, because `no-restricted-imports` sees neither dynamic imports nor files yet unnamed.
+// A script and not a lint rule, because `no-restricted-imports` ignores dynamic imports and needs a list of all files.
 import { readFileSync, readdirSync } from "node:fs";
 import { join, posix } from "node:path";
 
@@ -87,5 +87,5 @@ const files = readdirSync(join(root, src), { recursive: true, encoding: "utf8" }
   .filter((file) => file.endsWith(".ts"));
 const found = files.flatMap((file) => [...violations(file, readFileSync(join(root, src, file), "utf8"))]);
 for (const line of found) console.error(line);
-console.log(`${files.length} files, ${found.length} imports against the layers`);
+console.log(`${files.length} files, ${found.length} imports that violate the layers`);
 process.exitCode = found.length > 0 ? 1 : 0;

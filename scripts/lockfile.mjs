@@ -1,4 +1,4 @@
-// Checks what `npm ci` on another machine would trip over, and this one would not notice.
+// Checks for lockfile problems that make `npm ci` fail on other machines only.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,10 +9,10 @@ const packages = JSON.parse(text).packages;
 /** @type {string[]} */
 const problems = [];
 
-// Registries differ from place to place; an address in the lockfile would bind everyone to one of them.
+// Registries differ between machines. A URL in the lockfile would force one registry on all of them.
 if (text.includes('"resolved": "http')) problems.push("names download addresses; .npmrc should keep them out");
 
-// npm leaves out what it cannot find at the moment (npm/cli#4828), then refuses such a lockfile in a fresh clone.
+// npm omits optional packages that it cannot find (npm/cli#4828), and then rejects that lockfile in a fresh clone.
 for (const [path, { optionalDependencies = {} }] of Object.entries(packages)) {
   for (const name of Object.keys(optionalDependencies)) {
     const found = packages[`${path}/node_modules/${name}`] ?? packages[`node_modules/${name}`];
@@ -21,5 +21,6 @@ for (const [path, { optionalDependencies = {} }] of Object.entries(packages)) {
 }
 
 for (const problem of problems) console.error(`package-lock.json ${problem}`);
-if (problems.length > 0) console.error("After mending package.json: rm -r node_modules package-lock.json; npm install");
+if (problems.length > 0)
+  console.error("After fixing package.json, run: rm -r node_modules package-lock.json; npm install");
 process.exitCode = problems.length > 0 ? 1 : 0;

@@ -15,7 +15,7 @@ const MAX_BYTES = 700_000;
 /** @param {string} file */
 const read = (file) => readFileSync(join(home, file), "utf8");
 
-/** What a file imports, by name as it stands there. @param {string} file */
+/** The import specifiers of a file. @param {string} file */
 function importsOf(file) {
   const code = read(file).replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, "");
   return [...code.matchAll(/(?:from|import|import\(|require\(|import\.meta\.url\)\()\s*"([^"]+)"/g)].map(
@@ -23,7 +23,7 @@ function importsOf(file) {
   );
 }
 
-/** Declarations that a user's compiler reads name nothing but what is installed with the package. */
+/** The published type declarations may import only packages that are installed with this one. */
 function* foreignTypes() {
   /** @type {{ exports: Record<string, string | { types: string }>, dependencies: Record<string, string> }} */
   const { exports, dependencies } = JSON.parse(read("package.json"));

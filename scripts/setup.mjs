@@ -1,6 +1,6 @@
 // Makes a fresh clone ready: checks Node, installs the npm packages of package-lock.json, and, with `--tests`, Java for
-// DynamoDB Local. Needs nothing installed, does nothing when all is there, and may run twice at once (the second waits for
-// the first).
+// DynamoDB Local. Needs nothing installed, does nothing if everything is installed, and may run concurrently (the second
+// process waits for the first).
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-// Not import.meta.dirname: a Node too old for it must still reach the sentence that says so.
+// Not import.meta.dirname: a Node version without it must still reach the version check below.
 const root = fileURLToPath(new URL("..", import.meta.url));
 const lockfile = join(root, "package-lock.json");
 const modules = join(root, "node_modules");
@@ -32,7 +32,7 @@ function checkNode() {
   giveUp(`Holdfast needs Node.js ${minimum.major}.${minimum.minor} or later; this is ${process.versions.node}.`);
 }
 
-/** What node_modules was made for: the locked packages, and the platform and ABI the native one was compiled for. */
+/** Identifies node_modules: the locked packages, and the platform and ABI of the native package. */
 function wantedStamp() {
   if (!existsSync(lockfile)) giveUp("package-lock.json is missing; restore it with git.");
   const hash = createHash("sha256").update(readFileSync(lockfile)).digest("hex");
@@ -60,7 +60,7 @@ function matchesLockfile() {
   });
 }
 
-/** In a process of its own: a binding built for another Node can take the whole process down. */
+/** In a separate process: a binding built for another Node version can crash the process. */
 function sqliteLoads() {
   const script = "new (require('better-sqlite3'))(':memory:').close()";
   return spawnSync(process.execPath, ["-e", script], { cwd: root, stdio: "ignore" }).status === 0;
@@ -68,7 +68,7 @@ function sqliteLoads() {
 
 /** @param {string[]} args */
 function npm(args) {
-  // Inside `npm test` this is the npm in use; otherwise the one on the PATH.
+  // The npm that runs this script, or the one on the PATH.
   const cli = process.env["npm_execpath"];
   const [command, ...rest] = cli?.endsWith("npm-cli.js") ? [process.execPath, cli, ...args] : ["npm", ...args];
   const { status, error, stdout, stderr } = spawnSync(command, rest, {
@@ -88,7 +88,7 @@ function install() {
     giveUp(/better-sqlite3|gyp/.test(output) ? nativeHint : "npm ci failed; its output is above.");
   }
   if (sqliteLoads()) return;
-  // Reached when install scripts are switched off in the user's npm settings.
+  // Happens if install scripts are disabled in the user's npm settings.
   const rebuilt = npm(["rebuild", "better-sqlite3", "--ignore-scripts=false"]);
   if (sqliteLoads()) return;
   console.error(rebuilt.output);
@@ -100,7 +100,7 @@ function errorCode(error) {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-/** True when the process that made the lock is gone, or died before it could write its id. */
+/** True if the process that created the lock has exited, or crashed before it wrote its id. */
 function lockIsStale() {
   try {
     const pid = Number(readFileSync(join(lockDir, "pid"), "utf8"));
@@ -141,7 +141,7 @@ function javaVersion() {
   return status === 0 ? Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0) : 0;
 }
 
-/** DynamoDB Local is a Java program. Without Java its tests are skipped, and say so. */
+/** DynamoDB Local is a Java program. Without Java, its tests are skipped with that reason. */
 function findJava() {
   if (process.env["HOLDFAST_TEST_DYNAMODB"] !== undefined || javaVersion() >= oldestJava) return;
   if (process.platform === "linux" && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {

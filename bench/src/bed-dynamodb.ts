@@ -8,7 +8,7 @@ import { dynamoServer, REGION } from "./dynamodb-server.js";
 import { fillDynamo } from "./fill-dynamodb.js";
 import { DYNAMODB } from "./limits.js";
 
-/** A table for each trial, filled anew: DynamoDB copies none. */
+/** A new table for each trial, because DynamoDB cannot copy one. */
 export async function dynamoBed(): Promise<Bed> {
   const server = await dynamoServer();
   let tables = 0;
@@ -50,7 +50,7 @@ export async function dynamoBed(): Promise<Bed> {
       return place;
     },
     nowhere: newPlace,
-    hold: () => Promise.reject(new Error("DynamoDB has no transaction that stays open")),
+    hold: () => Promise.reject(new Error("DynamoDB has no interactive transactions")),
     close: () => server.stop(),
   };
 }

@@ -7,7 +7,7 @@ import { fillPostgres } from "./fill-postgres.js";
 import { POSTGRES } from "./limits.js";
 import { postgresServer } from "./postgres-server.js";
 
-/** Databases of one server: a template for each filling, and a copy of it for each trial. */
+/** Databases of one server: a template for each filling, and a copy of the template for each trial. */
 export async function postgresBed(folder: string): Promise<Bed> {
   const server = await postgresServer(folder);
   const templates = new Map<string, Promise<string>>();
@@ -72,7 +72,7 @@ export async function postgresBed(folder: string): Promise<Bed> {
       const template = templates.get(key) ?? makeTemplate(wanted);
       templates.set(key, template);
       const name = newName("trial");
-      // Files are copied and synced before the trial begins, so that it does not pay for them.
+      // Copy and sync the files before the trial starts, so that the trial does not pay for it.
       await run(`CREATE DATABASE ${name} TEMPLATE ${await template} STRATEGY file_copy`);
       return placeIn(name);
     },

@@ -8,7 +8,7 @@ import { fillEmptyLanes } from "./fill-lanes.js";
 import { fillSqlite } from "./fill-sqlite.js";
 import { SQLITE } from "./limits.js";
 
-/** Files in one folder: a template for each filling, and a copy of it for each trial. */
+/** Files in one folder: a template for each filling, and a copy of the template for each trial. */
 export function sqliteBed(folder: string): Bed {
   const templates = new Map<string, Promise<string>>();
   let made = 0;
@@ -65,7 +65,7 @@ async function migrated(url: string): Promise<void> {
   await hf.close();
 }
 
-/** The copy must not be written back to disk during the trial, at the cost of the trial's own syncs. */
+/** Syncs the copy, so that writing it back to disk does not slow down the syncs of the trial. */
 function flush(file: string): void {
   const handle = openSync(file, "r+");
   fsyncSync(handle);

@@ -1,9 +1,9 @@
 import type { Limits } from "./limits.js";
 
-/** The stores a bench exists for. A new one adds a line in `main.ts`, a bed, limits and a raw baseline. */
+/** The stores that can be measured. A new one needs a line in `main.ts`, a bed, limits and a raw baseline. */
 export type StoreName = "sqlite" | "postgres" | "dynamodb";
 
-/** What a trial finds in the store before it begins. Every kind but `future` stands before the due jobs in the queue. */
+/** Jobs in the store before a trial starts. Every kind but `future` comes before the due jobs in the queue. */
 export interface Filling {
   kind:
     | "due"
@@ -20,23 +20,23 @@ export interface Filling {
   inputBytes?: number;
 }
 
-/** A store of its own for one trial. */
+/** The store of one trial. */
 export interface Place {
   url: string;
   remove(): Promise<void>;
 }
 
-/** Where trials take place: one per store. */
+/** Creates the stores of trials, for one kind of store. */
 export interface Bed {
   readonly store: StoreName;
   readonly limits: Limits;
   /** Facts about the database that figures depend on: its version, its durability. */
   facts(): Record<string, string> | Promise<Record<string, string>>;
-  /** A store with Holdfast's schema that holds these jobs; equal fillings cost only the first time. */
+  /** A store with Holdfast's schema and these jobs. The same filling costs time only once. */
   place(filling: readonly Filling[]): Promise<Place>;
-  /** An address at which there is no store yet. */
+  /** A URL without a store. */
   nowhere(): Place;
-  /** Opens a transaction that goes on seeing the place as it is now; the answer ends it. */
+  /** Opens a transaction that keeps its snapshot of the store. Returns a function that ends it. */
   hold(place: Place): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }

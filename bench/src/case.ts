@@ -1,7 +1,7 @@
 import type { Bed } from "./bed.js";
 import type { Limits } from "./limits.js";
 
-/** One measured run. Cases share trials by name: what several of them compare against is measured once a round. */
+/** One measured run. Cases share trials by name: a baseline of several cases is measured once per round. */
 export interface Trial<Sample = unknown> {
   name: string;
   about: string;
@@ -10,7 +10,7 @@ export interface Trial<Sample = unknown> {
   run(progress: (fraction: number) => void): Promise<Sample>;
 }
 
-/** A question and how to answer it from trials. */
+/** A case: its trials, and how to compute its rows from them. */
 export interface Case {
   name: string;
   trials: readonly Trial[];
@@ -21,16 +21,16 @@ export interface Bench {
   bed: Bed;
   scale: Scale;
 }
-/** Null: the case makes no sense for the store. */
+/** Null if the case does not apply to the store. */
 export type MakeCase = (bench: Bench) => Case | null;
 
-/** How much each case does; all of it follows from the number of jobs of a drain. */
+/** The size of each case. All sizes follow from the number of jobs of a drain. */
 export interface Scale {
   jobs: number;
   rounds: number;
-  /** Jobs that are there while others drain. */
-  beside: Limits["beside"];
-  /** Jobs drained by the process whose memory is watched. */
+  /** Other jobs in the store during a drain. */
+  background: Limits["background"];
+  /** Jobs drained by the process whose memory is measured. */
   memory: number;
   large: number;
   largeBytes: number;
@@ -41,29 +41,29 @@ export interface Scale {
   /** Latency samples of one round. */
   samples: number;
   starts: number;
-  /** How long an idle process is watched. */
+  /** How long an idle process is measured. */
   watchedMs: number;
-  /** Schedules that fall due together, and those that rest. */
+  /** Schedules that are due at the same time, and idle ones. */
   schedules: number;
   idleSchedules: number;
-  /** Jobs among which some are listed. */
+  /** Jobs in the store for the list case. */
   listed: number;
-  /** Queues that hold nothing any more. */
+  /** Queues that are empty after use. */
   lanes: number;
 }
 
-export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]): Scale {
+export function scaleOf(jobs: number, rounds: number, background: Limits["background"]): Scale {
   const within = (least: number, value: number, most: number): number =>
     Math.round(Math.min(most, Math.max(least, value)));
   return {
     jobs,
     rounds,
-    beside: {
-      ready: jobs * beside.ready,
-      future: jobs * beside.future,
-      finished: jobs * beside.finished,
-      expired: jobs * beside.expired,
-      other: jobs * beside.other,
+    background: {
+      ready: jobs * background.ready,
+      future: jobs * background.future,
+      finished: jobs * background.finished,
+      expired: jobs * background.expired,
+      other: jobs * background.other,
     },
     memory: jobs * 10,
     large: Math.round(jobs / 5),
@@ -81,7 +81,7 @@ export function scaleOf(jobs: number, rounds: number, beside: Limits["beside"]):
   };
 }
 
-/** What the trials of a run gave, by round. */
+/** The results of trials, by round. */
 export class Samples {
   readonly #taken = new Map<string, unknown[]>();
 
@@ -98,7 +98,7 @@ export class Samples {
 
 export type Unit =
   | "jobs/s"
-  | "looks/s"
+  | "polls/s"
   | "queries/s"
   | "ms"
   | "µs"
@@ -110,7 +110,7 @@ export type Unit =
   | "units/s"
   | "units/min";
 
-/** A measured quantity: what counts, and what each round gave. */
+/** A measured quantity: its value, and that of each round. */
 export interface Figure {
   value: number;
   unit: Unit;
@@ -130,7 +130,7 @@ export interface Row {
   label: string;
   figure: Figure;
   baseline: { label: string; figure: Figure } | null;
-  /** The figure over the baseline, or the figure less the baseline. */
+  /** The figure divided by the baseline, or the figure minus the baseline. */
   comparison: { kind: "ratio" | "difference"; value: number } | null;
   target: Target | null;
 }

@@ -1,4 +1,4 @@
-// The entry of every process of a trial: plays the role it is told, and sends the result back.
+// The entry point of every process of a trial. It runs its role and sends the result back.
 import { inspect } from "node:util";
 import { roles, type RoleName } from "./roles/index.js";
 import type { FromRole, Role, Stage, ToRole } from "./roles/role.js";
@@ -28,7 +28,7 @@ async function play(name: string, order: unknown): Promise<void> {
     send({ kind: "error", error: inspect(error) });
     process.exitCode = 1;
   }
-  // A worker that failed would go on; the message is on its way once the channel has closed.
+  // A failed worker would keep running, so exit. The message is sent once the channel has closed.
   process.once("disconnect", () => process.exit());
   process.disconnect();
 }

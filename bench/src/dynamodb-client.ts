@@ -1,9 +1,9 @@
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 
-/** Requests under way at a time: what Holdfast allows itself by default, and so what everybody here does. */
+/** The number of concurrent requests: the default of Holdfast, used for all baselines too. */
 export const AT_ONCE = 64;
 
-/** Table and client of an address like `dynamodb://table?region=…&endpoint=…`, the client set up as Holdfast sets up its own. */
+/** The table and a client for a URL such as `dynamodb://table?region=…&endpoint=…`. The client has the settings that Holdfast uses. */
 export function connectDynamo(url: string): { table: string; client: DynamoDBClient } {
   const { hostname: table, searchParams } = new URL(url);
   const client = new DynamoDBClient({
@@ -15,20 +15,20 @@ export function connectDynamo(url: string): { table: string; client: DynamoDBCli
   return { table, client };
 }
 
-/** Runs these with so many under way at a time, and answers in their order. */
-export async function bounded<Given, Answer>(
+/** Runs `work` for each value with limited concurrency. Returns the results in order. */
+export async function bounded<Given, Result>(
   given: readonly Given[],
   atOnce: number,
-  work: (each: Given) => Promise<Answer>,
-): Promise<Answer[]> {
-  const answers: Answer[] = [];
+  work: (each: Given) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < given.length) {
       const at = next++;
-      answers[at] = await work(given[at] as Given);
+      results[at] = await work(given[at] as Given);
     }
   };
   await Promise.all(Array.from({ length: Math.min(atOnce, given.length) }, lane));
-  return answers;
+  return results;
 }

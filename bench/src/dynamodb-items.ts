@@ -23,7 +23,7 @@ export function laneOf(shard: number, priority: number): string {
   return `live#${shard}#${priority}#default`;
 }
 
-/** As the product spreads jobs over shards. */
+/** The same function as in Holdfast. */
 export function shardOf(id: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < id.length; at++) hash = Math.imul(hash ^ id.charCodeAt(at), 0x01000193);
@@ -37,11 +37,11 @@ export interface WaitingJob {
   priority: number;
   createdAt: number;
   dueAt: number;
-  /** Tells jobs of one millisecond apart. */
+  /** Distinguishes jobs of the same millisecond. */
   nth: number;
 }
 
-/** The item of a job that waits, as the product's enqueue writes it. */
+/** The item of a waiting job, as Holdfast writes it. */
 export function waitingItem({ id, type, input, priority, createdAt, dueAt, nth }: WaitingJob): Item {
   const shard = shardOf(id);
   const listed = `${timeText(createdAt)}#${String(nth).padStart(6, "0")}#${id}`;
@@ -71,7 +71,7 @@ export function waitingItem({ id, type, input, priority, createdAt, dueAt, nth }
 
 const LIVE_ONLY = ["lane", "due", "due_at", "token"];
 
-/** The item of a job that is done, and that DynamoDB will clear away. */
+/** The item of a completed job with a time to live. */
 export function completedItem(job: WaitingJob, endedAt: number): Item {
   const left = Object.entries(waitingItem(job)).filter(([name]) => !LIVE_ONLY.includes(name));
   return {
@@ -88,7 +88,7 @@ export function completedItem(job: WaitingJob, endedAt: number): Item {
   };
 }
 
-/** What the product has counted of completed jobs. */
+/** The counter item of completed jobs. */
 export function countItem(completed: number, now: number): Item {
   const goneOn = Math.floor((now + 7 * DAY_MS) / DAY_MS);
   return {

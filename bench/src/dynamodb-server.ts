@@ -13,9 +13,9 @@ export interface DynamoServer {
 
 export const REGION = "eu-central-1";
 
-/** The endpoint in `HOLDFAST_BENCH_DYNAMODB`, or AWS's own DynamoDB Local out of npm, in memory. */
+/** The endpoint in `HOLDFAST_BENCH_DYNAMODB`, or AWS's DynamoDB Local from npm, in memory. */
 export async function dynamoServer(): Promise<DynamoServer> {
-  // The emulator asks for credentials and does not look at them. Processes of trials need them too.
+  // The emulator requires credentials but does not check them. Processes of trials need them too.
   process.env["AWS_ACCESS_KEY_ID"] ??= "bench";
   process.env["AWS_SECRET_ACCESS_KEY"] ??= "bench";
   const given = process.env["HOLDFAST_BENCH_DYNAMODB"];
@@ -33,9 +33,9 @@ export async function dynamoServer(): Promise<DynamoServer> {
   process.once("exit", () => child.kill("SIGKILL"));
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const endpoint = `http://127.0.0.1:${port}`;
-  const failed = ended.then(() => Promise.reject(new Error("DynamoDB Local ended before it answered")));
+  const failed = ended.then(() => Promise.reject(new Error("DynamoDB Local exited before it was ready")));
   failed.catch(() => {});
-  await Promise.race([answers(endpoint), failed]);
+  await Promise.race([untilReady(endpoint), failed]);
   return {
     endpoint,
     async stop() {
@@ -45,14 +45,14 @@ export async function dynamoServer(): Promise<DynamoServer> {
   };
 }
 
-async function answers(endpoint: string): Promise<void> {
+async function untilReady(endpoint: string): Promise<void> {
   const client = new DynamoDBClient({ endpoint, region: REGION, maxAttempts: 1 });
-  for (let answered = false; !answered;) {
-    answered = await client.send(new ListTablesCommand({})).then(
+  for (let ready = false; !ready;) {
+    ready = await client.send(new ListTablesCommand({})).then(
       () => true,
       () => false,
     );
-    if (!answered) await sleep(50);
+    if (!ready) await sleep(50);
   }
   client.destroy();
 }

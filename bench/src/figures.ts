@@ -1,6 +1,6 @@
 import type { Figure, Row, Target, Unit } from "./case.js";
 
-/** The value below which a fraction of the values lies. */
+/** The percentile of the values for a fraction from 0 to 1. */
 export function percentile(values: readonly number[], fraction: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const at = Math.ceil(sorted.length * fraction) - 1;
@@ -8,7 +8,7 @@ export function percentile(values: readonly number[], fraction: number): number 
 }
 
 export function median(values: readonly number[]): number {
-  // Typed arrays sort numbers several times as fast, and intervals take thousands of medians.
+  // Typed arrays sort numbers several times as fast, and an interval needs thousands of medians.
   const sorted = Float64Array.from(values).sort();
   const middle = sorted.length >> 1;
   const upper = sorted[middle] ?? Number.NaN;
@@ -26,7 +26,7 @@ export function rates(timed: readonly { seconds: number; count: number }[]): Fig
   );
 }
 
-/** A percentile of all rounds' samples together, beside that of each round. */
+/** A percentile of the samples of all rounds, and that of each round. */
 export function percentiles(rounds: readonly number[][], fraction: number): Figure {
   return figure(
     "ms",
@@ -41,7 +41,7 @@ interface Line {
   figure: Figure;
 }
 
-/** A figure by itself, with a limit it must stay below, or without. */
+/** A figure without a baseline, with or without a limit. */
 export function plainRow(line: Line, limits: { below?: number; atMost?: number } = {}): Row {
   const { below, atMost } = limits;
   let target: Target | null = null;
@@ -51,7 +51,7 @@ export function plainRow(line: Line, limits: { below?: number; atMost?: number }
   return { ...line, baseline: null, comparison: null, target };
 }
 
-/** A figure over its baseline. Each round has a ratio of its own, so that what slows the machine slows both sides. */
+/** A figure divided by its baseline. Each round has its own ratio, so that a slow machine affects both sides. */
 export function ratioRow(
   line: Line,
   baseline: { label: string; figure: Figure },
@@ -66,7 +66,7 @@ export function ratioRow(
   return { ...line, baseline, comparison: { kind: "ratio", value }, target };
 }
 
-/** A figure less its baseline. */
+/** A figure minus its baseline. */
 export function differenceRow(
   line: Line,
   baseline: { label: string; figure: Figure },

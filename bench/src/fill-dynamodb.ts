@@ -5,11 +5,11 @@ import { completedItem, countItem, number, text, waitingItem, type Item } from "
 import { NOOP, orderedId, payload } from "./jobs.js";
 
 const HOUR_MS = 3_600_000;
-// As many as DynamoDB takes in one request, and so many requests at once.
+// DynamoDB's limit of items per request, and the number of concurrent requests.
 const BATCH = 25;
 const BATCHES = 16;
 
-/** Writes jobs straight into a table that Holdfast's migration has made. */
+/** Writes jobs directly into a table that Holdfast's migration has created. */
 export async function fillDynamo(url: string, fillings: readonly Filling[]): Promise<void> {
   const { table, client } = connectDynamo(url);
   const now = Date.now();
@@ -19,7 +19,7 @@ export async function fillDynamo(url: string, fillings: readonly Filling[]): Pro
     }
     const priority = kind === "future" ? 10 : 0;
     const items = Array.from({ length: count }, (_, nth): Item => {
-      // Due jobs are the youngest.
+      // Due jobs are the newest.
       const createdAt = kind === "due" ? now - 1_000 : now - HOUR_MS;
       const dueAt = kind === "future" ? now + HOUR_MS : createdAt;
       const input = JSON.stringify(payload());

@@ -3,7 +3,7 @@ import { claimOf, completed, newJob } from "./store-jobs.js";
 
 const BATCH = 500;
 
-/** Has one job come and go in each of so many queues, through the store itself: what it leaves of a lane is its business. */
+/** Enqueues and completes one job in each queue through the store, so that the store has the lanes of empty queues. */
 export async function fillEmptyLanes(url: string, count: number): Promise<void> {
   const store = await openStore(url);
   for (let first = 0; first < count; first += BATCH) {

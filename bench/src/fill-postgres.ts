@@ -5,10 +5,10 @@ import { NOOP, OTHER, payload } from "./jobs.js";
 import { schedulesOf } from "./schedules.js";
 
 const HOUR_MS = 3_600_000;
-// Inputs above this live in a table of their own; see the product's limits.
+// Larger inputs are in a separate table; see Holdfast's limits.
 const INLINE_BYTES = 512;
 
-/** Writes jobs straight into the tables that Holdfast's migration has made. */
+/** Writes jobs directly into the tables that Holdfast's migration has created. */
 export async function fillPostgres(url: string, fillings: readonly Filling[]): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -25,7 +25,7 @@ async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling,
   const text = JSON.stringify(payload(inputBytes));
   const large = text.length > INLINE_BYTES;
   const now = Date.now();
-  // Due jobs are the youngest: everything else that is due stands before them.
+  // Due jobs are the newest: all other due jobs come before them.
   const at = kind === "due" ? now - 1_000 : now - HOUR_MS;
   const finished = kind === "finished";
   const type = kind === "other" ? OTHER : NOOP;
@@ -33,7 +33,7 @@ async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling,
   const [state, attempt] = finished ? ["completed", 1] : ["pending", 0];
   const dueAt = kind === "future" ? now + HOUR_MS : at;
   const expiresAt = kind === "expired" ? now - 1 : null;
-  // Like those that Holdfast makes: ordered by time, then by number.
+  // Like Holdfast's ids: ordered by time, then by number.
   const id = `(lpad(to_hex(${at}::bigint), 12, '0') || '7' || lpad(to_hex(n & 4095), 3, '0') || '8' || lpad('${nth}', 3, '0') || lpad(to_hex(n), 12, '0'))::uuid`;
   const common =
     "id, seq, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases, fence, run_at, expires_at, created_at, updated_at";
@@ -45,7 +45,7 @@ async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling,
     [priority, now],
   );
   if (finished) {
-    // Ends are spread over the hour, as retention's index would have them.
+    // Finish times are spread over the hour, as in a real index of finished jobs.
     const ended = `$7::bigint + (n::bigint * ${HOUR_MS} / ${count})`;
     await client.query(
       `INSERT INTO holdfast.archive (${common}, claimed_at, started_at, output, finished_at) SELECT ${values}, ${ended}, ${ended}, '{}', ${ended} ${rows}`,
@@ -68,7 +68,7 @@ async function fillJobs(client: pg.Client, { kind, count, inputBytes }: Filling,
   );
 }
 
-/** With all that the store keeps beside jobs to find them. */
+/** Including the tables that the store uses to find jobs. */
 async function fillListed(client: pg.Client, { count }: Filling): Promise<void> {
   const of = listedColumns(count, Date.now());
   await client.query(`CREATE TEMP TABLE listed AS SELECT i, ${of.type} AS type, ${of.queue} AS queue, ${of.state} AS state,

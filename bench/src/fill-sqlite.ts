@@ -5,10 +5,10 @@ import { NOOP, orderedId, OTHER, payload } from "./jobs.js";
 import { schedulesOf } from "./schedules.js";
 
 const HOUR_MS = 3_600_000;
-// Inputs above this live in a table of their own; see the product's limits.
+// Larger inputs are in a separate table; see Holdfast's limits.
 const INLINE_BYTES = 512;
 
-/** Writes jobs straight into a file that Holdfast's migration has made: quick, and not durable until the end. */
+/** Writes jobs directly into a file that Holdfast's migration has created: fast, and durable only at the end. */
 export function fillSqlite(file: string, fillings: readonly Filling[]): void {
   const db = new Database(file);
   db.pragma("synchronous = OFF");
@@ -29,7 +29,7 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
     const text = JSON.stringify(payload(filling.inputBytes));
     const large = text.length > INLINE_BYTES;
     const now = Date.now();
-    // Due jobs are the youngest: everything else that is due stands before them.
+    // Due jobs are the newest: all other due jobs come before them.
     const at = kind === "due" ? now - 1_000 : now - HOUR_MS;
     const finished = kind === "finished";
     const row = {
@@ -45,7 +45,7 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
       worker: finished ? "bench:1:000000000000" : null,
     };
     for (let index = 0; index < jobs; index++) {
-      // Ends are spread over the hour, as retention's index would have them.
+      // Finish times are spread over the hour, as in a real index of finished jobs.
       const endedAt = finished ? at + Math.floor((index / jobs) * HOUR_MS) : null;
       const { lastInsertRowid } = insertRow.run({ ...row, id: orderedId(at), endedAt });
       if (large) insertInput.run(lastInsertRowid, text);
@@ -66,7 +66,7 @@ export function fillSqlite(file: string, fillings: readonly Filling[]): void {
     for (const each of schedulesOf(filling, now)) insertSchedule.run({ ...each, input, now });
   }
 
-  /** With all that the store keeps beside jobs to find them. */
+  /** Including the tables that the store uses to find jobs. */
   function fillListed({ count: jobs }: Filling): void {
     const now = Date.now();
     const of = listedColumns(jobs, now);

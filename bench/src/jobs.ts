@@ -1,17 +1,17 @@
 import { job, type JobType } from "holdfast";
 
-/** The type that trials run, and one that stands in its way. */
+/** The job type that trials run, and another one that they must skip. */
 export const NOOP = "bench.noop";
 export const OTHER = "bench.other";
 
 export interface Payload {
   to: string;
   text?: string;
-  /** When it was enqueued, in nanoseconds of the clock that all processes of a machine share. */
+  /** The time of the enqueue, in nanoseconds of the monotonic clock that all processes share. */
   sentAt?: string;
 }
 
-/** Checks nothing: what a schema library costs is not Holdfast's figure. */
+/** Validates nothing, so that the cost of a schema library is not measured. */
 interface Unchecked {
   "~standard": {
     version: 1;
@@ -24,12 +24,12 @@ const unchecked: Unchecked = {
   "~standard": { version: 1, vendor: "holdfast-bench", validate: (value) => ({ value: value as Payload }) },
 };
 
-/** A job that does nothing but tell that it ran. Asynchronous, as handlers mostly are. */
+/** A job that only reports that it ran. Asynchronous, like most handlers. */
 export function noop(ran: (input: Payload) => void): JobType<Payload, void> {
   return job({ type: NOOP, input: unchecked, run: async ({ input }) => ran(input) });
 }
 
-/** About thirty bytes of JSON, or as many as asked for. */
+/** About thirty bytes of JSON, or the given size. */
 export function payload(bytes: number = 0): Payload {
   const small: Payload = { to: "ada@example.com" };
   const missing = bytes - JSON.stringify({ ...small, text: "" }).length;
@@ -38,7 +38,7 @@ export function payload(bytes: number = 0): Payload {
 
 let made = 0;
 
-/** A UUIDv7-like id: ordered by time, like those that Holdfast makes, so that the baseline's index fills in order too. */
+/** An id like UUIDv7: ordered by time like Holdfast's ids, so that the index of the baseline also fills in order. */
 export function orderedId(nowMs: number): string {
   const count = made++;
   const time = nowMs.toString(16).padStart(12, "0");

@@ -1,38 +1,38 @@
-/** What a store is held to, and how much of what it is tried with. */
+/** The targets of a store, and the sizes of its trials. */
 export interface Limits {
-  /** The cases that make sense for the store; null: all. */
+  /** The cases that apply to the store; null: all. */
   cases: readonly string[] | null;
-  /** Handlers at once in drains. */
+  /** The concurrency of drains. */
   concurrency: number;
-  /** A drain over the same writes by hand. */
+  /** A drain divided by the same writes without Holdfast. */
   drain: number;
-  /** Many callers at once over one; null: not held to anything. */
+  /** Many concurrent callers divided by one; null: no target. */
   atOnce: number | null;
-  /** `enqueueMany` over the same rows by hand. */
+  /** `enqueueMany` divided by the same inserts without Holdfast. */
   enqueueMany: number | null;
-  /** Enqueue to start over the two commits it cannot do without: so many milliseconds more, or so many times as long. */
+  /** Enqueue to start, compared with the two commits that it needs: additional milliseconds, or a factor. */
   latency: { moreMs: number } | { times: number };
-  /** The drain of one type behind many jobs of another, over the plain one; null where its index is made meanwhile. */
+  /** The drain of one type behind many jobs of another, divided by the plain drain; null if its index is created during the trial. */
   drainTypes: number | null;
   /** A claim of a few jobs of one type behind many of another. */
   claimTypesMs: number | null;
-  /** Queries a second of a worker and a scheduler without work; null where the store answers no queries over a wire. */
+  /** Queries per second of an idle worker and scheduler; null if the store has no server. */
   idleQueries: number | null;
   /** From the commit of a caller's transaction to the handler of a job enqueued in it. */
   afterCommitMs: number | null;
-  /** What the database charges; null where it charges nothing. */
+  /** Billed units; null if the database bills none. */
   units: UnitLimits | null;
-  /** From nothing to the first answer. */
+  /** From opening the store to the first result. */
   startupMs: number;
-  /** Jobs beside which a drain must stay as fast, in multiples of the jobs drained. */
-  beside: { ready: number; future: number; finished: number; expired: number; other: number };
+  /** Other jobs in the store that must not slow down a drain, in multiples of the drained jobs. */
+  background: { ready: number; future: number; finished: number; expired: number; other: number };
 }
 
-/** Most write units of a job from enqueue to completion, lost conditions included, and how much dearer claims may become. */
+/** The maximum write units of a job from enqueue to completion, including failed conditions, and how much more claims may cost. */
 export interface UnitLimits {
   job: number;
   keyedJob: number;
-  /** Requests a claimed job, beside jobs that are not due or done, over those without. */
+  /** Requests per claimed job with future and finished jobs in the store, divided by those without. */
   requests: number;
 }
 
@@ -49,7 +49,7 @@ export const SQLITE: Limits = {
   idleQueries: null,
   afterCommitMs: null,
   startupMs: 150,
-  beside: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
+  background: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
 };
 
 export const POSTGRES: Limits = {
@@ -65,10 +65,10 @@ export const POSTGRES: Limits = {
   idleQueries: 4,
   afterCommitMs: 5,
   startupMs: 500,
-  beside: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
+  background: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
 };
 
-/** Held to ratios and to units: how fast the emulator is says nothing about DynamoDB. */
+/** The targets are ratios and units, because the speed of the emulator is not that of DynamoDB. */
 export const DYNAMODB: Limits = {
   cases: ["drain", "enqueue-many", "requests", "units", "idle-units"],
   units: { job: 7, keyedJob: 11, requests: 1.05 },
@@ -82,5 +82,5 @@ export const DYNAMODB: Limits = {
   idleQueries: null,
   afterCommitMs: null,
   startupMs: 1_000,
-  beside: { ready: 0, future: 5, finished: 5, expired: 0, other: 0 },
+  background: { ready: 0, future: 5, finished: 5, expired: 0, other: 0 },
 };

@@ -1,6 +1,6 @@
 import type { JobConditions } from "holdfast/admin";
 
-/** Jobs as lists find them, as SQL that both databases read the same: `i` counts from 1, the last is the youngest. */
+/** The jobs of the list case, as SQL for both databases: `i` counts from 1, the last is the newest. */
 export interface ListedColumns {
   id: string;
   type: string;
@@ -10,14 +10,14 @@ export interface ListedColumns {
   schedule: string;
   tag: string;
   createdAt: string;
-  /** Null for those that have ended. */
+  /** Null for finished jobs. */
   dueAt: string;
 }
 
 const SECOND_MS = 1_000;
 const DAY_MS = 86_400_000;
 
-/** One a second up to now: of twenty types and a thousand users, and of some that are rare, or few and long ago. */
+/** One job per second up to now: twenty types and a thousand users, some rare ones, and a few old ones. */
 export function listedColumns(count: number, now: number): ListedColumns {
   const state = `CASE WHEN i % 50 = 0 THEN 'pending' WHEN i % 5000 = 1 THEN 'dead' WHEN i % 5000 = 3 THEN 'cancelled'
     WHEN i % 100000 = 7 THEN 'failed' WHEN i % 100000 = 9 THEN 'running' ELSE 'completed' END`;
@@ -34,7 +34,7 @@ export function listedColumns(count: number, now: number): ListedColumns {
   };
 }
 
-/** What is asked for, by what it is called in the report. */
+/** The filters, by their label in the report. */
 export function listedFilters(count: number, now: number): Record<string, JobConditions> {
   const at = (ms: number): string => new Date(ms).toISOString();
   const ago = (jobs: number): string => at(now - jobs * SECOND_MS);
@@ -52,11 +52,11 @@ export function listedFilters(count: number, now: number): Record<string, JobCon
     "a rare type": { type: ["rare"] },
     "a type of long ago": { type: ["old"] },
     "a type of long ago, pending": { type: ["old"], state: ["pending"] },
-    "a type that is not there": { type: ["nothing"] },
+    "a type without jobs": { type: ["nothing"] },
     "a queue": { queue: ["slow"] },
     "a queue with five old jobs": { queue: ["tiny"] },
     "a queue and a type": { queue: ["slow"], type: ["t10"] },
-    "a queue that is not there": { queue: ["nowhere"] },
+    "a queue without jobs": { queue: ["nowhere"] },
     "a user": { user: "u7" },
     "a user, dead": { user: "u7", state: ["dead"] },
     "a user of half the jobs, dead": { user: "big", state: ["dead"] },

@@ -1,6 +1,6 @@
 import { arch, availableParallelism, cpus, platform, release, totalmem } from "node:os";
 
-/** What figures depend on besides the code. */
+/** The machine, which figures depend on. */
 export interface Machine {
   cores: number;
   cpu: string;

@@ -12,14 +12,14 @@ import { runRounds } from "./rounds.js";
 import { table } from "./table.js";
 import { UsageError } from "./usage-error.js";
 
-/** The bed of each store; loaded on demand, since each needs a driver of its own. */
+/** The bed of each store. Loaded on demand, because each needs its driver. */
 const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
   sqlite: async (folder) => (await import("./bed-sqlite.js")).sqliteBed(folder),
   postgres: async (folder) => (await import("./bed-postgres.js")).postgresBed(folder),
   dynamodb: async () => (await import("./bed-dynamodb.js")).dynamoBed(),
 };
 
-/** A folder for this run, gone when the process is, however it ends. */
+/** A folder for this run. It is removed when the process exits, even after an error. */
 function makeFolder(): string {
   const base = resolve(process.env["HOLDFAST_BENCH_DIR"] ?? ".");
   mkdirSync(base, { recursive: true });
@@ -34,7 +34,7 @@ async function measure(options: MeasureOptions): Promise<void> {
   const begun = performance.now();
   const bed = await BEDS[options.store](makeFolder());
   try {
-    const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.beside) };
+    const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.background) };
     const { cases: measured } = bed.limits;
     const wanted = options.only.filter((name) => measured?.includes(name) ?? true);
     const made = wanted.map((name) => (CASES[name] as MakeCase)(bench));
@@ -65,5 +65,5 @@ try {
   console.error(usage ? error.message : error);
   process.exitCode = usage ? 2 : 1;
 }
-// What stops a server of our own at the end would have the last word on the code.
+// Set last: stopping our own server would otherwise change the exit code.
 process.exit();

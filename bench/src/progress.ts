@@ -1,11 +1,11 @@
-/** Tells on stderr what is being measured and how far it is; stdout is for the report alone. */
+/** Shows the progress on stderr. stdout is only for the report. */
 export interface Progress {
   step(text: string): void;
   within(fraction: number): void;
   end(): void;
 }
 
-/** On a terminal one line that changes, elsewhere a line a step. */
+/** One changing line on a terminal, otherwise one line per step. */
 export function stderrProgress(): Progress {
   const { stderr } = process;
   if (!stderr.isTTY) return { step: (text) => void stderr.write(`${text}\n`), within: () => {}, end: () => {} };

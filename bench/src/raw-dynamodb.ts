@@ -48,8 +48,8 @@ const COMPLETE = {
 } as const;
 
 /**
- * The requests of the DynamoDB store, by hand: the same conditional writes, as many at a time, and the same query of the live
- * index, one shard after the other. No lanes, no counters, nothing between the loop and the SDK.
+ * The requests of the DynamoDB store without Holdfast: the same conditional writes with the same concurrency, and the same
+ * query of the live index, one shard after another. No lanes, no counters, nothing between the loop and the SDK.
  */
 export function openRawDynamo(url: string): Raw<RawLease> {
   const { table: TableName, client } = connectDynamo(url);
@@ -84,7 +84,7 @@ export function openRawDynamo(url: string): Raw<RawLease> {
     },
     async claim(limit) {
       const found: { id: string }[] = [];
-      // Those that were claimed before are settled and gone: what a query gives is free.
+      // Jobs claimed before are settled and not in the index any more, so every job of the query is free.
       for (let looked = 0; looked < SHARDS && found.length < limit; looked++) {
         found.push(...(await due(turn, limit - found.length)));
         if (found.length < limit) turn = (turn + 1) % SHARDS;
@@ -125,7 +125,7 @@ export function openRawDynamo(url: string): Raw<RawLease> {
       });
     },
     async close() {
-      // So that what is done can be checked; no part of what is measured.
+      // For the check of the result. Not part of the measurement.
       if (completed > 0) await client.send(new PutItemCommand({ TableName, Item: countItem(completed, Date.now()) }));
       client.destroy();
     },

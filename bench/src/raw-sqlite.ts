@@ -7,7 +7,7 @@ export interface RawLease {
   fence: number;
 }
 
-/** A due job, as an array of values: the driver makes these at half the cost of objects. */
+/** A due job as an array of values: the driver creates arrays at half the cost of objects. */
 type DueRow = [id: string, fence: number, type: string, ...unknown[]];
 const COLUMNS = `id, fence, type, queue, priority, user, input, attempt, max_attempts, losses, releases, run_at,
   expires_at, created_at, cancel_at, error, error_code, error_at, tags, state, seq`;
@@ -16,7 +16,7 @@ const [INPUT, ATTEMPT, SEQ] = [6, 7, 20];
 const LEASE_MS = 30_000;
 const WORKER = "raw:1:000000000000";
 
-/** A connection set up as Holdfast sets up its own: the same durability, cache and checkpoints. */
+/** A connection with the settings that Holdfast uses: the same durability, cache and checkpoints. */
 export function connectSqlite(file: string): Database.Database {
   const db = new Database(file, { timeout: 5_000 });
   db.pragma("journal_mode = WAL");
@@ -28,8 +28,8 @@ export function connectSqlite(file: string): Database.Database {
 }
 
 /**
- * The writes of the SQLite store, by hand: one thread, no checks, no answers, nothing between the loop and the driver.
- * Works on a file that Holdfast's own migration has made, so that tables and indexes are the same.
+ * The writes of the SQLite store without Holdfast: one thread, no checks, no results, nothing between the loop and the
+ * driver. Uses a file that Holdfast's migration has created, so that tables and indexes are the same.
  */
 export function openRawSqlite(file: string): Raw<RawLease> {
   const db = connectSqlite(file);
@@ -81,7 +81,7 @@ export function openRawSqlite(file: string): Raw<RawLease> {
       for (const row of dueRows.all(priority, now, limit - leases.length) as DueRow[]) {
         const seq = row[SEQ] as number;
         const fence = row[1] + 1;
-        // A worker would hand the input to its handler, so it has to be read.
+        // A worker passes the input to its handler, so it is read here too.
         if (row[INPUT] === null) largeInput.get(seq);
         lease.run(fence, (row[ATTEMPT] as number) + 1, now + LEASE_MS, now, WORKER, now, seq);
         leases.push({ seq, fence });

@@ -1,6 +1,6 @@
 /**
- * What a program without Holdfast would do: the same writes by hand, in one straight loop. One call is one transaction.
- * Synchronous where the driver is.
+ * A baseline without Holdfast: the same writes in a simple loop. One call is one transaction. Synchronous if the driver
+ * is.
  */
 export interface Raw<Lease = unknown> {
   insert(count: number): void | Promise<void>;
@@ -25,6 +25,6 @@ export async function openRaw(url: string): Promise<Raw> {
       return openRawDynamo(url);
     }
     default:
-      throw new Error(`there is no raw baseline for ${url}`);
+      throw new Error(`no raw baseline for ${url}`);
   }
 }

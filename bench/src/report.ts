@@ -2,9 +2,9 @@ import { createRequire } from "node:module";
 import type { Bench, Case, Row, Samples } from "./case.js";
 import { machine, type Machine } from "./machine.js";
 
-/** What `--json` prints: one document a store, so that those of several stores can stand side by side. */
+/** The output of `--json`: one document per store. */
 export interface Report {
-  /** Of this document's shape. */
+  /** The version of this format. */
   version: 1;
   store: string;
   holdfast: string;
@@ -44,7 +44,7 @@ export async function report(
   };
 }
 
-/** Five digits are more than any of these measurements can hold. */
+/** Five significant digits are more than these measurements have. */
 function rounded(row: Row): Row {
   const short = (value: number): number => Number(value.toPrecision(5));
   const shortFigure = (figure: Row["figure"]): Row["figure"] => ({

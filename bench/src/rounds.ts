@@ -2,8 +2,8 @@ import { Samples, type Case, type Trial } from "./case.js";
 import type { Progress } from "./progress.js";
 
 /**
- * Runs every trial once a round, one after the other: whatever slows the machine for a while hits Holdfast and its
- * baselines alike, and a ratio compares neighbours in time.
+ * Runs every trial once per round, one after another. A temporary slowdown of the machine affects Holdfast and its
+ * baselines alike, because a ratio compares trials that ran close together.
  */
 export async function runRounds(cases: readonly Case[], rounds: number, progress: Progress): Promise<Samples> {
   const trials = new Map<string, Trial>();

@@ -12,7 +12,7 @@ export interface FilledSchedule {
   nextRunAt: number;
 }
 
-/** Some thousand different patterns in a few zones, as many users would choose them; all have a slot this minute. */
+/** Some thousand different patterns in a few time zones, as many users would have. All have a slot this minute. */
 export function schedulesOf({ kind, count }: Filling, now: number): FilledSchedule[] {
   const minute = Math.floor(now / 60_000) * 60_000;
   const walls = ZONES.map((zone) => wallTime(zone, minute));

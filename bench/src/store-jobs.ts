@@ -1,7 +1,7 @@
 import type { ClaimedJob, ClaimRequest, NewJob, Outcome } from "holdfast/store";
 import { NOOP, orderedId, payload } from "./jobs.js";
 
-/** What trials give to a store directly, as the engine would for plain no-op jobs. */
+/** Arguments of direct store calls, as the engine would pass them for no-op jobs. */
 
 const INPUT = JSON.stringify(payload());
 const CLAIM_BYTES = 1_048_576;

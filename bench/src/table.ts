@@ -5,7 +5,7 @@ const HEADINGS = ["", "", "Holdfast", "against", "", "compared", "target", ""];
 const RIGHT = new Set([2, 3, 5, 6]);
 const BOUNDS = { "at least": "≥", "at most": "≤", below: "<" } as const;
 
-/** The report for people: a line for each row, columns aligned. */
+/** The report as an aligned table. */
 export function table(report: Report): string {
   const { machine, database, targets } = report;
   const facts = Object.entries(database).map(([name, value]) => `${name} ${value}`);
@@ -14,7 +14,7 @@ export function table(report: Report): string {
     ...report.cases.flatMap(({ name, rows }) => rows.map((row, index) => cells(index === 0 ? name : "", row))),
   ];
   return [
-    `Holdfast ${report.holdfast} on ${report.store}: ${number(report.jobs)} jobs a drain, median of ${report.rounds} rounds, ${report.seconds} s`,
+    `Holdfast ${report.holdfast} on ${report.store}: ${number(report.jobs)} jobs per drain, median of ${report.rounds} rounds, ${report.seconds} s`,
     `${machine.cores} cores, ${machine.cpu}, ${machine.system}, Node ${machine.node}`,
     facts.join(", "),
     "",
@@ -24,7 +24,7 @@ export function table(report: Report): string {
   ].join("\n");
 }
 
-/** Lines of cells with the columns below each other; those in `right` end where their column does. */
+/** Aligns the columns. Those in `right` are right-aligned. */
 export function aligned(lines: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
   const columns = Math.max(...lines.map((line) => line.length));
   const widths = Array.from({ length: columns }, (_, column) =>

@@ -1,2 +1,2 @@
-/** The command line is wrong; the message is one sentence that says how. */
+/** The command line is invalid. The message is one sentence. */
 export class UsageError extends Error {}

@@ -11,13 +11,13 @@ import { ratioOf, tail } from "#src/against/statistics.js";
 import { sqliteBed } from "#src/bed-sqlite.js";
 import { COMPARED_ROUNDS, readOptions } from "#src/options.js";
 
-/** Numbers from 0 to 1 that are the same in every run. */
+/** Random numbers from 0 to 1 with a fixed seed. */
 function fixedRandom(seed: number): () => number {
   let state = seed;
   return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
 }
 
-/** Ratios of a comparison: each round is off by its processes, each pair by itself. */
+/** Simulated ratios: each round has an error of its processes, each pair its own error. */
 function ratios(random: () => number, truth: number, rounds: number = 20, pairs: number = 4): number[][] {
   const noise = (spread: number): number => spread * (random() + random() + random() - 1.5);
   return Array.from({ length: rounds }, () => {
@@ -27,7 +27,7 @@ function ratios(random: () => number, truth: number, rounds: number = 20, pairs:
 }
 
 describe("a ratio and its interval", () => {
-  it("is the ratio itself where nothing varies", () => {
+  it("is the ratio itself without noise", () => {
     expect(ratioOf(Array.from({ length: 10 }, () => [1.05, 1.05]))).toEqual({ value: 1.05, low: 1.05, high: 1.05 });
   });
 
@@ -50,7 +50,7 @@ describe("a ratio and its interval", () => {
     expect(high - low).toBeGreaterThan(0.1);
   });
 
-  it("leaves out what Student's distribution leaves out", () => {
+  it("has the coverage of Student's distribution", () => {
     // Φ(−√(n / (n − 1)) · t) with t from a table: 2.0930 for 19 degrees of freedom, 2.2622 for 9.
     expect(tail(20)).toBeCloseTo(0.01589, 4);
     expect(tail(10)).toBeCloseTo(0.00855, 4);
@@ -68,7 +68,7 @@ describe("the verdict", () => {
     expect(reaches(ratio, 0.98)).toBe(met);
   });
 
-  it("takes less time and more jobs a second for faster", () => {
+  it("treats less time and more jobs per second as faster", () => {
     const rounds = (before: number, after: number): { before: number; after: number }[][] =>
       Array.from({ length: 10 }, () => [{ before, after }]);
     const rows = compare(
@@ -128,18 +128,18 @@ describe("--against", () => {
   it.each([
     [["sqlite", "--at-least", "1"], "--at-least needs --against."],
     [["sqlite", "--against", "x", "--only", "drain"], "--only cannot be used together with --against."],
-    [["sqlite", "--against", "x", "--at-least", "some"], "--at-least takes a ratio such as 0.98, not some."],
-    [["sqlite", "--against", "x", "--rounds", "3"], "--rounds takes a whole number from 10 to 200, not 3."],
-  ])("refuses %j", (args, sentence) => {
+    [["sqlite", "--against", "x", "--at-least", "some"], "--at-least must be a ratio such as 0.98, not some."],
+    [["sqlite", "--against", "x", "--rounds", "3"], "--rounds must be an integer from 10 to 200, not 3."],
+  ])("rejects %j", (args, sentence) => {
     expect(() => readOptions(args)).toThrow(sentence);
   });
 
   it.each(Object.entries(PLANS))("measures 100 pairs of calls and 10 of drains on %s", (_, { times, drains }) => {
-    expect(times * COMPARED_ROUNDS.least).toBeGreaterThanOrEqual(100);
-    expect(drains * COMPARED_ROUNDS.least).toBeGreaterThanOrEqual(10);
+    expect(times * COMPARED_ROUNDS.min).toBeGreaterThanOrEqual(100);
+    expect(drains * COMPARED_ROUNDS.min).toBeGreaterThanOrEqual(10);
   });
 
-  it("refuses a build that loads the other one", async () => {
+  it("rejects a build that loads the other one", async () => {
     const folder = await mkdtemp(join(tmpdir(), "holdfast-against-"));
     const driver = fileURLToPath(new URL("../dist/against/driver.js", import.meta.url));
     const build = { folder, driver };
@@ -149,7 +149,7 @@ describe("--against", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("has both builds insert, claim, settle and drain in turn", async () => {
+  it("measures inserts, claims, settles and drains alternately", async () => {
     const folder = await mkdtemp(join(tmpdir(), "holdfast-against-"));
     const root = fileURLToPath(new URL("../..", import.meta.url));
     const build = { folder: root, driver: join(root, "bench/dist/against/driver.js") };

@@ -46,7 +46,7 @@ function commit(subject: string): string {
   return git("rev-parse", "HEAD");
 }
 
-/** A repository whose build notes that it ran. */
+/** A repository whose build records that it ran. */
 function writeProject(source: string, lock: string = "{}"): void {
   write(".gitignore", "node_modules/\ndist/\n");
   write("package.json", JSON.stringify({ scripts: { build: "node scripts/build.mjs" } }));
@@ -69,7 +69,7 @@ function installPackages(): void {
 }
 
 describe("the build of a commit", () => {
-  it("has the files of that commit, built by its own script, once", () => {
+  it("is built once from the files of that commit", () => {
     writeProject("old");
     installPackages();
     const old = commit("Old");
@@ -87,7 +87,7 @@ describe("the build of a commit", () => {
     expect(readFileSync(join(folder, "built"), "utf8")).toBe("x");
   });
 
-  it("shares packages, but not those of the workspace", () => {
+  it("shares packages except those of the workspace", () => {
     writeProject("old");
     installPackages();
     const build = buildCommit(root, commit("Old"), cache);
@@ -95,17 +95,17 @@ describe("the build of a commit", () => {
     expect(realpathSync(join(build, "node_modules/product"))).toBe(join(build, "packages/product"));
   });
 
-  it("installs its own packages where others are locked", () => {
+  it("installs its own packages if the lockfile differs", () => {
     writeProject("old", '{ "other": true }');
     const old = commit("Old");
     writeProject("new");
     installPackages();
     commit("New");
-    // This setup installs nothing, so that there is nothing.
+    // The setup script of this repository installs nothing.
     expect(lstatSync(join(buildCommit(root, old, cache), "node_modules"), { throwIfNoEntry: false })).toBeUndefined();
   });
 
-  it("is made anew once the packages it shared have changed", () => {
+  it("is built again when shared packages change", () => {
     writeProject("old");
     installPackages();
     const old = commit("Old");
@@ -124,7 +124,7 @@ describe("the build of a commit", () => {
     expect(await readdir(cache)).toEqual([]);
   });
 
-  it("is kept, as the last four are", async () => {
+  it("is cached with the last four builds", async () => {
     for (const [day, name] of ["second", "first", "fifth", "third", "fourth"].entries()) {
       mkdirSync(join(cache, name), { recursive: true });
       utimesSync(join(cache, name), day, day);
@@ -146,7 +146,7 @@ describe("the driver of a build", () => {
     return build;
   }
 
-  it("is its own if it speaks the same protocol", async () => {
+  it("is its own if the protocol is the same", async () => {
     const build = withProtocol(PROTOCOL);
     expect(await driverOf(build)).toBe(join(build, "bench/dist/against/driver.js"));
   });
@@ -163,7 +163,7 @@ describe("the driver of a build", () => {
 });
 
 describe("the commit to compare with", () => {
-  it("is found by any name that git knows", () => {
+  it("is found by any git name", () => {
     writeProject("old");
     const hash = commit("Old");
     expect(resolveCommit(root, "HEAD")).toEqual({ hash, subject: "Old" });
@@ -173,9 +173,9 @@ describe("the commit to compare with", () => {
     expect(hasChanges(root)).toBe(true);
   });
 
-  it.each(["nothing", "--all", ""])("is refused if it is %j", (name) => {
+  it.each(["nothing", "--all", ""])("is rejected if it is %j", (name) => {
     writeProject("old");
     commit("Old");
-    expect(() => resolveCommit(root, name)).toThrow(/^--against takes a commit of this git repository/);
+    expect(() => resolveCommit(root, name)).toThrow(/^--against must be a commit of this git repository/);
   });
 });

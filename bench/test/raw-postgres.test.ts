@@ -9,7 +9,7 @@ import type { Bed } from "#src/bed.js";
 import { noop, payload } from "#src/jobs.js";
 import { openRawPostgres } from "#src/raw-postgres.js";
 
-// A ratio to a baseline that writes less than Holdfast would be a lie: both must leave the same rows behind.
+// The baseline must write the same rows as Holdfast, otherwise the ratio is meaningless.
 
 const JOBS = 20;
 let folder: string;
@@ -24,7 +24,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 }, 60_000);
 
-/** Rows with everything in them that is not an id, a name or an instant. */
+/** Rows without ids, names and times. */
 async function contents(url: string): Promise<unknown> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -49,7 +49,7 @@ async function contents(url: string): Promise<unknown> {
   return rows;
 }
 
-it("the raw baseline leaves the same rows as Holdfast, once enqueued and once drained", async () => {
+it("writes the same rows in the baseline and in Holdfast", async () => {
   const [ours, theirs] = [await bed.place([]), await bed.place([])];
   const type = noop(() => {});
   const hf = await holdfast({ store: ours.url, jobs: [type] });
@@ -74,7 +74,7 @@ it("the raw baseline leaves the same rows as Holdfast, once enqueued and once dr
   }
 });
 
-it("a filled template holds what it says, and Holdfast agrees", async () => {
+it("fills a template that Holdfast reads correctly", async () => {
   const place = await bed.place([
     { kind: "expired", count: 3 },
     { kind: "other", count: 4 },

@@ -8,7 +8,7 @@ import { sqliteBed } from "#src/bed-sqlite.js";
 import { noop, payload } from "#src/jobs.js";
 import { openRawSqlite } from "#src/raw-sqlite.js";
 
-// A ratio to a baseline that writes less than Holdfast would be a lie: both must leave the same rows behind.
+// The baseline must write the same rows as Holdfast, otherwise the ratio is meaningless.
 
 const JOBS = 20;
 let folder: string;
@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** Rows with everything in them that is not an id, a name or an instant. */
+/** Rows without ids, names and times. */
 function contents(file: string): unknown {
   const db = new Database(file, { readonly: true });
   const unlike = new Set(["seq", "id", "worker", "second"]);
@@ -39,7 +39,7 @@ function contents(file: string): unknown {
   return rows;
 }
 
-it("the raw baseline leaves the same rows as Holdfast, once enqueued and once drained", async () => {
+it("writes the same rows in the baseline and in Holdfast", async () => {
   const bed = sqliteBed(folder);
   const [ours, theirs] = [await bed.place([]), await bed.place([])];
   const [ourFile, theirFile] = [ours.url.slice("sqlite:".length), theirs.url.slice("sqlite:".length)];
@@ -66,7 +66,7 @@ it("the raw baseline leaves the same rows as Holdfast, once enqueued and once dr
   }
 });
 
-it("a filled template holds what it says, and Holdfast agrees", async () => {
+it("fills a template that Holdfast reads correctly", async () => {
   const bed = sqliteBed(folder);
   const place = await bed.place([
     { kind: "expired", count: 3 },

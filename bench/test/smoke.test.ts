@@ -12,7 +12,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "holdfast-bench-test-"));
-  // A server that root starts runs as another user, who must get to its data.
+  // If started by root, the server runs as another user, which must be able to read its data.
   await chmod(folder, 0o755);
 });
 afterAll(() => rm(folder, { recursive: true }));
@@ -56,10 +56,10 @@ const CHARGED: Readonly<Record<string, readonly string[]>> = {
   "enqueue-many": ["rate"],
   requests: ["requests", "reads", "lost"],
   units: ["job", "lost", "listed", "counts", "reads", "keyedJob", "keys"],
-  "idle-units": ["looks", "reads", "writes"],
+  "idle-units": ["requests", "reads", "writes"],
 };
 
-/** Why there is no DynamoDB to measure; null if there is one. */
+/** Why DynamoDB cannot be measured; null if it can. */
 function withoutDynamo(): string | null {
   if (process.env["HOLDFAST_BENCH_DYNAMODB"] !== undefined) return null;
   const { status, stderr } = spawnSync("java", ["-version"], { encoding: "utf8" });
@@ -99,7 +99,7 @@ describe("npm run bench", () => {
     },
   );
 
-  it("prints an aligned table with only the cases asked for", { timeout: 60_000 }, async () => {
+  it("prints an aligned table of the requested cases", { timeout: 60_000 }, async () => {
     const { stdout } = await bench("sqlite", "--only", "enqueue", "--jobs", "1000", "--rounds", "1");
     expect(stdout).toMatch(/^enqueue {2}one by one +[\d,]+\/s +[\d,]+\/s {2}raw one-row commits +[\d.]+×$/m);
     expect(stdout).not.toContain("drain ");
@@ -107,15 +107,15 @@ describe("npm run bench", () => {
 
   it.each([
     [[], "Name the store to measure: sqlite, postgres, dynamodb."],
-    [["oracle"], "There is no bench for oracle, only for sqlite, postgres, dynamodb."],
+    [["oracle"], "Unknown store oracle; choose one of sqlite, postgres, dynamodb."],
     [["sqlite", "--fast"], "Unknown option '--fast'; --help lists the options."],
-    [["sqlite", "--jobs", "many"], "--jobs takes a whole number from 1000 to 1000000, not many."],
-    [["sqlite", "--only", "drain,nap"], "There is no case nap; --help lists the cases."],
-  ])("answers %j with one sentence and exit code 2", async (args, sentence) => {
+    [["sqlite", "--jobs", "many"], "--jobs must be an integer from 1000 to 1000000, not many."],
+    [["sqlite", "--only", "drain,nap"], "Unknown case nap; --help lists the cases."],
+  ])("rejects %j with one sentence and exit code 2", async (args, sentence) => {
     expect(await bench(...args)).toEqual({ code: 2, stdout: "", stderr: `${sentence}\n` });
   });
 
-  it("explains itself", async () => {
+  it("prints its help", async () => {
     const { code, stdout } = await bench("--help");
     expect(code).toBe(0);
     expect(stdout).toContain("npm run bench -- <store> [options]");

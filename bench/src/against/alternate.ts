@@ -5,17 +5,17 @@ import type { Build } from "./builds.js";
 import { CALLS, type Call, type CallTimes, type Kind, type Orders, type Results } from "./protocol.js";
 import { startSide, type Side } from "./side.js";
 
-/** How much is measured. A round has fresh processes and fresh stores; what a process is unlucky in ends with it. */
+/** The sizes of a comparison. Each round has new processes and new stores, because two processes of one build differ too. */
 export interface Plan {
   rounds: number;
   /** Jobs of one call: each build makes the three calls with each of these sizes. */
   sizes: readonly number[];
-  /** How often it does so in a round, and how often before that to warm up. */
+  /** How often per round, and how often before that to warm up. */
   times: number;
   warmUp: number;
-  /** Jobs of a drain: the backlog that calls find, too. */
+  /** Jobs of a drain, which are also the backlog during calls. */
   drainJobs: number;
-  /** Drains of each build in a round, after one that only warms up. */
+  /** Drains of each build per round, after one to warm up. */
   drains: number;
 }
 
@@ -24,13 +24,13 @@ export interface Builds {
   after: Build;
 }
 
-/** The same thing done by both builds, one right after the other. */
+/** The times of both builds for the same operation, measured one right after the other. */
 export interface Pair {
   before: number;
   after: number;
 }
 
-/** What one thing took, by round. */
+/** The times of one operation, by round. */
 export interface Measure {
   name: string;
   unit: "ms" | "jobs/s";
@@ -39,7 +39,7 @@ export interface Measure {
 
 type Sides = Record<keyof Builds, Side>;
 
-/** Has both builds do the same things in turn, and pairs what each took with what the other took next to it. */
+/** Lets both builds do the same operations alternately, and pairs times that were measured close together. */
 export async function alternate(
   bed: Bed,
   builds: Builds,
@@ -58,7 +58,7 @@ export async function alternate(
       const [smallest = 1] = plan.sizes;
       for (let time = 0; time < plan.warmUp; time++) await turns.ask("calls", { sizes: plan.sizes });
       for (let time = 0; time < plan.times; time++) {
-        // The first calls of a turn find the caches full of what the other build did, and do not count.
+        // The first calls do not count, because the caches still contain the data of the other build.
         const { before, after } = await turns.ask("calls", { sizes: [smallest, ...plan.sizes] });
         for (const [index, size] of plan.sizes.entries()) {
           for (const call of CALLS) {
@@ -67,7 +67,7 @@ export async function alternate(
           }
         }
       }
-      // The first only warms up.
+      // The first drain is only to warm up.
       for (let drain = 0; drain <= plan.drains; drain++) {
         const { before, after } = await turns.ask("drain", null);
         const pair = { before: plan.drainJobs / before, after: plan.drainJobs / after };
@@ -82,7 +82,7 @@ function timeOf(taken: readonly CallTimes[], index: number, call: Call): number 
   return taken[index]?.[call] ?? Number.NaN;
 }
 
-/** Before, after, after, before, … : neither build is always the one that comes first. */
+/** Before, after, after, before, …: no build is always first. */
 class Turns {
   readonly #sides: Sides;
   #beforeFirst: boolean;
@@ -102,7 +102,7 @@ class Turns {
   }
 }
 
-/** A build's process with a store of its own. */
+/** The process of a build and its store. */
 interface Opened {
   side: Side;
   place: Place;
@@ -125,7 +125,7 @@ async function inFreshStores(
   round: number,
   work: (turns: Turns) => Promise<void>,
 ): Promise<void> {
-  // Which of the two is opened first changes too: where a file lies on a disk can matter.
+  // The order of opening alternates too, because the position of a file on the disk can matter.
   const beforeFirst = round % 2 === 0;
   const first = await open(bed, beforeFirst ? builds.before : builds.after, plan);
   const second = await open(bed, beforeFirst ? builds.after : builds.before, plan);

@@ -19,7 +19,7 @@ import { pathToFileURL } from "node:url";
 import { UsageError } from "../usage-error.js";
 import { PROTOCOL } from "./protocol.js";
 
-/** So many builds are kept for the next comparison. */
+/** The number of builds that are cached for the next comparisons. */
 const KEPT = 4;
 const DRIVER = join("bench", "dist", "against", "driver.js");
 const OUR_DIST = join(import.meta.dirname, "..");
@@ -36,10 +36,10 @@ export interface Commit {
   subject: string;
 }
 
-/** The commit that git knows by this name in the repository of `root`. */
+/** Resolves the name of a commit in the repository of `root`. */
 export function resolveCommit(root: string, name: string): Commit {
   const { status, stdout } = git(root, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${name}^{commit}`]);
-  if (status !== 0) throw new UsageError(`--against takes a commit of this git repository, and ${name} is not one.`);
+  if (status !== 0) throw new UsageError(`--against must be a commit of this git repository; ${name} is not one.`);
   const hash = stdout.trim();
   return { hash, subject: outputOf(git(root, ["show", "--no-patch", "--format=%s", hash])).trim() };
 }
@@ -50,12 +50,12 @@ export function hasChanges(root: string): boolean {
 }
 
 /**
- * The folder of a commit, built by its own scripts; made once and then kept in `cache`. It shares the packages of `root`
- * where both lock the same versions, and installs its own otherwise.
+ * The folder of a commit, built by its own scripts once and then cached in `cache`. It shares the packages of `root` if both
+ * lock the same versions, and installs its own otherwise.
  */
 export function buildCommit(root: string, hash: string, cache: string): string {
   const folder = join(cache, hash);
-  // Packages that it shared may have changed since.
+  // The shared packages may have changed since.
   if (existsSync(folder) && sharesPackages(folder) && !sameLock(root, folder)) rmSync(folder, { recursive: true });
   if (!existsSync(folder)) {
     mkdirSync(cache, { recursive: true });
@@ -75,21 +75,21 @@ export function buildCommit(root: string, hash: string, cache: string): string {
   return folder;
 }
 
-/** The build's own driver if it has one that speaks our protocol, or else a copy of ours, removed when this process ends. */
+/** The build's own driver if it has one with our protocol, otherwise a copy of ours, which is removed when this process exits. */
 export async function driverOf(folder: string): Promise<string> {
   const protocol = join(folder, dirname(DRIVER), "protocol.js");
   if (existsSync(protocol)) {
     const own = (await import(pathToFileURL(protocol).href)) as { PROTOCOL?: unknown };
     if (own.PROTOCOL === PROTOCOL) return join(folder, DRIVER);
   }
-  // Inside the build, so that what it imports as `holdfast` is the build's.
+  // Inside the build, so that it imports the `holdfast` of that build.
   const copy = mkdtempSync(join(folder, "bench", "driver-"));
   process.once("exit", () => rmSync(copy, { recursive: true, force: true }));
   cpSync(OUR_DIST, copy, { recursive: true });
   return join(copy, "against", "driver.js");
 }
 
-/** With an index of its own: neither the repository's index nor its list of work trees changes. */
+/** Uses a separate git index: neither the repository's index nor its list of work trees changes. */
 function checkOut(root: string, hash: string, folder: string): void {
   const index = join(folder, ".checkout-index");
   outputOf(git(root, ["read-tree", hash], index));
@@ -108,14 +108,14 @@ function sharesPackages(folder: string): boolean {
   );
 }
 
-/** Links to every package of `root`, except that links into the workspace point into the folder instead. */
+/** Links to every package of `root`. Links into the workspace point into the folder instead. */
 function linkPackages(root: string, folder: string): void {
   const ours = realpathSync(root);
   const link = (path: string): void => {
     const real = realpathSync(join(ours, path));
     const below = relative(ours, real);
     const ofWorkspace = !below.startsWith("..") && !below.split(sep).includes("node_modules");
-    // Relative within the folder, which is renamed when it is finished.
+    // Relative, because the folder is renamed when it is complete.
     symlinkSync(ofWorkspace ? relative(dirname(path), below) : real, join(folder, path));
     const inner = join(below, "node_modules");
     if (ofWorkspace && existsSync(join(ours, inner))) linkAll(inner);
@@ -158,8 +158,8 @@ function command(
   });
 }
 
-/** What a command printed. Throws if it failed, with all that it said. */
+/** The output of a command. Throws with all output if it failed. */
 function outputOf({ status, error, stdout, stderr }: SpawnSyncReturns<string>): string {
   if (status === 0) return stdout;
-  throw new Error(`The other build could not be made: ${error?.message ?? stdout + stderr}`);
+  throw new Error(`The other build failed: ${error?.message ?? stdout + stderr}`);
 }

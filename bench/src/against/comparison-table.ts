@@ -4,7 +4,7 @@ import type { Comparison, ComparisonRow } from "./comparison.js";
 const HEADINGS = ["", "before", "after", "ratio", "95 % interval", "pairs", ""];
 const RIGHT = new Set([1, 2, 3, 4, 5]);
 
-/** A comparison for people. */
+/** A comparison as a table. */
 export function comparisonTable(comparison: Comparison): string {
   const { machine, before, after, rows, atLeast } = comparison;
   const facts = Object.entries(comparison.database).map(([name, value]) => `${name} ${value}`);
@@ -12,7 +12,7 @@ export function comparisonTable(comparison: Comparison): string {
   const missed = rows.filter((row) => !row.met).map(({ name }) => name);
   return [
     `Holdfast on ${comparison.store}: speed of the working tree (${after.commit.slice(0, 10)}${after.changed ? " with changes" : ""}) over that of ${before.commit.slice(0, 10)} (${before.subject})`,
-    `${comparison.rounds} rounds, ${number(comparison.drainJobs)} jobs a drain, ${comparison.seconds} s`,
+    `${comparison.rounds} rounds, ${number(comparison.drainJobs)} jobs per drain, ${comparison.seconds} s`,
     `${machine.cores} cores, ${machine.cpu}, ${machine.system}, Node ${machine.node}`,
     facts.join(", "),
     "",

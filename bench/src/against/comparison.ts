@@ -3,9 +3,9 @@ import type { Machine } from "../machine.js";
 import type { Measure } from "./alternate.js";
 import { ratioOf, type Ratio } from "./statistics.js";
 
-/** What `--against` prints with `--json`: all that the table shows, and the samples that it follows from. */
+/** The output of `--against` with `--json`: the figures of the table and their samples. */
 export interface Comparison {
-  /** Of this document's shape. */
+  /** The version of this format. */
   version: 1;
   store: string;
   before: { commit: string; subject: string };
@@ -31,9 +31,9 @@ export interface ComparisonRow {
   pairs: number;
   /** Speed after over speed before: above 1 is faster. */
   ratio: Ratio;
-  /** Whether the interval reaches what was asked for. */
+  /** Whether the interval reaches the required ratio. */
   met: boolean;
-  /** Whether it is so wide that a loss of a twentieth could hide in it. */
+  /** Whether the interval is so wide that a loss of 5 % could be within it. */
   wide: boolean;
   samples: Measure["rounds"];
 }
@@ -63,7 +63,7 @@ export function compare(measures: readonly Measure[], atLeast: number): Comparis
   });
 }
 
-/** "At least r × before": the interval reaches r, or lies above it. Only one that is wholly below r is a loss. */
+/** "At least r × before": the interval reaches r or is above it. Only an interval completely below r is a loss. */
 export function reaches({ high }: Ratio, atLeast: number): boolean {
   return high >= atLeast;
 }

@@ -1,5 +1,5 @@
-// The process that measures one build. It imports nothing but the build's public entry points and a few small modules
-// of the bench, because a copy of it also runs inside builds that are older than it.
+// The process that measures one build. It imports only the build's public entry points and a few small modules of the
+// bench, because a copy of it also runs inside older builds.
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { holdfast, type Holdfast } from "holdfast";
@@ -51,7 +51,7 @@ class Driver {
   async drain(): Promise<number> {
     this.#ran = 0;
     const allRan = new Promise<void>((resolve) => (this.#allRan = resolve));
-    // What was inserted just now must not be collected at the cost of the drain.
+    // Collect the garbage of the inserts now, so that it does not slow down the drain.
     globalThis.gc?.();
     const begun = performance.now();
     const worker = this.#hf.work({ concurrency: this.#concurrency });
@@ -63,7 +63,7 @@ class Driver {
     return seconds;
   }
 
-  /** A time is worth nothing if the work was not done. */
+  /** Checks that the work was done. */
   async close(): Promise<null> {
     const { states } = await this.#hf.stats();
     if (this.#store.capabilities.exactCounts) expectAll("drain", this.#completed, states.completed);
@@ -91,7 +91,7 @@ class Driver {
     return { insert, claim: claimMs, settle: settleMs };
   }
 
-  /** Returns the milliseconds it took. */
+  /** Returns the time in milliseconds. */
   async #insert(count: number): Promise<number> {
     const jobs = Array.from({ length: count }, () => newJob());
     const begun = performance.now();

@@ -1,20 +1,20 @@
 /**
- * What the process that compares and the drivers of the two builds say to each other. The driver of an older build may
- * answer, so a change here needs another number: a build whose number differs is measured by a copy of the newer driver.
+ * The messages between the comparing process and the drivers of the two builds. The driver may be that of an older build, so
+ * a change here needs a new protocol number: a build with another number is measured with a copy of the newer driver.
  */
 export const PROTOCOL = 1;
 
-/** The calls of a store that are measured, in the order in which a job goes through them. */
+/** The measured store calls, in the order of the life of a job. */
 export const CALLS = ["insert", "claim", "settle"] as const;
 export type Call = (typeof CALLS)[number];
 
-/** What a driver is asked to do, with what it needs for it. */
+/** Requests to a driver, with their arguments. */
 export interface Orders {
-  /** Opens an empty store, brings it to the build's schema, and inserts the backlog. */
+  /** Opens an empty store, migrates it, and inserts the backlog. */
   open: { url: string; backlog: number; concurrency: number };
-  /** For each of the sizes in turn: inserts, claims and settles so many jobs in one call each. The backlog stays as large. */
+  /** For each size: inserts, claims and settles this many jobs, in one call each. The size of the backlog does not change. */
   calls: { sizes: readonly number[] };
-  /** Has a worker run the whole backlog, and then inserts it again. */
+  /** Drains the backlog with a worker, then inserts it again. */
   drain: null;
   close: null;
 }
@@ -25,9 +25,9 @@ export type Request = { [K in Kind]: { kind: K; order: Orders[K] } }[Kind];
 export type CallTimes = Record<Call, number>;
 
 export interface Results {
-  /** Where `holdfast` was loaded from: a link that is missing would lead to another build's. */
+  /** Where `holdfast` was loaded from: with a missing link it would be that of another build. */
   open: { product: string };
-  /** One for each of the sizes. */
+  /** One entry per size. */
   calls: CallTimes[];
   /** Seconds from the start of the worker until it has stopped and every outcome is durable. */
   drain: number;

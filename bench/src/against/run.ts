@@ -10,7 +10,7 @@ import { compare, type Comparison } from "./comparison.js";
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const CACHE = join(ROOT, "node_modules", ".cache", "holdfast-bench");
 
-/** What fits into five minutes. With the fewest rounds it is still a hundred pairs of each call and ten pairs of drains. */
+/** Sizes for about five minutes. Even with the fewest rounds there are a hundred pairs of each call and ten pairs of drains. */
 export const PLANS: Record<StoreName, Omit<Plan, "rounds">> = {
   sqlite: { sizes: [1, 100], times: 40, warmUp: 60, drainJobs: 10_000, drains: 4 },
   postgres: { sizes: [1, 100], times: 30, warmUp: 40, drainJobs: 5_000, drains: 3 },
@@ -18,7 +18,7 @@ export const PLANS: Record<StoreName, Omit<Plan, "rounds">> = {
   dynamodb: { sizes: [1, 25], times: 10, warmUp: 4, drainJobs: 100, drains: 1 },
 };
 
-/** Measures the working tree's build against that of a commit. */
+/** Compares the build of the working tree with that of a commit. */
 export async function compareWith(
   { against, atLeast, rounds, store }: CompareOptions,
   openBed: () => Promise<Bed>,

@@ -1,20 +1,20 @@
 import { fork } from "node:child_process";
 import type { Kind, Orders, Response, Results } from "./protocol.js";
 
-/** A process that measures one build: it does one thing at a time, and nothing between two requests. */
+/** A process that measures one build. It handles one request at a time and is idle in between. */
 export interface Side {
   ask<K extends Kind>(kind: K, order: Orders[K]): Promise<Results[K]>;
   end(): void;
 }
 
-// Longer than anything that is asked for takes, on the slowest store too.
+// Longer than any request takes on the slowest store.
 const SILENCE_MS = 120_000;
 
 /** Starts the driver of a build. */
 export function startSide(driver: string): Side {
   const child = fork(driver, {
     serialization: "advanced",
-    // The AWS SDK would warn once a process.
+    // The AWS SDK logs a warning once per process.
     execArgv: ["--expose-gc", "--no-warnings"],
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
@@ -31,8 +31,8 @@ export function startSide(driver: string): Side {
       child.once("message", resolve);
       const fail = (reason: string): void => reject(new Error(`${kind}, asked of ${driver}: the process ${reason}`));
       void exited.then(fail);
-      silence = setTimeout(() => fail(`said nothing for ${SILENCE_MS / 1_000} s`), SILENCE_MS);
-      // A process that is gone hears nothing; `exited` reports it.
+      silence = setTimeout(() => fail(`did not respond for ${SILENCE_MS / 1_000} s`), SILENCE_MS);
+      // Sending to a process that has exited fails; `exited` reports that.
       child.send({ kind, order }, () => {});
     });
     const response = await received.finally(() => clearTimeout(silence));

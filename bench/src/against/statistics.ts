@@ -12,8 +12,8 @@ const SEED = 20_260_101;
 const NORMAL_975 = 1.959964;
 
 /**
- * The median of all ratios of pairs, given by round. It is the ratio of the two builds' medians once what the two sides of
- * a pair have in common, such as how busy the machine was, is divided out. The interval is a percentile bootstrap over
+ * The median of the ratios of all pairs. It equals the ratio of the two medians without the effects that both sides of a pair
+ * share, such as a busy machine. The interval is a percentile bootstrap over
  * rounds, because the pairs of one round share two processes and are not independent samples. The same ratios always give
  * the same interval.
  */
@@ -28,7 +28,7 @@ export function ratioOf(rounds: readonly (readonly number[])[]): Ratio {
 
 /**
  * The share of resamples on each side of a 95 % interval. It is smaller than 2.5 %, because a bootstrap of few samples is
- * too narrow: it underestimates their variance by (n − 1) / n and knows nothing of Student's distribution (Hesterberg,
+ * too narrow: it underestimates their variance by (n − 1) / n and ignores Student's distribution (Hesterberg,
  * "What Teachers Should Know About the Bootstrap", 2015, on expanded percentile intervals).
  */
 export function tail(rounds: number): number {

@@ -3,9 +3,9 @@ import { percentiles, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 
 const OPEN_MS = 20;
-const MOST_SAMPLES = 100;
+const MAX_SAMPLES = 100;
 
-/** A job enqueued in a transaction that goes on for a while: from its commit to the handler. */
+/** A job that is enqueued in a longer transaction: from its commit to the handler. */
 export function afterCommit({ bed, scale: { samples } }: Bench): Case | null {
   const { afterCommitMs } = bed.limits;
   if (afterCommitMs === null) return null;
@@ -14,7 +14,7 @@ export function afterCommit({ bed, scale: { samples } }: Bench): Case | null {
     about: "commit to start",
     async run() {
       const place = await bed.place([]);
-      const order = { url: place.url, samples: Math.min(samples, MOST_SAMPLES), openMs: OPEN_MS };
+      const order = { url: place.url, samples: Math.min(samples, MAX_SAMPLES), openMs: OPEN_MS };
       const taken = await playRole("afterCommit", order);
       await place.remove();
       return taken;

@@ -12,11 +12,11 @@ interface Burdened {
   types?: readonly string[];
   endless?: boolean;
   held?: boolean;
-  /** Null: not held to anything. */
+  /** Null: no target. */
   atLeast?: number | null;
 }
 
-/** The plain drain again, with jobs in the store that this drain does not run. */
+/** The plain drain, with other jobs in the store that it does not run. */
 export function burdened(bench: Bench, { name, label, burden, atLeast = AT_LEAST, ...how }: Burdened): Case {
   const { jobs } = bench.scale;
   const plain = plainDrain(bench);

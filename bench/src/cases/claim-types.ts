@@ -6,13 +6,13 @@ import { playRole } from "../process.js";
 const LIMIT = 10;
 
 /** A few jobs of one type, behind many due ones of another. */
-export function claimTypes({ bed, scale: { jobs, beside, samples: claims } }: Bench): Case {
+export function claimTypes({ bed, scale: { jobs, background, samples: claims } }: Bench): Case {
   const trial: Trial<number[]> = {
     name: "claim-types",
     about: "claims for one type",
     async run() {
       const place = await bed.place([
-        { kind: "other", count: beside.other },
+        { kind: "other", count: background.other },
         { kind: "due", count: jobs },
       ]);
       const taken = await playRole("claimTypes", { url: place.url, types: [NOOP], claims, limit: LIMIT });
@@ -25,7 +25,7 @@ export function claimTypes({ bed, scale: { jobs, beside, samples: claims } }: Be
     trials: [trial],
     read(samples) {
       const { claimTypesMs } = bed.limits;
-      const label = `a claim of ${LIMIT} of one type, behind ${beside.other.toLocaleString("en")} of another`;
+      const label = `a claim of ${LIMIT} of one type, behind ${background.other.toLocaleString("en")} of another`;
       const taken = samples.of(trial);
       return [
         plainRow(

@@ -3,10 +3,10 @@ import { rates, ratioRow } from "../figures.js";
 import { AT_LEAST } from "./burdened.js";
 import { drainTrial, plainDrain, runRates } from "./draining.js";
 
-/** Expired jobs are claimed and laid down unrun: each costs about what a run costs, and so the settled ones count. */
+/** Expired jobs are claimed and dead-lettered without running. Each costs about as much as a run, so they are counted too. */
 export function drainExpired(bench: Bench): Case {
-  const { jobs, beside } = bench.scale;
-  const { expired } = beside;
+  const { jobs, background } = bench.scale;
+  const { expired } = background;
   const plain = plainDrain(bench);
   const trial = drainTrial(bench, {
     name: "drain-expired",

@@ -1,12 +1,12 @@
 import type { Bench, Case } from "../case.js";
 import { burdened } from "./burdened.js";
 
-/** Finished jobs that are kept must not slow down those that come after. */
+/** Stored finished jobs must not slow down later jobs. */
 export function drainFinished(bench: Bench): Case {
-  const { finished } = bench.scale.beside;
+  const { finished } = bench.scale.background;
   return burdened(bench, {
     name: "drain-finished",
-    label: `beside ${finished.toLocaleString("en")} finished jobs`,
+    label: `with ${finished.toLocaleString("en")} finished jobs`,
     burden: [{ kind: "finished", count: finished }],
   });
 }

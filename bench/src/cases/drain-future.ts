@@ -1,13 +1,13 @@
 import type { Bench, Case } from "../case.js";
 import { burdened } from "./burdened.js";
 
-/** Jobs of a higher priority that are not yet due must cost nothing, and neither must a long queue. */
+/** Future jobs of a higher priority must cost nothing, and neither must a long queue. */
 export function drainFuture(bench: Bench): Case {
-  const { ready, future } = bench.scale.beside;
+  const { ready, future } = bench.scale.background;
   const queue = ready === 0 ? "" : `at the head of ${ready.toLocaleString("en")} due jobs, `;
   return burdened(bench, {
     name: "drain-future",
-    label: `${queue}beside ${future.toLocaleString("en")} future ones of higher priority`,
+    label: `${queue}with ${future.toLocaleString("en")} future ones of higher priority`,
     burden: [
       { kind: "future", count: future },
       { kind: "due", count: ready },

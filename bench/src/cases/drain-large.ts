@@ -6,7 +6,7 @@ import { drainTrial, rawDrainTrial, runRates } from "./draining.js";
 // A batch holds at most a megabyte of input.
 const BATCH_BYTES = 1_048_576;
 
-/** Inputs that live beside the job's row. */
+/** Inputs that are stored in a separate table. */
 export function drainLarge(bench: Bench): Case {
   const { large, largeBytes } = bench.scale;
   const filling: Filling[] = [{ kind: "due", count: large, inputBytes: largeBytes }];

@@ -5,7 +5,7 @@ import type { Timed } from "../roles/enqueue.js";
 import { checkEnds, plainDrain, runRates } from "./draining.js";
 
 const PROCESSES = 4;
-// Nobody but all of them together knows when the queue is empty: they tell often how far they are.
+// Only all processes together show when the queue is empty, so each reports its progress often.
 const PROGRESS_MS = 10;
 
 /** Several worker processes on one store. */

@@ -4,7 +4,7 @@ import { BATCH, plainDrain, rawDrainTrial, runRates } from "./draining.js";
 
 const SMALL_BATCH = 100;
 
-/** How fast one worker process gets through no-op jobs, against the same writes by hand. */
+/** The throughput of one worker process with no-op jobs, compared with the same writes without Holdfast. */
 export function drain(bench: Bench): Case {
   const { jobs } = bench.scale;
   const plain = plainDrain(bench);
@@ -40,12 +40,12 @@ export function drain(bench: Bench): Case {
           against(SMALL_BATCH, rates(samples.of(bySmall))),
         ),
         ratioRow(
-          { name: "cpu", label: "processor time a job, all threads", figure: cpu },
+          { name: "cpu", label: "CPU time per job, all threads", figure: cpu },
           against(BATCH, perJob(samples.of(byLarge))),
         ),
         plainRow({
           name: "claimBatch",
-          label: "jobs a claim",
+          label: "jobs per claim",
           figure: figure(
             "jobs",
             batches.map(({ claimed, claims }) => claimed / claims),
@@ -53,7 +53,7 @@ export function drain(bench: Bench): Case {
         }),
         plainRow({
           name: "settleBatch",
-          label: "jobs a settle",
+          label: "jobs per settle",
           figure: figure(
             "jobs",
             batches.map(({ settled, settles }) => settled / settles),
@@ -64,7 +64,7 @@ export function drain(bench: Bench): Case {
   };
 }
 
-/** Says more than a rate where other programs share the machine. */
+/** More reliable than a rate if other programs run on the machine. */
 function perJob(drains: readonly { cpuSeconds: number; count: number }[]): Figure {
   return figure(
     "µs",

@@ -6,7 +6,7 @@ import { playRole } from "../process.js";
 import type { DrainResult } from "../roles/drain.js";
 import type { ResultOf } from "../roles/index.js";
 
-/** Holdfast's largest batch, and so the baseline's. */
+/** Holdfast's largest batch, also used by the baseline. */
 export const BATCH = 500;
 const PROGRESS_MS = 100;
 
@@ -14,18 +14,18 @@ export interface DrainTrial {
   name: string;
   about: string;
   filling: readonly Filling[];
-  /** How many of them must end completed, and how many dead. */
+  /** How many must be completed, and how many dead. */
   runs: number;
   dead?: number;
   types?: readonly string[];
   rounds?: number;
-  /** There is more than that to run: the worker is stopped after so many. */
+  /** Stop the worker after this many jobs, although there are more. */
   endless?: boolean;
-  /** Beside a transaction that sees the place as it was before. */
+  /** With an open transaction that keeps an old snapshot. */
   held?: boolean;
 }
 
-/** One worker process with default settings but for its concurrency, from a full queue to an empty one. */
+/** One worker process with default settings except its concurrency, from a full to an empty queue. */
 export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult> {
   const { name, about, filling, runs, types = null } = trial;
   return {
@@ -48,7 +48,7 @@ export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult
   };
 }
 
-/** The same writes by hand, in batches of this size. */
+/** The same writes without Holdfast, in batches of this size. */
 export function rawDrainTrial(
   { bed }: Bench,
   trial: Omit<DrainTrial, "dead" | "types" | "endless" | "held"> & { batch: number },
@@ -78,7 +78,7 @@ export function runRates(drains: readonly DrainResult[]): Figure {
   return rates(drains.map(({ ran, seconds }) => ({ seconds, count: ran })));
 }
 
-/** A rate is worth nothing if the work was not done. */
+/** Checks that the work was done. */
 export async function checkEnds(url: string, wanted: { completed: number; dead: number }): Promise<void> {
   const hf = await holdfast({ store: url, logger: false });
   const { completed, dead } = (await hf.stats()).states;

@@ -2,7 +2,7 @@ import type { Bench, Case } from "../case.js";
 import { rates, ratioRow } from "../figures.js";
 import { enqueueTrial, oneCaller, rawSingly } from "./enqueuing.js";
 
-/** Many callers at once share commits without knowing of each other. */
+/** Many concurrent callers share commits. */
 export function enqueueAtOnce(bench: Bench): Case {
   const { callers, atOnce: count } = bench.scale;
   const { atOnce } = bench.bed.limits;

@@ -16,7 +16,7 @@ export function enqueueTrial({ bed }: Bench, about: string, order: Omit<EnqueueO
   };
 }
 
-/** The same rows by hand. */
+/** The same rows without Holdfast. */
 export function rawInsertTrial({ bed }: Bench, count: number, batch: number): Trial<Timed> {
   const name = `raw inserts by ${batch}`;
   return {
@@ -31,7 +31,7 @@ export function rawInsertTrial({ bed }: Bench, count: number, batch: number): Tr
   };
 }
 
-/** One row a commit: what a caller alone can reach at best. */
+/** One row per commit: the best possible rate of a single caller. */
 export function rawSingly(bench: Bench): Trial<Timed> {
   return rawInsertTrial(bench, bench.scale.singly, 1);
 }

@@ -2,7 +2,7 @@ import type { Bench, Case } from "../case.js";
 import { figure, plainRow } from "../figures.js";
 import { plainDrain } from "./draining.js";
 
-/** How long the worker's own thread is held up while it drains: what else lives in the process feels that. */
+/** The event-loop delay during a drain, which affects all other code in the process. */
 export function eventLoop(bench: Bench): Case {
   const plain = plainDrain(bench);
   return {
@@ -20,7 +20,7 @@ export function eventLoop(bench: Bench): Case {
             delays.map(({ p99Ms }) => p99Ms),
           ),
         }),
-        plainRow({ name: "max", label: "the same, longest", figure: figure("ms", longest, Math.max(...longest)) }),
+        plainRow({ name: "max", label: "the same, max", figure: figure("ms", longest, Math.max(...longest)) }),
       ];
     },
   };

@@ -3,11 +3,11 @@ import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 import type { ResultOf } from "../roles/index.js";
 
-// Maintenance comes once a minute.
+// Maintenance runs once a minute.
 const WATCHED_MS = 60_000;
 const FEW_JOBS = 1_000;
 
-/** What a worker and a scheduler without work are charged for. */
+/** The billed units of an idle worker and scheduler. */
 export function idleUnits({ bed, scale: { jobs, watchedMs } }: Bench): Case | null {
   if (bed.limits.units === null) return null;
   const trial: Trial<ResultOf<"idleUnits">> = {
@@ -15,7 +15,7 @@ export function idleUnits({ bed, scale: { jobs, watchedMs } }: Bench): Case | nu
     about: "units of an idle worker and scheduler",
     rounds: 1,
     async run() {
-      // A queue that was used, and has nothing any more.
+      // A queue that was used and is empty.
       const place = await bed.place([{ kind: "finished", count: 1 }]);
       const watched = jobs < FEW_JOBS ? watchedMs : WATCHED_MS;
       const taken = await playRole("idleUnits", { url: place.url, watchedMs: watched });
@@ -32,8 +32,8 @@ export function idleUnits({ bed, scale: { jobs, watchedMs } }: Bench): Case | nu
         taken.map((each) => of(each) / each.seconds);
       return [
         plainRow({
-          name: "looks",
-          label: "reading requests of an idle worker and scheduler",
+          name: "requests",
+          label: "read requests of an idle worker and scheduler",
           figure: figure(
             "queries/s",
             rate(({ units }) => units.looks),

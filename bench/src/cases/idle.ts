@@ -3,7 +3,7 @@ import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 import type { Idle } from "../roles/idle.js";
 
-/** What a worker and a scheduler without work ask of the server. */
+/** The queries of an idle worker and scheduler. */
 export function idle({ bed, scale: { watchedMs } }: Bench): Case | null {
   const { idleQueries } = bed.limits;
   if (idleQueries === null) return null;

@@ -26,7 +26,7 @@ import { schedulesIdle } from "./schedules-idle.js";
 import { startup } from "./startup.js";
 import { units } from "./units.js";
 
-/** Every case by its name, in the order of the report. None of them knows which store it measures. */
+/** Every case by name, in the order of the report. No case depends on the kind of store. */
 export const CASES: Readonly<Record<string, MakeCase>> = {
   drain,
   "drain-future": drainFuture,

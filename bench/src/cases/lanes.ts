@@ -3,12 +3,12 @@ import { differenceRow, figure, percentiles, ratioRow } from "../figures.js";
 import { playRole } from "../process.js";
 import type { Idle } from "../roles/idle.js";
 
-const MOST_TIMES = 1.5;
-const MOST_MORE_PERCENT = 1;
+const MAX_TIMES = 1.5;
+const MAX_MORE_PERCENT = 1;
 
-/** Queues that had jobs and hold none, such as one a tenant, must cost other jobs nothing. */
+/** Empty queues that were used before, such as one per tenant, must cost other jobs nothing. */
 export function lanes({ bed, scale: { lanes: empty, samples: count, watchedMs } }: Bench): Case {
-  const beside = `beside ${empty.toLocaleString("en")} empty lanes`;
+  const withLanes = `with ${empty.toLocaleString("en")} empty lanes`;
   const trials = (lanesThere: number, about: string): { results: Trial<number[]>; idle: Trial<Idle> } => {
     const filling = [{ kind: "empty lanes", count: lanesThere }] as const;
     return {
@@ -23,7 +23,7 @@ export function lanes({ bed, scale: { lanes: empty, samples: count, watchedMs } 
         },
       },
       idle: {
-        // Beside none it is what the case `idle` measures.
+        // Without empty lanes, the case `idle` measures the same.
         name: lanesThere === 0 ? "idle" : `idle ${about}`,
         about: `an idle worker and scheduler ${about}`,
         rounds: 1,
@@ -36,8 +36,8 @@ export function lanes({ bed, scale: { lanes: empty, samples: count, watchedMs } 
       },
     };
   };
-  const many = trials(empty, beside);
-  const none = trials(0, "beside none");
+  const many = trials(empty, withLanes);
+  const none = trials(0, "without empty lanes");
   return {
     name: "lanes",
     trials: [none.results, many.results, none.idle, many.idle],
@@ -46,10 +46,10 @@ export function lanes({ bed, scale: { lanes: empty, samples: count, watchedMs } 
         ratioRow(
           {
             name,
-            label: `enqueue to result ${beside}, ${name}`,
+            label: `enqueue to result ${withLanes}, ${name}`,
             figure: percentiles(samples.of(many.results), fraction),
           },
-          { label: "beside none", figure: percentiles(samples.of(none.results), fraction) },
+          { label: "without empty lanes", figure: percentiles(samples.of(none.results), fraction) },
           limits,
         );
       const busy = (trial: Trial<Idle>): ReturnType<typeof figure> =>
@@ -58,12 +58,12 @@ export function lanes({ bed, scale: { lanes: empty, samples: count, watchedMs } 
           samples.of(trial).map(({ busyPercent }) => busyPercent),
         );
       return [
-        row("p50", 0.5, { atMost: MOST_TIMES }),
+        row("p50", 0.5, { atMost: MAX_TIMES }),
         row("p99", 0.99, {}),
         differenceRow(
-          { name: "idle", label: `idle ${beside}, of one core`, figure: busy(many.idle) },
-          { label: "beside none", figure: busy(none.idle) },
-          { atMost: MOST_MORE_PERCENT },
+          { name: "idle", label: `idle ${withLanes}, share of one core`, figure: busy(many.idle) },
+          { label: "without empty lanes", figure: busy(none.idle) },
+          { atMost: MAX_MORE_PERCENT },
         ),
       ];
     },

@@ -6,8 +6,8 @@ import { noop, payload } from "../jobs.js";
 import { startRole } from "../process.js";
 
 const WARM_UP = 5;
-// Pauses of any length, or the samples would keep step with the worker's looks.
-const LONGEST_PAUSE_MS = 20;
+// Random pauses, so that the samples are not in step with the worker's polls.
+const MAX_PAUSE_MS = 20;
 
 /** From `enqueue` in this process to the handler in another. */
 export function latencyAcross(bench: Bench): Case {
@@ -41,11 +41,11 @@ function acrossTrial({ bed, scale: { samples: count } }: Bench): Trial<number[]>
         const start = new Promise<number>((resolve) => (began = resolve));
         const sentAt = String(process.hrtime.bigint());
         await Promise.race([hf.enqueue(type, { ...payload(), sentAt }), worker.result]);
-        // A worker that ends early never answers; its own failure is the better message.
+        // A worker that exits early never responds; its own error is more useful.
         const ms = await Promise.race([start, worker.result]);
         if (index >= WARM_UP && ms !== undefined) taken.push(ms);
         progress(index / count);
-        await sleep(Math.random() * LONGEST_PAUSE_MS);
+        await sleep(Math.random() * MAX_PAUSE_MS);
       }
       await hf.close();
       worker.stop();

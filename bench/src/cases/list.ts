@@ -4,9 +4,9 @@ import { listedFilters } from "../listed.js";
 import { playRole } from "../process.js";
 
 const TIMES = 20;
-const MOST_MS = 100;
+const MAX_MS = 100;
 
-/** A page of 50 must come soon, whatever is asked for among however many jobs; so must the stats. */
+/** A page of 50 must be fast for every filter and any number of jobs, and so must the stats. */
 export function list({ bed, scale: { listed } }: Bench): Case {
   const trial: Trial<Record<string, number[]>> = {
     name: "list",
@@ -28,7 +28,7 @@ export function list({ bed, scale: { listed } }: Bench): Case {
       return Object.keys(rounds[0] ?? {}).map((name) => {
         const taken = rounds.map((round) => round[name] ?? []);
         const label = `${name}, of ${listed.toLocaleString("en")} jobs, p90`;
-        return plainRow({ name, label, figure: percentiles(taken, 0.9) }, { atMost: MOST_MS });
+        return plainRow({ name, label, figure: percentiles(taken, 0.9) }, { atMost: MAX_MS });
       });
     },
   };

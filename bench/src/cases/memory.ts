@@ -2,7 +2,7 @@ import type { Bench, Case } from "../case.js";
 import { figure, plainRow } from "../figures.js";
 import { drainTrial, runRates } from "./draining.js";
 
-const MOST_MB = 200;
+const MAX_MB = 200;
 
 /** Resident memory of a worker process over a long drain. */
 export function memory(bench: Bench): Case {
@@ -25,7 +25,7 @@ export function memory(bench: Bench): Case {
       );
       const over = `over ${jobs.toLocaleString("en")} jobs`;
       return [
-        plainRow({ name: "peakRss", label: `peak resident memory ${over}`, figure: peaks }, { below: MOST_MB }),
+        plainRow({ name: "peakRss", label: `peak resident memory ${over}`, figure: peaks }, { below: MAX_MB }),
         plainRow({ name: "rate", label: `rate ${over}`, figure: runRates(drains) }),
       ];
     },

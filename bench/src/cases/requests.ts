@@ -6,14 +6,14 @@ import type { Units } from "../roles/meter.js";
 
 const LIMIT = 100;
 
-/** Jobs that are not due yet and jobs that are done must not make claims dearer. */
-export function requests({ bed, scale: { jobs, beside } }: Bench): Case | null {
+/** Future and finished jobs must not make claims more expensive. */
+export function requests({ bed, scale: { jobs, background } }: Bench): Case | null {
   const { units } = bed.limits;
   if (units === null) return null;
   const claims = (name: string, about: string, burden: readonly Filling[]): Trial<Units> => ({
     name,
     about,
-    // A count, not a time: once is enough.
+    // A count and not a time, so one round is enough.
     rounds: 1,
     async run(progress) {
       const place = await bed.place([...burden, { kind: "due", count: jobs }]);
@@ -23,16 +23,16 @@ export function requests({ bed, scale: { jobs, beside } }: Bench): Case | null {
       return taken;
     },
   });
-  const [future, finished] = [beside.future.toLocaleString("en"), beside.finished.toLocaleString("en")];
-  // One of each, so that there are the same lanes: each of those costs a look.
+  const [future, finished] = [background.future.toLocaleString("en"), background.finished.toLocaleString("en")];
+  // One job of each kind, so that there are the same lanes: each lane costs a query.
   const plain = claims("metered claims", `claims of ${LIMIT}, their requests counted`, [
     { kind: "future", count: 1 },
     { kind: "finished", count: 1 },
   ]);
-  const label = `beside ${future} future jobs and ${finished} finished ones`;
-  const burdened = claims("metered claims beside others", `the same ${label}`, [
-    { kind: "future", count: beside.future },
-    { kind: "finished", count: beside.finished },
+  const label = `with ${future} future jobs and ${finished} finished ones`;
+  const burdened = claims("metered claims with others", `the same ${label}`, [
+    { kind: "future", count: background.future },
+    { kind: "finished", count: background.finished },
   ]);
   const perJob = (samples: readonly Units[], unit: "requests" | "units", of: (taken: Units) => number): Figure =>
     figure(
@@ -47,17 +47,17 @@ export function requests({ bed, scale: { jobs, beside } }: Bench): Case | null {
       const none = samples.of(plain);
       return [
         ratioRow(
-          { name: "requests", label: `a claimed job, ${label}`, figure: perJob(all, "requests", (t) => t.requests) },
-          { label: "beside one of each", figure: perJob(none, "requests", (t) => t.requests) },
+          { name: "requests", label: `per claimed job, ${label}`, figure: perJob(all, "requests", (t) => t.requests) },
+          { label: "with one of each", figure: perJob(none, "requests", (t) => t.requests) },
           { atMost: units.requests },
         ),
         ratioRow(
-          { name: "reads", label: "read units a claimed job", figure: perJob(all, "units", (t) => t.reads) },
-          { label: "beside one of each", figure: perJob(none, "units", (t) => t.reads) },
+          { name: "reads", label: "read units per claimed job", figure: perJob(all, "units", (t) => t.reads) },
+          { label: "with one of each", figure: perJob(none, "units", (t) => t.reads) },
         ),
         plainRow({
           name: "lost",
-          label: "lost conditions a job",
+          label: "failed conditions per job",
           figure: perJob(all, "units", (t) => t.lost),
         }),
       ];

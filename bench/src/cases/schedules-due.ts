@@ -3,14 +3,14 @@ import { figure, percentiles, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 import type { Fired } from "../roles/schedules.js";
 
-/** One look of the scheduler to the next. */
+/** The interval of the scheduler. */
 const TICK_MS = 5_000;
 
-/** Many schedules due in the same second: how long until each has its job, and what other jobs feel of it. */
+/** Many schedules that are due in the same second: the time until all are fired, and the latency of other jobs meanwhile. */
 export function schedulesDue({ bed, scale: { schedules } }: Bench): Case {
   const trial: Trial<Fired> = {
     name: "schedules due",
-    about: "schedules due at once",
+    about: "schedules due at the same time",
     async run() {
       const place = await bed.place([{ kind: "due schedules", count: schedules }]);
       const taken = await playRole("fireSchedules", { url: place.url, count: schedules });
@@ -31,7 +31,7 @@ export function schedulesDue({ bed, scale: { schedules } }: Bench): Case {
       const meanwhile = "enqueue to start of others meanwhile";
       return [
         plainRow(
-          { name: "all", label: `${schedules} schedules due at once, all fired`, figure: all },
+          { name: "all", label: `${schedules} schedules due at the same time, all fired`, figure: all },
           { below: TICK_MS },
         ),
         plainRow({ name: "p50", label: `${meanwhile}, p50`, figure: percentiles(latencies, 0.5) }),

@@ -4,11 +4,11 @@ import { playRole } from "../process.js";
 
 const FEW = 100;
 
-/** A look for due schedules must not cost more for those that rest. */
+/** Polling for due schedules must not become slower with idle schedules. */
 export function schedulesIdle({ bed, scale: { idleSchedules } }: Bench): Case {
   const looks = (count: number): Trial<{ seconds: number; count: number }> => ({
-    name: `looks at ${count} schedules`,
-    about: `looks beside ${count} idle schedules`,
+    name: `polls with ${count} schedules`,
+    about: `polls with ${count} idle schedules`,
     async run() {
       const place = await bed.place([{ kind: "idle schedules", count }]);
       const taken = await playRole("lookForDue", { url: place.url });
@@ -20,7 +20,7 @@ export function schedulesIdle({ bed, scale: { idleSchedules } }: Bench): Case {
   const many = looks(idleSchedules);
   const rate = (taken: readonly { seconds: number; count: number }[]): ReturnType<typeof figure> =>
     figure(
-      "looks/s",
+      "polls/s",
       taken.map(({ seconds, count }) => count / seconds),
     );
   return {
@@ -28,8 +28,8 @@ export function schedulesIdle({ bed, scale: { idleSchedules } }: Bench): Case {
     trials: [few, many],
     read: (samples) => [
       ratioRow(
-        { name: "rate", label: `looks of the scheduler beside ${idleSchedules} idle`, figure: rate(samples.of(many)) },
-        { label: `beside ${FEW}`, figure: rate(samples.of(few)) },
+        { name: "rate", label: `polls of the scheduler with ${idleSchedules} idle`, figure: rate(samples.of(many)) },
+        { label: `with ${FEW}`, figure: rate(samples.of(few)) },
         { atLeast: 0.8 },
       ),
     ],

@@ -3,7 +3,7 @@ import type { Bench, Case, Trial } from "../case.js";
 import { figure, plainRow } from "../figures.js";
 import { playRole } from "../process.js";
 
-/** From nothing to the first answer of the store. The package itself is loaded already. */
+/** From opening the store to its first result. The package itself is already loaded. */
 export function startup({ bed, scale: { jobs, starts } }: Bench): Case {
   const trial = (name: string, about: string, place: () => Promise<Place>): Trial<number[]> => ({
     name,

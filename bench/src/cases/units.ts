@@ -4,13 +4,13 @@ import { playRole } from "../process.js";
 import type { Units } from "../roles/meter.js";
 
 const WORKERS = 8;
-const MOST_JOBS = 400;
+const MAX_JOBS = 400;
 
-/** What a job costs from enqueue to completion, with workers that lose conditions to each other. */
+/** The cost of a job from enqueue to completion, with competing workers. */
 export function units({ bed, scale }: Bench): Case | null {
   const { units: limits, concurrency } = bed.limits;
   if (limits === null) return null;
-  const jobs = Math.min(MOST_JOBS, scale.jobs);
+  const jobs = Math.min(MAX_JOBS, scale.jobs);
   const trial = (keyed: boolean): Trial<Units> => {
     const about = keyed ? "units of jobs with unique keys" : "units of jobs";
     return {
@@ -40,18 +40,18 @@ export function units({ bed, scale }: Bench): Case | null {
         plainRow({ name, label, figure: perJob(of, (taken) => taken[name]) });
       return [
         plainRow(
-          { name: "job", label: `write units a job, ${WORKERS} workers`, figure: perJob(plain, writes) },
+          { name: "job", label: `write units per job, ${WORKERS} workers`, figure: perJob(plain, writes) },
           { atMost: limits.job },
         ),
         part("lost", "of which lost conditions"),
-        part("listed", "to be listed, besides"),
-        part("counts", "to be counted, besides"),
+        part("listed", "additional units for lists"),
+        part("counts", "additional units for counters"),
         part("reads", "read units a job"),
         plainRow(
-          { name: "keyedJob", label: "write units a job with a unique key", figure: perJob(keyed, writes) },
+          { name: "keyedJob", label: "write units per job with a unique key", figure: perJob(keyed, writes) },
           { atMost: limits.keyedJob },
         ),
-        part("keys", "to let go of the key, besides", keyed),
+        part("keys", "additional units to delete the key", keyed),
       ];
     },
   };

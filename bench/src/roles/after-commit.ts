@@ -8,13 +8,13 @@ import { stuck } from "./stuck.js";
 export interface AfterCommitOrder {
   url: string;
   samples: number;
-  /** How long each transaction goes on after the enqueue. */
+  /** How long each transaction stays open after the enqueue. */
   openMs: number;
 }
 
 const WARM_UP = 10;
 
-/** Enqueues inside transactions that go on for a while. Answers the milliseconds from each COMMIT to the handler. */
+/** Enqueues in transactions that stay open for a while. Returns the milliseconds from each COMMIT to the handler. */
 export async function afterCommit({ url, samples, openMs }: AfterCommitOrder, stage: Stage): Promise<number[]> {
   let began: (at: number) => void = () => {};
   const type = noop(() => began(performance.now()));

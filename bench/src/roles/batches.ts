@@ -1,6 +1,6 @@
 import type { Store } from "holdfast";
 
-/** How many jobs went with each call. */
+/** The number of jobs per call. */
 export interface Batches {
   claims: number;
   claimed: number;
@@ -8,17 +8,17 @@ export interface Batches {
   settled: number;
 }
 
-/** Counts what the engine asks of a store; the store goes on as before. */
+/** Counts the calls of the engine to a store. */
 export function countBatches(store: Store): Batches {
   const batches: Batches = { claims: 0, claimed: 0, settles: 0, settled: 0 };
   const claim = store.claim.bind(store);
   const settle = store.settle.bind(store);
   store.claim = async (request) => {
-    const answer = await claim(request);
-    // A look at an empty queue says nothing about the size of batches.
-    if (answer.jobs.length > 0) batches.claims++;
-    batches.claimed += answer.jobs.length;
-    return answer;
+    const result = await claim(request);
+    // An empty claim does not count for the size of batches.
+    if (result.jobs.length > 0) batches.claims++;
+    batches.claimed += result.jobs.length;
+    return result;
   };
   store.settle = (outcomes) => {
     batches.settles++;

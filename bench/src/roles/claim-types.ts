@@ -10,11 +10,11 @@ export interface ClaimTypesOrder {
 
 const BYTES = 1_048_576;
 const LEASE_MS = 30_000;
-// The first claim for types has an index made; the others are what counts.
+// The first claim by type creates an index and is not measured.
 const QUICK_MS = 20;
 const PATIENCE_MS = 60_000;
 
-/** Claims a few jobs of given types again and again. Answers the milliseconds of each. */
+/** Claims a few jobs of given types repeatedly. Returns the milliseconds of each claim. */
 export async function claimTypes(order: ClaimTypesOrder, stage: Stage): Promise<number[]> {
   const store = await openStore(order.url);
   const { types, limit } = order;

@@ -11,7 +11,7 @@ export interface DrainOrder {
   url: string;
   concurrency: number;
   types: readonly string[] | null;
-  /** Ends after this many runs; null: when it is told to. */
+  /** Stop after this many runs; null: on request. */
   expect: number | null;
   progressMs: number;
 }
@@ -20,14 +20,14 @@ export interface DrainResult {
   ran: number;
   /** From the start of the worker until it has stopped and every outcome is durable. */
   seconds: number;
-  /** Of all threads, over the same time. */
+  /** CPU time of all threads in the same period. */
   cpuSeconds: number;
   batches: Batches;
   peakRssMb: number;
   loopDelay: { p99Ms: number; maxMs: number };
 }
 
-// The histogram holds the whole time between two looks; what is above the interval is delay.
+// The histogram contains the whole time between two samples; the part above the interval is the delay.
 const LOOK_MS = 1;
 
 /** A worker process: claims, runs no-op jobs, settles. */
@@ -40,7 +40,7 @@ export async function drain(order: DrainOrder, stage: Stage): Promise<DrainResul
   });
   const store = await openStore(order.url);
   const batches = countBatches(store);
-  // Expired jobs would write a line of log each; what a terminal costs is not the question.
+  // Each expired job would log a line, and the cost of a terminal must not be measured.
   const hf = await holdfast({ store, jobs: [type], logger: false });
   const memory = watchMemory();
   const stall = stuck(hf, () => batches.settled);

@@ -33,11 +33,11 @@ export async function enqueue({ url, how, callers, count }: EnqueueOrder, stage:
   const begun = performance.now();
   if (how === "singly") await Promise.all(Array.from({ length: callers }, call));
   else {
-    const answers = await hf.enqueueMany(
+    const results = await hf.enqueueMany(
       type,
       Array.from({ length: count }, () => input),
     );
-    refused = answers.filter((answer) => answer.error !== null).length;
+    refused = results.filter((result) => result.error !== null).length;
   }
   const seconds = (performance.now() - begun) / 1_000;
   const { pending } = (await hf.stats()).states;

@@ -6,14 +6,14 @@ import type { Stage } from "./role.js";
 
 export interface Idle {
   queriesPerSecond: number;
-  /** Of one core: this process and, on PostgreSQL, the server's work for it. */
+  /** Share of one core: this process and, on PostgreSQL, the server's work for it. */
   busyPercent: number;
 }
 
-// Until everything that comes with a start is over; a short look need not wait for longer than it takes.
+// Wait until all work of the start is done, but not longer than the measurement itself.
 const SETTLE_MS = 3_000;
 
-/** A worker and a scheduler with nothing to do: what they ask of the server and of the processor. */
+/** The queries and the CPU time of an idle worker and scheduler. */
 export async function idle({ url, watchedMs }: { url: string; watchedMs: number }, stage: Stage): Promise<Idle> {
   let queries = 0;
   const client = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
@@ -24,7 +24,7 @@ export async function idle({ url, watchedMs }: { url: string; watchedMs: number 
   };
   const type = noop(() => {});
   const hf = await holdfast({ store: url, jobs: [type], logger: false });
-  await hf.schedule("yearly", { job: type, input: { to: "nobody" }, cron: "0 0 1 1 *" });
+  await hf.schedule("yearly", { job: type, input: { to: "ada" }, cron: "0 0 1 1 *" });
   hf.work({ concurrency: 10 });
   const server = url.startsWith("postgres:") ? new pg.Client({ connectionString: url }) : null;
   await server?.connect();
@@ -45,7 +45,7 @@ export async function idle({ url, watchedMs }: { url: string; watchedMs: number 
   return { queriesPerSecond: (sent * 1_000) / ms, busyPercent: (busyMs * 100) / ms };
 }
 
-/** What the server has spent on statements in this database so far. */
+/** The time that the server has spent on statements in this database. */
 async function activeMs(server: pg.Client | null): Promise<number> {
   if (server === null) return 0;
   const { rows } = await server.query("SELECT active_time FROM pg_stat_database WHERE datname = current_database()");

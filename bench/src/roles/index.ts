@@ -11,7 +11,7 @@ import type { fireSchedules, lookForDue } from "./schedules.js";
 import type { startup } from "./startup.js";
 import type { idleUnits, meteredClaims, meteredJobs } from "./units.js";
 
-/** Every part that a process can play. Loaded on demand: a process has in memory only what its own part needs. */
+/** Every role of a process. Loaded on demand, so that a process has in memory only what its role needs. */
 export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
   drain: async () => (await import("./drain.js")).drain,
   enqueue: async () => (await import("./enqueue.js")).enqueue,

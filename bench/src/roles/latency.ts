@@ -9,14 +9,14 @@ export interface LatencyOrder {
   samples: number;
 }
 
-/** So many go before those that count: as many as are counted, or enough for any number. */
+/** The number of warm-up samples: as many as are measured, up to a maximum. */
 export function warmUpOf(samples: number): number {
   return Math.min(200, samples);
 }
-/** Long enough for the worker to be idle again. The raw baseline rests as long: a disk that idled answers differently. */
+/** Long enough for the worker to be idle again. The raw baseline waits as long, because an idle disk has another latency. */
 export const REST_MS = 2;
 
-/** Enqueues in the process of the worker, one job at a time, and answers the milliseconds until each handler began. */
+/** Enqueues in the process of the worker, one job at a time. Returns the milliseconds until each handler started. */
 export async function latency({ url, samples }: LatencyOrder, stage: Stage): Promise<number[]> {
   let began: (at: number) => void = () => {};
   let completed: () => void = () => {};
@@ -45,7 +45,7 @@ export async function latency({ url, samples }: LatencyOrder, stage: Stage): Pro
   return taken;
 }
 
-/** A worker that tells how long ago each of its jobs was enqueued, by whichever process. */
+/** A worker that reports how long ago each job was enqueued, by any process. */
 export async function listen({ url }: { url: string }, stage: Stage): Promise<void> {
   const type = noop(({ sentAt }) => {
     const ns = process.hrtime.bigint() - BigInt(sentAt ?? 0);

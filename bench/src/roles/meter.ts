@@ -14,13 +14,13 @@ interface Input {
 const READS: ReadonlySet<string> = new Set(["GetItem", "Query", "BatchGetItem"]);
 const WRITES: ReadonlySet<string> = new Set(["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]);
 
-/** What requests cost: as DynamoDB says of each, and 1 for a condition that was lost, of which it says nothing. */
+/** The cost of requests as DynamoDB reports it, and 1 for each failed condition, which it does not report. */
 export interface Units {
   requests: number;
-  /** Those that look for something. */
+  /** Read requests. */
   looks: number;
   reads: number;
-  /** Write units of the table, but for counters and what lets go of unique keys, which stand apart. */
+  /** Write units of the table, without counters and deletions of unique keys, which are counted separately. */
   table: number;
   live: number;
   listed: number;
@@ -33,7 +33,7 @@ export function noUnits(): Units {
   return { requests: 0, looks: 0, reads: 0, table: 0, live: 0, listed: 0, counts: 0, keys: 0, lost: 0 };
 }
 
-/** Adds up what goes over this client from now on. */
+/** Adds up the requests of this client from now on. */
 export function meter(client: DynamoDBClient, units: Units): DynamoDBClient {
   client.middlewareStack.add(
     (next, context) => async (args) => {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 const SAMPLE_MS = 50;
 const MEGABYTE = 1_048_576;
 
-/** Follows the resident memory of this process; `stop` answers its peak in megabytes. */
+/** Samples the resident memory of this process. `stop` returns the peak in megabytes. */
 export function watchMemory(): { stop(): number } {
   let peak = process.memoryUsage.rss();
   const look = (): void => {
@@ -21,8 +21,8 @@ export function watchMemory(): { stop(): number } {
 }
 
 /**
- * What Linux saw between the samples. Not `process.resourceUsage().maxRSS`, which begins with the memory of the process
- * that started this one.
+ * The peak between the samples, as Linux reports it. Not `process.resourceUsage().maxRSS`, which includes the memory of the
+ * parent process.
  */
 function highWaterMark(): number {
   if (process.platform !== "linux") return 0;

@@ -44,7 +44,7 @@ export async function rawInsert({ url, count, batch }: RawOrder, stage: Stage): 
   return { seconds, count };
 }
 
-/** The two commits that no enqueue-to-start can do without: the insert's and the claim's. Answers milliseconds. */
+/** The two commits that an enqueue-to-start needs: that of the insert and that of the claim. Returns milliseconds. */
 export async function rawTwoCommits({ url, count }: RawOrder, stage: Stage): Promise<number[]> {
   const raw = await openRaw(url);
   await stage.ready();

@@ -6,10 +6,10 @@ import type { Stage } from "./role.js";
 import { stuck } from "./stuck.js";
 
 const WARM_UP = 20;
-// A store that is slow here gives fewer samples instead of taking all day.
+// A slow store returns fewer samples, so that the trial ends in time.
 const ENOUGH_MS = 20_000;
 
-/** Enqueues in the process of the worker, one job at a time, and returns the milliseconds until each result was there. */
+/** Enqueues in the process of the worker, one job at a time. Returns the milliseconds until each result. */
 export async function results({ url, samples }: { url: string; samples: number }, stage: Stage): Promise<number[]> {
   const type = noop(() => {});
   const hf = await holdfast({ store: url, jobs: [type], logger: false });

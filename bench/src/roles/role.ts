@@ -1,13 +1,13 @@
-/** What a process of a trial shares with the process that started it. */
+/** The connection of a trial process to its parent. */
 export interface Stage {
-  /** Tells that everything is open, and waits for the word to begin. */
+  /** Reports that everything is open, and waits for the start signal. */
   ready(): Promise<void>;
   progress(value: number): void;
-  /** Resolves when the other side wants the role to end. */
+  /** Resolves when the parent requests the end of the role. */
   stopped: Promise<void>;
 }
 
-/** A part played in a process of its own. Order and result must survive a structured clone. */
+/** A role that runs in a separate process. Order and result must be structured-cloneable. */
 export type Role<Order, Result> = (order: Order, stage: Stage) => Promise<Result>;
 
 export type ToRole = { kind: "order"; role: string; order: unknown } | { kind: "go" } | { kind: "stop" };

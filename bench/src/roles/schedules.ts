@@ -11,11 +11,11 @@ export interface FireOrder {
 export interface Fired {
   /** From the start of the worker to the last slot that became a job. */
   ms: number;
-  /** Enqueue to start of other jobs meanwhile. */
+  /** Enqueue to start of other jobs in the meantime. */
   latencies: number[];
 }
 
-/** Starts a worker on a store full of due schedules, and other work beside them. */
+/** Starts a worker on a store full of due schedules, and enqueues other jobs at the same time. */
 export async function fireSchedules({ url, count }: FireOrder, stage: Stage): Promise<Fired> {
   const began = new Map<string, (at: number) => void>();
   const type = noop(({ sentAt }) => began.get(sentAt ?? "")?.(performance.now()));
@@ -33,9 +33,9 @@ export async function fireSchedules({ url, count }: FireOrder, stage: Stage): Pr
   hf.work({ concurrency: 10 });
   const latencies: number[] = [];
   let over = false;
-  const beside = (async () => {
+  const background = (async () => {
     for (let n = 0; !over; n++) {
-      // Above the jobs of the schedules, or it would be their backlog that is measured.
+      // With a higher priority than the jobs of the schedules, so that their backlog is not measured.
       const sentAt = String(n);
       const started = new Promise<number>((resolve) => began.set(sentAt, resolve));
       const before = performance.now();
@@ -47,7 +47,7 @@ export async function fireSchedules({ url, count }: FireOrder, stage: Stage): Pr
   await Promise.race([done, stall.failure]);
   const ms = performance.now() - start;
   over = true;
-  await beside;
+  await background;
   stall.stop();
   await hf.close();
   return { ms, latencies };
@@ -55,7 +55,7 @@ export async function fireSchedules({ url, count }: FireOrder, stage: Stage): Pr
 
 const LOOKS = 2_000;
 
-/** Looks for due schedules where none is, one look after the other. Answers seconds for so many. */
+/** Polls for due schedules where none is due. Returns the seconds for all polls. */
 export async function lookForDue({ url }: { url: string }, stage: Stage): Promise<{ seconds: number; count: number }> {
   const hf: Holdfast = await holdfast({ store: url, logger: false });
   for (let warmUp = 0; warmUp < 100; warmUp++) await hf.schedules.fireDue();

@@ -6,7 +6,7 @@ export interface StartupOrder {
   urls: readonly string[];
 }
 
-/** Opens each store and answers the milliseconds until its first call had an answer. */
+/** Opens each store and returns the milliseconds until the result of its first call. */
 export async function startup({ urls }: StartupOrder, stage: Stage): Promise<number[]> {
   await stage.ready();
   const taken: number[] = [];

@@ -1,10 +1,10 @@
 import type { Holdfast } from "holdfast";
 
-// A worker tries again for ever; a bench should not.
+// A worker retries forever; a bench should not.
 const STALL_MS = 30_000;
 const LOOK_MS = 1_000;
 
-/** Rejects once a trial is stuck: nothing has moved for half a minute. Says what the store's last failure was, if any. */
+/** Rejects if a trial makes no progress for half a minute. The error has the last failure of the store, if any. */
 export function stuck(hf: Holdfast, moved: () => number): { failure: Promise<never>; stop(): void } {
   let reason: unknown;
   hf.on("outage", ({ doing, error }) => {
@@ -19,7 +19,7 @@ export function stuck(hf: Holdfast, moved: () => number): { failure: Promise<nev
         last = moved();
         lastAt = performance.now();
       } else if (performance.now() - lastAt > STALL_MS) {
-        reject(new Error(`nothing has moved for ${STALL_MS / 1_000} s`, { cause: reason }));
+        reject(new Error(`no progress for ${STALL_MS / 1_000} s`, { cause: reason }));
       }
     }, LOOK_MS);
   });

@@ -20,7 +20,7 @@ async function open(url: string, units: Units): Promise<Metered> {
   return { units, type, hf: await holdfast({ store, jobs: [type], logger: false }) };
 }
 
-/** Resolves when so many have completed, whichever of them ran them. */
+/** Resolves when this many jobs have completed in any of the workers. */
 async function completed(clients: readonly Holdfast[], count: number, stage: Stage): Promise<void> {
   let done = 0;
   let enough: () => void = () => {};
@@ -36,7 +36,7 @@ async function completed(clients: readonly Holdfast[], count: number, stage: Sta
   stall.stop();
 }
 
-/** Claims so many jobs, by so many at a time, and completes them. Answers what the claims cost. */
+/** Claims jobs in batches and completes them. Returns the cost of the claims. */
 export async function meteredClaims(
   { url, expect, limit }: { url: string; expect: number; limit: number },
   stage: Stage,
@@ -49,7 +49,7 @@ export async function meteredClaims(
   while (claimed < expect) {
     Object.assign(units, noUnits());
     const leases = await hf.claim({ limit });
-    if (leases.length === 0) throw new Error(`there was nothing to claim after ${claimed} of ${expect} jobs`);
+    if (leases.length === 0) throw new Error(`nothing to claim after ${claimed} of ${expect} jobs`);
     for (const name of Object.keys(cost) as (keyof Units)[]) cost[name] += units[name];
     await Promise.all(leases.map((lease) => lease.complete()));
     claimed += leases.length;
@@ -64,11 +64,11 @@ export interface JobsOrder {
   jobs: number;
   workers: number;
   concurrency: number;
-  /** Each with a unique key of its own. */
+  /** Each job has its own unique key. */
   keyed: boolean;
 }
 
-/** Enqueues jobs and has several workers contend for them. Answers what that cost, from enqueue to completion. */
+/** Enqueues jobs for several competing workers. Returns the cost from enqueue to completion. */
 export async function meteredJobs(order: JobsOrder, stage: Stage): Promise<Units> {
   const { url, jobs, workers, concurrency, keyed } = order;
   const units = noUnits();
@@ -91,14 +91,14 @@ export async function meteredJobs(order: JobsOrder, stage: Stage): Promise<Units
   await done;
   const { table, live, lost, reads } = units;
   for (const client of clients) await client.hf.close();
-  // Counters are written at the end at the latest; what a worker writes to say goodbye is not a job's.
+  // Counters are written at the latest on close. The deregistration of a worker is not part of a job's cost.
   return { ...units, table, live, lost, reads };
 }
 
-// Until everything that comes with a start is over; a short look need not wait for longer than it takes.
+// Wait until all work of the start is done, but not longer than the measurement itself.
 const SETTLE_MS = 3_000;
 
-/** A worker and a scheduler with nothing to do. */
+/** An idle worker and scheduler. */
 export async function idleUnits(
   { url, watchedMs }: { url: string; watchedMs: number },
   stage: Stage,

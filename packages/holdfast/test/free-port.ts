@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 
-/** An unused port. */
+/** A free port. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

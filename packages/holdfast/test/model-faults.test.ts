@@ -37,8 +37,8 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
       insert: async (jobs) =>
         Promise.all(
           jobs.map(async (job) => {
-            const [answer] = ++count % 3 === 0 ? [] : await store.insert([job]);
-            return answer ?? { status: "inserted" };
+            const [result] = ++count % 3 === 0 ? [] : await store.insert([job]);
+            return result ?? { status: "inserted" };
           }),
         ),
     };

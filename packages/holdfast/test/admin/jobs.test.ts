@@ -2,7 +2,7 @@ import { StoreUnavailableError } from "holdfast";
 import { adminClient, AdminError, type AdminClient, type OperationResult } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { engineOf, type Holdfast } from "#src/engine/client/holdfast.js";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { SCHEMAS } from "#src/admin/contract/schemas.js";
 import type { RouteName } from "#src/admin/contract/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";

@@ -4,15 +4,16 @@ import { onTestFinished } from "vitest";
 import { z } from "zod";
 import { serve } from "#src/admin/http/serve.js";
 import type { TokenRole } from "#src/access/roles.js";
-import { addressOf, ownSchema } from "../postgres/scene.js";
+import { addressOf, clientSchema, prepareSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 
 const postgres = postgresServer();
+prepareSchema(postgres);
 
 /** The stores that the API is tested on, each with the URL of an empty one. */
 export const STORES: readonly [name: string, url: () => string][] = [
   ["SQLite", () => "sqlite::memory:"],
-  ["PostgreSQL", () => addressOf(postgres.url(), ownSchema(postgres))],
+  ["PostgreSQL", () => addressOf(postgres.url(), clientSchema(postgres))],
 ];
 
 export const mail: JobType<{ to: string; secret?: string | undefined }> = job({

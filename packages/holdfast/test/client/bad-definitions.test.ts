@@ -7,7 +7,7 @@ const run = (): void => {};
 const define = job as (definition: unknown) => unknown;
 const make = holdfast as (options: unknown) => Promise<unknown>;
 
-describe("job() refuses by name", () => {
+describe("job() refuses and names the field", () => {
   it.each<[string, unknown, string, RegExp]>([
     ["an empty type", { type: "", run }, "type", /non-empty string/],
     ["no type", { run }, "type", /non-empty string/],
@@ -24,7 +24,7 @@ describe("job() refuses by name", () => {
     ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
     ["tags that are not an array", { type: "x", run, tags: "a" }, "tags", /must be an array/],
     [
-      "retry that is no object",
+      "retry that is not an object",
       { type: "x", run, retry: 3 },
       "retry",
       /3 is not an options object; known: maxAttempts/,
@@ -44,7 +44,7 @@ describe("job() refuses by name", () => {
       /at least 1/,
     ],
     [
-      "a jitter beside the curve",
+      "a jitter next to a backoff function",
       { type: "x", run, retry: { jitter: 0 } },
       "retry.jitter",
       /is not an option of retry; known: maxAttempts, backoff; did you mean retry\.backoff\.jitter\?/,
@@ -75,16 +75,16 @@ describe("job() refuses by name", () => {
     await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
-  it("a type of 200 characters is taken", () => {
+  it("accepts a type of 200 characters", () => {
     expect(job({ type: "x".repeat(200), run }).type).toHaveLength(200);
   });
 
-  it("a job type cannot be changed afterwards", () => {
+  it("a job type is read-only", () => {
     expect(Object.isFrozen(double)).toBe(true);
   });
 });
 
-describe("holdfast() refuses by name", () => {
+describe("holdfast() refuses and names the option", () => {
   const twin = job({ type: "double", input: z.object({}), run });
 
   it.each<[string, unknown, string, RegExp]>([
@@ -116,14 +116,14 @@ describe("holdfast() refuses by name", () => {
   });
 
   it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
-    "the store %j is unknown, and the forms that are known are named",
+    "refuses the unknown store %j and lists the known forms",
     async (store) => {
       const says = /unknown store .*; use "sqlite:<file>"/;
       await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", says });
     },
   );
 
-  it("a password in a mistyped URL does not reach the error", async () => {
+  it("hides the password of a mistyped URL", async () => {
     const error = await errorOf(holdfast({ store: "postgress://app:s3cret@db.example:5432/jobs" }));
     expect((error as Error).message).toContain("postgress://app:***@db.example:5432/jobs");
     expect((error as Error).message).not.toContain("s3cret");

@@ -2,7 +2,7 @@ import { InvalidOptionError, type EnqueueOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, jobCount, open, START, untyped } from "./scene.js";
 
-describe("an enqueue option that makes no sense is refused by name, and leaves nothing behind", () => {
+describe("enqueue refuses an invalid option and names it", () => {
   const long = "x".repeat(10_000);
   it.each<[string, object, string, RegExp]>([
     ["a negative delay", { delay: -1 }, "delay", /negative; use 0 or more/],
@@ -122,7 +122,7 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     expect(await hf.queues()).toEqual([]);
   });
 
-  it("what is not a job type is refused", async () => {
+  it("refuses a value that is not a job type", async () => {
     const { hf } = await open();
     for (const type of ["double", undefined, null, {}, { type: "double" }]) {
       await expectRefusal(untyped(hf).enqueue(type, { n: 1 }), {
@@ -135,7 +135,7 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
     expect(await jobCount(hf)).toBe(0);
   });
 
-  it("a refused enqueue does not hurt those made beside it", async () => {
+  it("a refused enqueue does not affect concurrent ones", async () => {
     const { hf } = await open();
     const results = await Promise.allSettled([
       hf.enqueue(double, { n: 1 }),
@@ -147,8 +147,8 @@ describe("an enqueue option that makes no sense is refused by name, and leaves n
   });
 });
 
-describe("limits are taken to the last", () => {
-  it("the largest values that are allowed are stored as given", async () => {
+describe("values at the limits", () => {
+  it("are stored as given", async () => {
     const { hf } = await open();
     const options: EnqueueOptions = {
       priority: -100,
@@ -164,7 +164,7 @@ describe("limits are taken to the last", () => {
     expect(await hf.get(id)).toMatchObject({ ...same, key });
   });
 
-  it("minus zero is a priority like zero", async () => {
+  it("minus zero is stored as priority zero", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 }, { priority: -0 });
     expect(Object.is((await hf.get(id))?.priority, 0)).toBe(true);

@@ -11,8 +11,8 @@ const order = job({
   run: () => {},
 });
 
-describe("a payload that does not fit its schema", () => {
-  it("D-07 is refused with every wrong field named, and leaves nothing behind", async () => {
+describe("a payload that does not match its schema", () => {
+  it("D-07 is refused, and every wrong field is named", async () => {
     const { hf } = await open({ jobs: [order] });
     const bad = {
       id: 7,
@@ -32,7 +32,7 @@ describe("a payload that does not fit its schema", () => {
   it.each<[string, unknown]>([
     ["nothing", undefined],
     ["null", null],
-    ["a text", "order"],
+    ["a string", "order"],
     ["a list", []],
   ])("%s in place of an object is refused", async (_name, input) => {
     const { hf } = await open();
@@ -40,14 +40,14 @@ describe("a payload that does not fit its schema", () => {
     expect(await jobCount(hf)).toBe(0);
   });
 
-  it("valibot names the field too", async () => {
+  it("is refused by valibot, and the field is named", async () => {
     const { hf } = await open();
     const mail = job({ type: "mail", input: v.object({ to: v.object({ name: v.string() }) }), run: () => {} });
     const error = await errorOf(untyped(hf).enqueue(mail, { to: { name: 5 } }));
     expect((error as InvalidInputError).issues[0]?.path).toBe("to.name");
   });
 
-  it("an asynchronous schema refuses just the same", async () => {
+  it("is refused by an asynchronous schema too", async () => {
     const { hf } = await open();
     const free = z.string().refine(async (name) => Promise.resolve(name !== "taken"), "is taken");
     const signUp = job({ type: "signUp", input: z.object({ name: free }), run: () => {} });
@@ -57,14 +57,14 @@ describe("a payload that does not fit its schema", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("what is checked is what will be stored: a Date for a z.date() could never be read back", async () => {
+  it("is checked as JSON: a Date does not match z.date()", async () => {
     const { hf } = await open();
     const remind = job({ type: "remind", input: z.object({ at: z.date() }), run: () => {} });
     const refused = hf.enqueue(remind, { at: new Date(0) });
     await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /at: .*date/ });
   });
 
-  it("hundreds of issues are cut to a readable number", async () => {
+  it("reports at most a few of many issues", async () => {
     const { hf } = await open();
     const list = job({ type: "list", input: z.array(z.string()), run: () => {} });
     const error = await errorOf(
@@ -81,7 +81,7 @@ describe("a payload over the size limit", () => {
   const limit = 256 * 1024;
   const text = (bytes: number, character = "x"): string => character.repeat(bytes / Buffer.byteLength(character));
 
-  it("256 KB of JSON is taken, one byte more is refused with both figures", async () => {
+  it("is refused from 256 KB of JSON on", async () => {
     const { hf } = await open();
     await hf.enqueue(anything, text(limit - 2));
     const error = await errorOf(hf.enqueue(anything, text(limit - 1)));
@@ -95,7 +95,7 @@ describe("a payload over the size limit", () => {
     ["two bytes", "é"],
     ["three bytes", "€"],
     ["four bytes", "😀"],
-  ])("characters of %s count as such, not as one", async (_name, character) => {
+  ])("counts characters of %s in bytes", async (_name, character) => {
     const { hf } = await open();
     const size = Math.floor((limit - 2) / Buffer.byteLength(character)) * Buffer.byteLength(character);
     await hf.enqueue(anything, text(size, character));
@@ -127,7 +127,7 @@ describe("a payload that JSON cannot carry", () => {
     ["an invalid date", { at: new Date("x") }, "at"],
     ["a __proto__ key", JSON.parse('{"__proto__":{"admin":true}}'), "__proto__"],
     ["a nested __proto__ key", JSON.parse('{"a":{"b":[{"__proto__":{"admin":true}}]}}'), "a.b.0.__proto__"],
-  ])("%s is refused with its place, and leaves nothing behind", async (_name, input, path) => {
+  ])("%s is refused with its path", async (_name, input, path) => {
     const { hf } = await open();
     const error = await errorOf(hf.enqueue(anything, input));
     expect(error).toBeInstanceOf(InvalidInputError);
@@ -137,7 +137,7 @@ describe("a payload that JSON cannot carry", () => {
     expect(({} as { admin?: unknown }).admin).toBeUndefined();
   });
 
-  it("null is a value like any other where the schema takes it", async () => {
+  it("null is stored if the schema accepts it", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(anything, null);
     expect((await hf.get(id))?.input).toBeNull();

@@ -4,7 +4,7 @@ import { cleanup, double, expectRefusal, jobCount, jobOf, open, stateOf, untyped
 
 const is = { is: InvalidOptionError, code: "INVALID_OPTION" } as const;
 
-describe("list refuses by name", () => {
+describe("list refuses and names the option", () => {
   it.each<[string, unknown, string, RegExp]>([
     ["an unknown state", { state: "queued" }, "state", /"queued" is none of pending, claimed, running/],
     ["an unknown state among others", { state: ["dead", "constructor"] }, "state", /is none of/],
@@ -36,7 +36,7 @@ it.each(["abc", "-5", "1e3"])("list refuses the forged cursor %j", async (cursor
   await expectRefusal(hf.list({ cursor }), { ...is, field: "cursor" });
 });
 
-describe.each(["cancel", "retry", "remove"] as const)("%s refuses by name, and touches nothing", (call) => {
+describe.each(["cancel", "retry", "remove"] as const)("%s refuses, names the option and changes nothing", (call) => {
   it.each<[string, unknown, string, RegExp]>([
     ["an id that is no UUID", "7", "id", /is not a UUID/],
     ["nothing", undefined, "a filter", /undefined is not an options object/],
@@ -55,7 +55,7 @@ describe.each(["cancel", "retry", "remove"] as const)("%s refuses by name, and t
   });
 });
 
-describe("other calls refuse by name", () => {
+describe("other calls refuse and name the argument", () => {
   it.each<
     [
       string,
@@ -98,26 +98,26 @@ describe("other calls refuse by name", () => {
     await expectRefusal(() => hf.forUser(undefined as never), { ...is, field: "user" });
   });
 
-  it("rerun of a job that is not there says so", async () => {
+  it("rerun of a missing job throws", async () => {
     const { hf } = await open();
     const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
     await expectRefusal(hf.rerun(missing), { is: JobNotFoundError, code: "JOB_NOT_FOUND", says: new RegExp(missing) });
   });
 
-  it("a result with a timeout that is none is refused", async () => {
+  it("result refuses an invalid timeout", async () => {
     const { hf } = await open({ jobs: [double] });
     const { id } = await hf.enqueue(double, { n: 1 });
     await expectRefusal(hf.result(id, { timeout: "soon" }), { ...is, field: "timeout" });
   });
 });
 
-describe("nonsense inside a handler costs an attempt and nothing else", () => {
+describe("an invalid call inside a handler fails the attempt", () => {
   it.each([["soon"], [-1], [Number.NaN], [undefined], [null], ["11y"], ["4000d"]])(
     "RetryAfter refuses the delay %s",
     async (delay) => {
       await expectRefusal(() => new RetryAfter(delay as never), { ...is, field: "RetryAfter" });
 
-      // The error that is thrown in place of RetryAfter fails the attempt like any other.
+      // The error of the invalid RetryAfter fails the attempt.
       const later = job({
         type: "later",
         retry: { backoff: { base: "7s", jitter: 0 } },
@@ -133,7 +133,7 @@ describe("nonsense inside a handler costs an attempt and nothing else", () => {
     },
   );
 
-  it.each([-0.1, 1.1, Number.NaN, "half" as unknown as number])("progress %s is refused by name", async (fraction) => {
+  it.each([-0.1, 1.1, Number.NaN, "half" as unknown as number])("progress refuses %s", async (fraction) => {
     const type = job({ type: "steps", run: ({ progress }) => progress(fraction) });
     const { hf } = await open({ jobs: [type] });
     const { id } = await hf.enqueue(type);

@@ -10,7 +10,7 @@ const long = "x".repeat(10_000);
 const every = { job: cleanup, every: "1h" };
 const cron = { job: cleanup, cron: "0 8 * * *" };
 
-/** What makes no sense as a schedule, with the field that is to blame and the reason. */
+/** Invalid schedules, with the wrong field and the reason. */
 const TIMINGS: Refusal[] = [
   ["a date that never comes", { cron: "0 0 30 2 *" }, "cron", /"0 0 30 2 \*" never comes.*for example "/],
   ["another date that never comes", { cron: "0 0 31 APR,JUN,SEP,NOV *" }, "cron", /never comes.*for example "/],
@@ -111,7 +111,7 @@ async function left(hf: Holdfast): Promise<unknown> {
   return (await hf.schedules.list()).schedules;
 }
 
-describe("C-11 a schedule that makes no sense is refused by name, with the reason, and leaves nothing behind", () => {
+describe("C-11 an invalid schedule is refused with field and reason", () => {
   it.each<Refusal>([
     ...TIMINGS.map(([what, options, ...rest]): Refusal => [what, { job: cleanup, ...options }, ...rest]),
     ...SETTINGS.map(([what, options, ...rest]): Refusal => [what, { ...every, ...options }, ...rest]),
@@ -171,7 +171,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     ["at the beginning of all dates", { cron: "0 8 * * *", timezone: "Europe/Berlin", startAt: new Date(-8.64e15) }],
     ["at the beginning of all dates, for an interval", { every: "1h", startAt: new Date(-8.64e15) }],
     ["at the end of all dates, for an interval", { every: "1h", startAt: new Date(8.64e15) }],
-  ])("a start %s is refused by its name, or taken", async (_what, timing) => {
+  ])("a start %s is refused or accepted", async (_what, timing) => {
     const { hf } = await openOn("in memory");
     const slots = hf.schedule("s", { job: cleanup, ...timing } as never).then(() => hf.schedules.preview("s"));
     const error: unknown = await slots.then(
@@ -186,7 +186,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     }
   });
 
-  it("a schedule made at run time that would be over before it began; code may outlive what it planned", async () => {
+  it("a schedule that has already ended, unless it is defined in code", async () => {
     const { hf } = await openOn("in memory");
     const over = { job: cleanup, every: "1h", endAt: after(-1) };
     const expected = {
@@ -199,11 +199,11 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
     await hf.schedules.create("s", { ...over, endAt: after(DAY) });
     await expectRefusal(hf.schedules.update("s", { endAt: after(1) }), expected);
     expect(await hf.schedule("t", over)).toMatchObject({ nextRunAt: null, enabled: true });
-    // Nor does one that is over refuse a change of something else.
+    // An ended schedule still accepts other changes.
     expect(await hf.schedules.update("t", { queue: "q" })).toMatchObject({ nextRunAt: null, queue: "q" });
   });
 
-  it("a job by its name is for schedules made at run time; code has the type itself", async () => {
+  it("a job name in a schedule defined in code", async () => {
     const { hf } = await openOn("in memory");
     await expectRefusal(hf.schedule("s", { job: "cleanup", every: "1h" } as never), {
       is: InvalidOptionError,
@@ -219,7 +219,7 @@ describe("C-11 a schedule that makes no sense is refused by name, with the reaso
   });
 });
 
-describe("C-11 an input that does not fit its job's schema is refused, and the field is named", () => {
+describe("C-11 an input that does not match its schema is refused", () => {
   const order = job({ type: "order", input: z.object({ items: z.array(z.object({ id: z.string() })) }), run() {} });
 
   it.each<[string, object, string, RegExp]>([
@@ -241,7 +241,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
     expect(await left(hf)).toEqual([]);
   });
 
-  it("also where the type is named and known here, and for a type that is not, if it cannot be JSON", async () => {
+  it("also for a job given by name", async () => {
     const { hf } = await openOn("in memory");
     const wrong = hf.schedules.create("s", { job: "double", input: { n: "one" }, every: "1h" });
     await expectRefusal(wrong, { is: InvalidInputError, code: "INVALID_INPUT", says: /n: / });
@@ -271,7 +271,7 @@ describe("C-11 an input that does not fit its job's schema is refused, and the f
   });
 });
 
-describe("C-11 an update that makes no sense is refused, and leaves the schedule as it was", () => {
+describe("C-11 an invalid update is refused and changes nothing", () => {
   it.each<Refusal>([
     ...TIMINGS.filter(([, options]) => !("every" in options)),
     ...SETTINGS.filter(([, options]) => !("jitter" in options)),
@@ -294,7 +294,7 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
     expect([await versionOf("s"), await hf.schedules.get("s")]).toEqual([version, before]);
   });
 
-  it("a jitter longer than the interval, whichever of the two is changed", async () => {
+  it("a jitter longer than the interval", async () => {
     const { hf } = await openOn("in memory");
     await hf.schedules.create("s", { job: cleanup, every: "1h", jitter: "30m" });
     for (const changes of [{ jitter: "1h" }, { every: "30m" }, { every: "10m" }]) {
@@ -317,7 +317,7 @@ describe("C-11 an update that makes no sense is refused, and leaves the schedule
   });
 });
 
-describe("a question about schedules that makes no sense is refused", () => {
+describe("an invalid query for schedules is refused", () => {
   it.each<[string, (hf: Holdfast) => unknown, string, RegExp]>([
     ["a preview of nothing", (hf) => hf.schedules.preview("s", 0), "count", /0 is not a whole number from 1 to 100/],
     ["a preview of a million", (hf) => hf.schedules.preview("s", 1e6), "count", /1000000 is not .* from 1 to 100/],
@@ -362,7 +362,7 @@ describe("a question about schedules that makes no sense is refused", () => {
   });
 });
 
-describe("a scheduler that makes no sense is refused when the client is made", () => {
+describe("invalid scheduler options are refused", () => {
   it.each<[string, unknown, string, RegExp]>([
     ["a tick below a second", { tick: 999 }, "scheduler.tick", /from 1 s to 1 h/],
     ["a tick above an hour", { tick: "61m" }, "scheduler.tick", /from 1 s to 1 h/],
@@ -376,7 +376,7 @@ describe("a scheduler that makes no sense is refused when the client is made", (
   });
 });
 
-it("patterns that are long, wide or rare cost neither memory nor time", async () => {
+it("long, wide and rare patterns cost little memory and time", async () => {
   const { hf } = await openOn("in memory");
   const before = process.memoryUsage().heapUsed;
   const patterns = [
@@ -395,6 +395,6 @@ it("patterns that are long, wide or rare cost neither memory nor time", async ()
       await hf.schedules.preview({ cron: pattern, timezone: "America/New_York" }, 100).catch(() => {});
     }
   }
-  // A table of a hundred million numbers would take 400 MB and seconds; this test's own limit is 30 s.
+  // A table of a hundred million numbers would take 400 MB and seconds; the limit of this test is 30 s.
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(200 * 1024 * 1024);
 });

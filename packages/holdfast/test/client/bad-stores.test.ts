@@ -9,14 +9,9 @@ import { expectRefusal } from "./scene.js";
 
 const HOST = "postgres://ada:s3cret@db.example/shop";
 
-describe("postgres() refuses by name", () => {
+describe("postgres() refuses and names the option", () => {
   it.each<[string, unknown, string, RegExp]>([
-    [
-      "an address that is not set",
-      undefined,
-      "url",
-      /is undefined; is the environment variable set\? .*postgres\(\{ pool/,
-    ],
+    ["a URL that is not set", undefined, "url", /is undefined; is the environment variable set\? .*postgres\(\{ pool/],
     ["options without a pool", {}, "pool", /is missing; use postgres\("postgres:\/\/…"\) or postgres\(\{ pool \}\)/],
     ["a pool that is not set", { pool: undefined }, "pool", /is missing/],
     ["an address of SQLite", "sqlite:jobs.db", "url", /"sqlite:jobs.db" is no postgres:\/\/ address/],
@@ -29,7 +24,7 @@ describe("postgres() refuses by name", () => {
     await expectRefusal(opening, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
-  it("nothing that the driver understands", async () => {
+  it("no parameter that the driver knows", async () => {
     const parameters = [
       "sslmode=require&application_name=shop&options=-c%20geqo%3Doff&host=/tmp&ssl=true&schema=jobs",
       "sslrootcert=system&sslcert=a&sslkey=b&client_encoding=utf8&connect_timeout=5&keepalives=1&statement_timeout=5",
@@ -38,7 +33,7 @@ describe("postgres() refuses by name", () => {
   });
 
   it.each(["a#b", "a/b", "a?b"])(
-    "a password such as %s that is not percent-encoded, without showing it",
+    "a password such as %s that is not percent-encoded, without printing it",
     async (password) => {
       const opening = holdfast({ store: `postgres://ada:${password}@127.0.0.1:1/shop`, logger: false });
       const error = await opening.then(
@@ -53,7 +48,7 @@ describe("postgres() refuses by name", () => {
 });
 
 describe("sqlite()", () => {
-  it("takes sqlite: in front of the file as the client does", async () => {
+  it("accepts the prefix sqlite:", async () => {
     const file = join(tempFolder(), "jobs.db");
     const store = sqlite(`sqlite:${file}`);
     await store.migrate();

@@ -8,7 +8,7 @@ const mail = job({
   retry: { maxAttempts: 1 },
   queue: "letters",
   run({ input }) {
-    if (input.to === "nobody") throw new Error("no such address");
+    if (input.to === "bounce") throw new Error("no such address");
   },
 });
 
@@ -19,33 +19,33 @@ async function open(): Promise<Holdfast> {
 }
 
 async function many(hf: Holdfast, count: number, to = "ada"): Promise<string[]> {
-  const answers = await hf.enqueueMany(
+  const results = await hf.enqueueMany(
     mail,
     Array.from({ length: count }, () => ({ to })),
   );
-  return answers.map(({ id }) => id ?? "");
+  return results.map(({ id }) => id ?? "");
 }
 
 describe("changes of many jobs", () => {
-  it("by a list of ids give each its own answer, in order, however many there are", async () => {
+  it("by ids return one result per id, in order", async () => {
     const hf = await open();
     const ids = await many(hf, 450);
     const missing = "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6";
-    const answers = await hf.cancel([...ids, missing]);
-    expect(answers).toEqual([...ids.map(() => "cancelled"), "missing"]);
+    const results = await hf.cancel([...ids, missing]);
+    expect(results).toEqual([...ids.map(() => "cancelled"), "missing"]);
     expect(await hf.retry(ids.slice(0, 2))).toEqual(["retried", "retried"]);
     expect(await hf.remove([ids[2] ?? "", missing])).toEqual(["removed", "missing"]);
     expect(await hf.cancel([])).toEqual([]);
     await expect(hf.cancel(["nonsense"])).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 
-  it("by a filter tell how far they are, and can be stopped in between", async () => {
+  it("by filter report progress and can be aborted", async () => {
     const hf = await open();
-    await many(hf, 500, "nobody");
+    await many(hf, 500, "bounce");
     await hf.drain();
-    const told: { looked: number; changed: number }[] = [];
-    expect(await hf.retry({ state: "dead" }, { onProgress: (progress) => void told.push(progress) })).toBe(500);
-    expect(told).toEqual([200, 400, 500].map((count) => ({ looked: count, changed: count })));
+    const reports: { looked: number; changed: number }[] = [];
+    expect(await hf.retry({ state: "dead" }, { onProgress: (progress) => void reports.push(progress) })).toBe(500);
+    expect(reports).toEqual([200, 400, 500].map((count) => ({ looked: count, changed: count })));
     const stop = new AbortController();
     const cancelling = hf.cancel({ state: "pending" }, { signal: stop.signal, onProgress: () => stop.abort() });
     await expect(cancelling).rejects.toMatchObject({ name: "AbortError" });
@@ -55,14 +55,14 @@ describe("changes of many jobs", () => {
 });
 
 describe("enqueueNamed", () => {
-  it("is enqueue for a type that is known here: its schema, its queue, its attempts", async () => {
+  it("uses schema, queue and attempts of a known type", async () => {
     const hf = await open();
     const { id } = await hf.enqueueNamed("mail", { to: "ada" }, { priority: 3 });
     expect(await hf.get(id)).toMatchObject({ type: "mail", queue: "letters", maxAttempts: 1, priority: 3 });
     await expect(hf.enqueueNamed("mail", { to: 5 })).rejects.toMatchObject({ code: "INVALID_INPUT" });
   });
 
-  it("takes any input for a type that is not", async () => {
+  it("accepts any input for an unknown type", async () => {
     const hf = await open();
     for (const input of [undefined, null, "text", 5, ["a"], { a: { b: null } }]) {
       const { id } = await hf.enqueueNamed("elsewhere", input);
@@ -74,13 +74,13 @@ describe("enqueueNamed", () => {
 });
 
 describe("rerun with another input", () => {
-  it("checks it by the type's schema, and leaves the old job as it is", async () => {
+  it("checks the schema, and leaves the old job unchanged", async () => {
     const hf = await open();
-    const { id } = await hf.enqueue(mail, { to: "nobody" }, { user: "ada", tags: ["x"] });
+    const { id } = await hf.enqueue(mail, { to: "bounce" }, { user: "ada", tags: ["x"] });
     await hf.drain();
     const again = await hf.rerun(id, { input: { to: "ada" } });
     expect(await hf.get(again.id)).toMatchObject({ input: { to: "ada" }, user: "ada", tags: ["x"], state: "pending" });
-    expect(await hf.get(id)).toMatchObject({ state: "dead", input: { to: "nobody" } });
+    expect(await hf.get(id)).toMatchObject({ state: "dead", input: { to: "bounce" } });
     await expect(hf.rerun(id, { input: { to: 1 } })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(hf.rerun(id, { imput: {} } as never)).rejects.toThrow(/imput/);
   });

@@ -36,22 +36,22 @@ describe("cancel", () => {
     ["completed", "finished", "completed"],
     ["dead", "finished", "dead"],
     ["cancelled", "finished", "cancelled"],
-  ])("C-07 a %s job: %s", async (state, answer, after) => {
+  ])("C-07 a %s job: %s", async (state, result, after) => {
     const { hf, ids } = await oneOfEach();
-    expect(await hf.cancel(ids[state]!)).toBe(answer);
+    expect(await hf.cancel(ids[state]!)).toBe(result);
     const found = await jobOf(hf, ids[state]!);
     expect(found.state).toBe(after);
-    if (answer === "finished" && state !== "cancelled") expect(found.cancelRequestedAt).toBeNull();
-    if (answer !== "finished") expect(found.cancelRequestedAt).toBeInstanceOf(Date);
-    if (answer === "cancelled") expect(found).toMatchObject({ dueAt: null, finishedAt: expect.any(Date) });
+    if (result === "finished" && state !== "cancelled") expect(found.cancelRequestedAt).toBeNull();
+    if (result !== "finished") expect(found.cancelRequestedAt).toBeInstanceOf(Date);
+    if (result === "cancelled") expect(found).toMatchObject({ dueAt: null, finishedAt: expect.any(Date) });
   });
 
-  it("a job that is not there: missing", async () => {
+  it("a missing job: missing", async () => {
     const { hf } = await open();
     expect(await hf.cancel(missing)).toBe("missing");
   });
 
-  it("by filter answers how many were cancelled or asked to stop", async () => {
+  it("by filter returns how many were cancelled or requested", async () => {
     const { hf, ids } = await oneOfEach();
     expect(await hf.cancel({ state: ["dead", "completed"] })).toBe(0);
     expect(await hf.cancel({ tag: "running" })).toBe(1);
@@ -59,7 +59,7 @@ describe("cancel", () => {
     expect(await stateOf(hf, ids["pending"]!)).toBe("cancelled");
   });
 
-  it("by filter goes through more than one page", async () => {
+  it("by filter covers several pages", async () => {
     const { hf } = await open();
     await hf.enqueueMany(
       double,
@@ -70,7 +70,7 @@ describe("cancel", () => {
     expect((await hf.stats()).states).toMatchObject({ cancelled: 650, pending: 1 });
   });
 
-  it("a requested cancellation is confirmed by the lease's holder; only completing beats it", async () => {
+  it("a requested cancellation is confirmed by the lease holder, unless it completes", async () => {
     const { hf, ids, running } = await oneOfEach();
     await hf.cancel(ids["running"]!);
     expect(await running.extend()).toEqual({ cancelRequested: true });
@@ -78,13 +78,13 @@ describe("cancel", () => {
     expect(await jobOf(hf, ids["running"]!)).toMatchObject({ state: "completed", output: { done: true } });
   });
 
-  it("tells listeners", async () => {
+  it("emits an event", async () => {
     const { hf, ids } = await oneOfEach();
-    const heard: string[] = [];
-    hf.on("cancelled", ({ id }) => heard.push(id));
+    const events: string[] = [];
+    hf.on("cancelled", ({ id }) => events.push(id));
     await hf.cancel(ids["pending"]!);
     await hf.cancel(ids["dead"]!);
-    expect(heard).toEqual([ids["pending"]]);
+    expect(events).toEqual([ids["pending"]]);
   });
 });
 
@@ -97,14 +97,14 @@ describe("retry", () => {
     ["claimed", "not-retryable"],
     ["running", "not-retryable"],
     ["completed", "not-retryable"],
-  ])("a %s job: %s", async (state, answer) => {
+  ])("a %s job: %s", async (state, result) => {
     const { hf, ids } = await oneOfEach();
     const before = await jobOf(hf, ids[state]!);
-    expect(await hf.retry(ids[state]!)).toBe(answer);
-    if (answer === "not-retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
+    expect(await hf.retry(ids[state]!)).toBe(result);
+    if (result === "not-retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
   });
 
-  it("E-03 C-08 a dead job waits again, due now, with fresh attempts and a fence that goes on", async () => {
+  it("E-03 C-08 a dead job becomes due with new attempts", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { maxAttempts: 1 });
     const [lease] = await hf.claim();
@@ -118,26 +118,26 @@ describe("retry", () => {
     expect(again).toMatchObject({ id, attempt: 1, fence: 2 });
   });
 
-  it("C-08 a failed job need not wait for its backoff", async () => {
+  it("C-08 a failed job skips its backoff", async () => {
     const { hf, ids } = await oneOfEach();
     await hf.pause("elsewhere");
     expect(await hf.retry(ids["failed"]!)).toBe("retried");
     expect((await hf.claim())[0]).toMatchObject({ id: ids["failed"], attempt: 2 });
   });
 
-  it("by filter answers how many, and tells listeners of each", async () => {
+  it("by filter returns the count and emits events", async () => {
     const { hf, ids } = await oneOfEach();
-    const heard: string[] = [];
-    hf.on("retried", ({ id }) => heard.push(id));
+    const events: string[] = [];
+    hf.on("retried", ({ id }) => events.push(id));
     expect(await hf.retry({ state: ["dead", "completed"] })).toBe(1);
     expect(await hf.retry({ state: STATE_NAMES })).toBe(2);
-    expect(heard.toSorted()).toEqual([ids["dead"]!, ids["cancelled"]!, ids["failed"]!].toSorted());
+    expect(events.toSorted()).toEqual([ids["dead"]!, ids["cancelled"]!, ids["failed"]!].toSorted());
     expect(await hf.retry(missing)).toBe("missing");
   });
 });
 
 describe("remove", () => {
-  it("deletes what is not leased, with its tags and its key", async () => {
+  it("deletes jobs that are not leased, with tags and key", async () => {
     const { hf, ids } = await oneOfEach();
     const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "k", scope: "forever" }, tags: ["t"] });
     expect(await hf.remove(id)).toBe("removed");
@@ -148,32 +148,32 @@ describe("remove", () => {
     expect(await hf.remove(id)).toBe("missing");
   });
 
-  it("by filter answers how many, and leaves leased jobs alone", async () => {
+  it("by filter returns the count and skips leased jobs", async () => {
     const { hf, ids } = await oneOfEach();
-    const heard: string[] = [];
-    hf.on("removed", (event) => heard.push(event.id));
+    const events: string[] = [];
+    hf.on("removed", (event) => events.push(event.id));
     expect(await hf.remove({ state: "completed" })).toBe(1);
-    expect(heard).toEqual([ids["completed"]]);
+    expect(events).toEqual([ids["completed"]]);
     expect(await hf.remove({ state: STATE_NAMES })).toBe(4);
     expect(await jobCount(hf)).toBe(2);
   });
 });
 
 describe("rerun", () => {
-  it.each(["completed", "dead", "pending", "running"])("a %s job is copied, and itself left alone", async (state) => {
+  it.each(["completed", "dead", "pending", "running"])("copies a %s job and leaves it unchanged", async (state) => {
     const { hf, ids } = await oneOfEach();
     const before = await jobOf(hf, ids[state]!);
-    const heard: string[] = [];
-    hf.on("enqueued", ({ id }) => heard.push(id));
+    const events: string[] = [];
+    hf.on("enqueued", ({ id }) => events.push(id));
     const { id, duplicate } = await hf.rerun(before.id);
-    expect({ duplicate, heard }).toEqual({ duplicate: false, heard: [id] });
+    expect({ duplicate, events }).toEqual({ duplicate: false, events: [id] });
     const { type, queue, priority, user, input, maxAttempts, tags } = before;
     const fresh = { state: "pending", attempt: 0, fence: 0, key: null, error: null, output: null, expiresAt: null };
     expect(await jobOf(hf, id)).toMatchObject({ type, queue, priority, user, input, maxAttempts, tags, ...fresh });
     expect(await jobOf(hf, before.id)).toEqual(before);
   });
 
-  it("a large input goes along, and the key stays with the first", async () => {
+  it("copies a large input, but not the key", async () => {
     const { hf } = await open();
     const text = job({ type: "text", input: z.object({ text: z.string() }), run: () => {} });
     const input = { text: "x".repeat(5_000) };

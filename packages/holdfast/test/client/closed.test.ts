@@ -29,7 +29,7 @@ describe("after close", () => {
     ["reapExpiredLeases", []],
     ["expireOverdue", []],
     ["purge", []],
-  ])("%s(%j) says that the client is closed and what to do", async (call, args) => {
+  ])("%s(%j) throws ClosedError with what to do", async (call, args) => {
     const { hf } = await open({ jobs: [double] });
     await hf.close();
     await expectRefusal(() => untyped(hf)[call](...args), {
@@ -38,7 +38,7 @@ describe("after close", () => {
     });
   });
 
-  it("a user's view is closed too", async () => {
+  it("a client of forUser is closed too", async () => {
     const { hf } = await open();
     const mine = hf.forUser("ada");
     await hf.close();
@@ -54,13 +54,13 @@ describe("after close", () => {
     }
   });
 
-  it("an enqueue into a transaction throws at once, so that the transaction is rolled back", async () => {
+  it("an enqueue into a transaction throws synchronously", async () => {
     const { hf } = await open();
     await hf.close();
     expect(() => hf.enqueue(cleanup, {}, { tx: {} })).toThrow(ClosedError);
   });
 
-  it("closing again is the same closing", async () => {
+  it("close can be called again", async () => {
     const { hf } = await open();
     const first = hf.close();
     expect(hf.close()).toBe(first);
@@ -74,7 +74,7 @@ describe("after close", () => {
     await expectRefusal(hf.stats(), closed);
   });
 
-  it("a lease held past the close cannot be settled, and says so", async () => {
+  it("a lease cannot be settled after close", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const [lease] = await hf.claim();
@@ -84,17 +84,17 @@ describe("after close", () => {
 });
 
 describe("while closing", () => {
-  it("what was enqueued before is stored", async () => {
+  it("earlier enqueues are stored", async () => {
     const store = await fileStore();
     const hf = await holdfast({ store });
-    const answers = Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }));
+    const results = Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }));
     await hf.close();
     const again = await holdfast({ store });
-    for (const answer of answers) expect(await jobOf(again, (await answer).id)).toMatchObject({ state: "pending" });
+    for (const result of results) expect(await jobOf(again, (await result).id)).toMatchObject({ state: "pending" });
     await again.close();
   });
 
-  it("an enqueue that races the close is stored or refused, and never lost", async () => {
+  it("a concurrent enqueue is stored or refused, never lost", async () => {
     const store = await fileStore();
     const hf = await holdfast({ store });
     const racing: Promise<void>[] = [];
@@ -102,9 +102,9 @@ describe("while closing", () => {
     const refusals: unknown[] = [];
     const closing = hf.close();
     for (let n = 0; n < 200; n++) {
-      const answer = hf.enqueue(double, { n });
+      const result = hf.enqueue(double, { n });
       racing.push(
-        answer.then(
+        result.then(
           ({ id }) => void stored.push(id),
           (error: unknown) => void refusals.push(error),
         ),
@@ -122,14 +122,14 @@ describe("while closing", () => {
 });
 
 describe("a worker that was stopped", () => {
-  it("cannot be started again, and says what to do instead", async () => {
+  it("cannot be started again", async () => {
     const { hf } = await open({ jobs: [double] });
     const worker = hf.work();
     await worker.stop();
     await expectRefusal(() => worker.start(), { ...closed, says: /stopped; call hf\.work\(\) for a new one/ });
   });
 
-  it("can be stopped again, and start on a running one does nothing", async () => {
+  it("can be stopped again; start on a running one does nothing", async () => {
     const { hf } = await open({ jobs: [double] });
     const worker = hf.work();
     worker.start();

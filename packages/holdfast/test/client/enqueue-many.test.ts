@@ -15,21 +15,21 @@ import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open, untyp
 
 const inputs = (count: number): { n: number }[] => Array.from({ length: count }, (_, n) => ({ n }));
 
-describe("each job has its own answer", () => {
-  it("in the order of the inputs, with ids that lead to the jobs", async () => {
+describe("enqueueMany returns one result per job", () => {
+  it("in the order of the inputs, with job ids", async () => {
     const { hf } = await open();
-    const answers = await hf.enqueueMany(double, inputs(1_234));
-    expect(answers).toHaveLength(1_234);
-    for (const n of [0, 499, 500, 1_233]) expect((await jobOf(hf, answers[n]!.id!)).input).toEqual({ n });
-    expect(new Set(answers.map((answer) => answer.id)).size).toBe(1_234);
-    expect(answers.every((answer) => answer.error === null && !answer.duplicate)).toBe(true);
+    const results = await hf.enqueueMany(double, inputs(1_234));
+    expect(results).toHaveLength(1_234);
+    for (const n of [0, 499, 500, 1_233]) expect((await jobOf(hf, results[n]!.id!)).input).toEqual({ n });
+    expect(new Set(results.map((result) => result.id)).size).toBe(1_234);
+    expect(results.every((result) => result.error === null && !result.duplicate)).toBe(true);
   });
 
-  it("a bad one does not spoil the rest", async () => {
+  it("an invalid input fails alone", async () => {
     const { hf } = await open();
     const mixed = [{ n: 1 }, { n: "two" }, { n: 3 }, { n: Number.NaN }, null, { n: 6 }] as { n: number }[];
-    const answers = await hf.enqueueMany(double, mixed);
-    expect(answers.map((answer) => answer.error?.code ?? "stored")).toEqual([
+    const results = await hf.enqueueMany(double, mixed);
+    expect(results.map((result) => result.error?.code ?? "stored")).toEqual([
       "stored",
       "INVALID_INPUT",
       "stored",
@@ -37,24 +37,24 @@ describe("each job has its own answer", () => {
       "INVALID_INPUT",
       "stored",
     ]);
-    expect(answers[1]).toEqual({ id: null, error: expect.any(InvalidInputError) });
-    expect(answers[1]?.error?.message).toMatch(/^input of double: n: /);
+    expect(results[1]).toEqual({ id: null, error: expect.any(InvalidInputError) });
+    expect(results[1]?.error?.message).toMatch(/^input of double: n: /);
     expect(await jobCount(hf)).toBe(3);
   });
 
-  it("none at all is fine", async () => {
+  it("accepts an empty list", async () => {
     const { hf } = await open();
     expect(await hf.enqueueMany(double, [])).toEqual([]);
   });
 
-  it("`each` gives single jobs options of their own, over the common ones", async () => {
+  it("`each` overrides the common options per job", async () => {
     const { hf } = await open();
-    const answers = await hf.enqueueMany(double, inputs(3), {
+    const results = await hf.enqueueMany(double, inputs(3), {
       queue: "bulk",
       priority: 1,
       each: ({ n }, index) => ({ priority: index * 10, unique: `n:${n % 2}` }),
     });
-    expect(answers[2]).toMatchObject({ id: answers[0]?.id, duplicate: true });
+    expect(results[2]).toMatchObject({ id: results[0]?.id, duplicate: true });
     const { jobs } = await hf.list({ queue: "bulk" });
     expect(jobs.map((stored) => [stored.priority, stored.key])).toEqual([
       [10, "n:1"],
@@ -62,13 +62,13 @@ describe("each job has its own answer", () => {
     ]);
   });
 
-  it("a bad option of one job, or a key it is refused for, is that job's answer", async () => {
+  it("an invalid option or a held key fails alone", async () => {
     const { hf } = await open();
     const unique = { key: "one", onConflict: "reject" } as const;
-    const answers = await hf.enqueueMany(double, inputs(4), {
+    const results = await hf.enqueueMany(double, inputs(4), {
       each: ({ n }) => (n === 1 ? { delay: "soon" } : n === 3 ? { tx: {} } : { unique }),
     });
-    const errors = answers.map((answer) => answer.error);
+    const errors = results.map((result) => result.error);
     expect(errors).toEqual([
       null,
       expect.any(InvalidOptionError),
@@ -82,14 +82,14 @@ describe("each job has its own answer", () => {
     ["a bad option", { priority: 1_000 }, "priority"],
     ["a misspelt option", { eech: () => ({}) }, "eech"],
     ["one id for all", { id: "018f4d2e-7b3a-7c11-8a55-0123456789ab" }, "id"],
-  ])("%s common to all is refused at once", async (_name, options, field) => {
+  ])("refuses %s for all jobs", async (_name, options, field) => {
     const { hf } = await open();
     const refused = untyped(hf).enqueueMany(double, inputs(3), options);
     await expectRefusal(refused, { is: InvalidOptionError, code: "INVALID_OPTION", field });
     expect(await jobCount(hf)).toBe(0);
   });
 
-  it.each([undefined, null, 5, { n: 1 }])("%j in place of a list or stream is refused", async (given) => {
+  it.each([undefined, null, 5, { n: 1 }])("refuses %j instead of an iterable", async (given) => {
     const { hf } = await open();
     const refused = untyped(hf).enqueueMany(double, given);
     await expectRefusal(refused, {
@@ -102,7 +102,7 @@ describe("each job has its own answer", () => {
 });
 
 describe("streams", () => {
-  it("generators, sets and asynchronous streams are taken as they come", async () => {
+  it("accepts generators, sets and async iterables", async () => {
     const { hf } = await open();
     function* counting(): Generator<{ n: number }> {
       yield* inputs(3);
@@ -116,45 +116,45 @@ describe("streams", () => {
     expect(await jobCount(hf)).toBe(9);
   });
 
-  it("with onResult nothing is gathered", async () => {
+  it("with onResult no results are collected", async () => {
     const { hf } = await open();
     const seen: [number, string | null][] = [];
-    const answers = await hf.enqueueMany(double, inputs(3), { onResult: (answer, n) => seen.push([n, answer.id]) });
-    expect(answers).toEqual([]);
+    const results = await hf.enqueueMany(double, inputs(3), { onResult: (result, n) => seen.push([n, result.id]) });
+    expect(results).toEqual([]);
     expect(seen.map(([n]) => n)).toEqual([0, 1, 2]);
     for (const [n, id] of seen) expect((await jobOf(hf, id!)).input).toEqual({ n });
   });
 
-  it("a stream that breaks midway: its error reaches the caller, and what was answered is stored", async () => {
+  it("an error of the stream reaches the caller; earlier jobs are stored", async () => {
     const { hf } = await open();
     const broken = new Error("the file ended early");
     async function* breaking(): AsyncGenerator<{ n: number }> {
       for (const input of inputs(1_700)) yield await Promise.resolve(input);
       throw broken;
     }
-    const answers: EnqueueManyResult[] = [];
-    expect(await errorOf(hf.enqueueMany(double, breaking(), { onResult: (answer) => answers.push(answer) }))).toBe(
+    const results: EnqueueManyResult[] = [];
+    expect(await errorOf(hf.enqueueMany(double, breaking(), { onResult: (result) => results.push(result) }))).toBe(
       broken,
     );
-    expect(answers.length).toBeGreaterThanOrEqual(1_000);
-    expect(await jobCount(hf)).toBe(answers.length);
-    expect(await hf.get(answers.at(-1)!.id!)).not.toBeNull();
+    expect(results.length).toBeGreaterThanOrEqual(1_000);
+    expect(await jobCount(hf)).toBe(results.length);
+    expect(await hf.get(results.at(-1)!.id!)).not.toBeNull();
   });
 
-  it("when a stream breaks, nothing is still being written behind the caller's back", async () => {
+  it("no write is in flight after a stream has failed", async () => {
     const hf = await holdfast({ store: await fileStore() });
     function* breaking(): Generator<{ n: number }> {
       yield* inputs(500);
       throw new Error("broken");
     }
-    let answered = 0;
-    await expect(hf.enqueueMany(double, breaking(), { onResult: () => answered++ })).rejects.toThrow("broken");
-    expect(answered).toBe(500);
+    let reported = 0;
+    await expect(hf.enqueueMany(double, breaking(), { onResult: () => reported++ })).rejects.toThrow("broken");
+    expect(reported).toBe(500);
     expect(await jobCount(hf)).toBe(500);
     await hf.close();
   });
 
-  it("an `each` that throws ends the stream and closes it", async () => {
+  it("an `each` that throws closes the stream", async () => {
     const { hf } = await open();
     let closed = false;
     function* watched(): Generator<{ n: number }> {
@@ -172,15 +172,15 @@ describe("streams", () => {
     expect(closed).toBe(true);
   });
 
-  it("large inputs go in several writes and are all there", async () => {
+  it("stores large inputs in several writes", async () => {
     const { hf } = await open();
     const large = job({ type: "large", input: z.string(), run: () => {} });
-    const answers = await hf.enqueueMany(
+    const results = await hf.enqueueMany(
       large,
       Array.from({ length: 12 }, (_, n) => `${n}`.repeat(120_000)),
     );
-    expect(answers.every((answer) => answer.error === null)).toBe(true);
-    expect((await jobOf(hf, answers[11]!.id!)).input).toBe("11".repeat(120_000));
+    expect(results.every((result) => result.error === null)).toBe(true);
+    expect((await jobOf(hf, results[11]!.id!)).input).toBe("11".repeat(120_000));
   });
 
   it("120,000 jobs from a stream fit into 64 MB of memory", async () => {
@@ -188,7 +188,7 @@ describe("streams", () => {
     const script = fileURLToPath(new URL("stream.mjs", import.meta.url));
     const args = ["--max-old-space-size=64", script, store, "120000"];
     const { stdout } = await promisify(execFile)(process.execPath, args);
-    expect(JSON.parse(stdout)).toEqual({ answered: 120_000, inOrder: true, gathered: 0, pending: 120_000 });
+    expect(JSON.parse(stdout)).toEqual({ reported: 120_000, inOrder: true, gathered: 0, pending: 120_000 });
     const hf = await holdfast({ store });
     expect((await hf.stats()).types).toMatchObject({ line: { pending: 120_000 } });
     await hf.close();

@@ -4,12 +4,12 @@ import { z } from "zod";
 import { cleanup, double, jobCount, jobOf, open, START, stateOf } from "./scene.js";
 
 describe("when a job runs", () => {
-  it("A-08 E-01 enqueue returns the id of a job that can be claimed at once", async () => {
+  it("A-08 E-01 enqueue returns the id of a claimable job", async () => {
     const { hf } = await open();
-    const answer = await hf.enqueue(double, { n: 1 });
-    expect(answer).toEqual({ id: expect.any(String), duplicate: false, replaced: false });
+    const result = await hf.enqueue(double, { n: 1 });
+    expect(result).toEqual({ id: expect.any(String), duplicate: false, replaced: false });
     const [lease] = await hf.claim();
-    expect(lease).toMatchObject({ id: answer.id, type: "double", input: { n: 1 }, attempt: 1 });
+    expect(lease).toMatchObject({ id: result.id, type: "double", input: { n: 1 }, attempt: 1 });
   });
 
   it.each<[string, object]>([
@@ -29,7 +29,7 @@ describe("when a job runs", () => {
     expect((await hf.claim())[0]?.id).toBe(id);
   });
 
-  it("a runAt in the past is due at once, and before what was enqueued earlier", async () => {
+  it("a runAt in the past is due before earlier enqueued jobs", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const { id } = await hf.enqueue(cleanup, {}, { runAt: START - 1_000 });
@@ -49,7 +49,7 @@ describe("when a job runs", () => {
     expect(leases.map((lease) => (lease.input as { n: number }).n)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("A-34 a job past its expiresAt is never claimed and goes dead", async () => {
+  it("A-34 an expired job is never claimed and becomes dead", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { expiresAt: START + 1_000 });
     const { id: fine } = await hf.enqueue(cleanup);
@@ -59,7 +59,7 @@ describe("when a job runs", () => {
     expect(await jobOf(hf, id)).toMatchObject({ state: "dead", attempt: 0, error: { code: "EXPIRED" } });
   });
 
-  it("a job claimed a moment before it expires still runs to its end", async () => {
+  it("a job claimed before it expires runs to its end", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { expiresAt: START + 1_000 });
     await clock.advance(999);
@@ -70,8 +70,8 @@ describe("when a job runs", () => {
   });
 });
 
-describe("where a job goes and whose it is", () => {
-  it("a queue of its own, a user, tags and attempts are stored and come back", async () => {
+describe("queue, user and names", () => {
+  it("queue, user, tags and attempts are stored", async () => {
     const { hf } = await open();
     const given = { queue: "mail", user: "ada", tags: ["vip", "eu", "vip"], maxAttempts: 2, priority: 7 };
     const { id } = await hf.enqueue(double, { n: 1 }, given);
@@ -81,7 +81,7 @@ describe("where a job goes and whose it is", () => {
     expect(lease).toMatchObject({ id, queue: "mail", user: "ada", maxAttempts: 2 });
   });
 
-  it("names are taken as they are, whatever every object happens to have", async () => {
+  it("names of Object.prototype are ordinary names", async () => {
     const { hf } = await open();
     for (const name of ["__proto__", "constructor", "toString", "'; DROP TABLE holdfast_jobs; --", "büro 🏠"]) {
       const { id } = await hf.enqueue(cleanup, {}, { queue: name, user: name, tags: [name], unique: name });
@@ -92,10 +92,10 @@ describe("where a job goes and whose it is", () => {
   });
 });
 
-describe("a job's own id", () => {
+describe("an explicit id", () => {
   const id = "018F4D2E-7B3A-7C11-8A55-0123456789AB";
 
-  it("an enqueue repeated with its own id is the same job, waiting, running or finished", async () => {
+  it("makes a repeated enqueue return the same job", async () => {
     const { hf } = await open();
     const own = id.toLowerCase();
     const again = { id: own, duplicate: true, replaced: false };
@@ -109,15 +109,15 @@ describe("a job's own id", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("twenty at once with one id make one job", async () => {
+  it("makes twenty concurrent enqueues one job", async () => {
     const { hf } = await open();
-    const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => hf.enqueue(double, { n }, { id })));
-    expect(answers.filter((answer) => !answer.duplicate)).toHaveLength(1);
+    const results = await Promise.all(Array.from({ length: 20 }, (_, n) => hf.enqueue(double, { n }, { id })));
+    expect(results.filter((result) => !result.duplicate)).toHaveLength(1);
     expect(await jobCount(hf)).toBe(1);
   });
 });
 
-describe("what a job type says counts where the call is silent", () => {
+describe("defaults of the job type", () => {
   const report = job({
     type: "report",
     queue: "reports",
@@ -129,7 +129,7 @@ describe("what a job type says counts where the call is silent", () => {
     run: () => {},
   });
 
-  it("queue, priority, expiry, tags and attempts come from the type", async () => {
+  it("set queue, priority, expiry, tags and attempts", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(report, { day: "monday" });
     expect(await hf.get(id)).toMatchObject({
@@ -141,14 +141,14 @@ describe("what a job type says counts where the call is silent", () => {
     });
   });
 
-  it("the call overrides each of them", async () => {
+  it("are overridden by the call", async () => {
     const { hf } = await open();
     const own = { queue: "adhoc", priority: -1, expiresAt: new Date(START + 5_000), tags: [], maxAttempts: 1 };
     const { id } = await hf.enqueue(report, { day: "monday" }, own);
     expect(await hf.get(id)).toMatchObject(own);
   });
 
-  it("a type that says nothing gets the defaults", async () => {
+  it("fall back to the general defaults", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const defaults = {
@@ -164,12 +164,12 @@ describe("what a job type says counts where the call is silent", () => {
   });
 });
 
-it("fifty enqueues at once each get their own answer, and an event tells of each", async () => {
+it("fifty concurrent enqueues return and emit their own ids", async () => {
   const { hf } = await open();
-  const heard: string[] = [];
-  hf.on("enqueued", ({ id }) => heard.push(id));
-  const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n })));
-  expect(new Set(answers.map((answer) => answer.id)).size).toBe(50);
-  expect(heard).toEqual(answers.map((answer) => answer.id));
-  for (const [n, { id }] of answers.entries()) expect((await jobOf(hf, id)).input).toEqual({ n });
+  const events: string[] = [];
+  hf.on("enqueued", ({ id }) => events.push(id));
+  const results = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n })));
+  expect(new Set(results.map((result) => result.id)).size).toBe(50);
+  expect(events).toEqual(results.map((result) => result.id));
+  for (const [n, { id }] of results.entries()) expect((await jobOf(hf, id)).input).toEqual({ n });
 });

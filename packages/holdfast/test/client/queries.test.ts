@@ -11,14 +11,14 @@ const numbers = async (hf: Holdfast, options: ListOptions): Promise<number[]> =>
   (await hf.list(options)).jobs.map((found) => (found.input as { n: number }).n);
 
 describe("get", () => {
-  it("gives the whole record, or null", async () => {
+  it("returns the whole record, or null", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     expect(await hf.get(id.toUpperCase())).toMatchObject({ id, state: "pending", input: { n: 1 } });
     expect(await hf.get("018f4d2e-7b3a-7c11-8a55-0123456789ab")).toBeNull();
   });
 
-  it("an input of a hundred kilobytes comes back whole", async () => {
+  it("returns an input of 100 KB in full", async () => {
     const { hf } = await open();
     const text = job({ type: "text", input: z.string(), run: () => {} });
     const long = "äöü€😀".repeat(10_000);
@@ -29,7 +29,7 @@ describe("get", () => {
 });
 
 describe("list", () => {
-  it("leaves inputs and outputs out where they are not wanted", async () => {
+  it("omits inputs and outputs on request", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     await (await hf.claim())[0]?.complete({ twice: 2 });
@@ -40,7 +40,7 @@ describe("list", () => {
     expect((await hf.forUser("ada").list({ payloads: false })).jobs).toEqual([]);
   });
 
-  /** Jobs 0 to 7, a minute apart, of different kinds, some of them ended. */
+  /** Jobs 0 to 7, a minute apart, of different kinds, some of them finished. */
   async function eight(): Promise<Holdfast> {
     const { hf, clock } = await open();
     for (let n = 0; n < 8; n++) {
@@ -80,12 +80,12 @@ describe("list", () => {
     ["a span of time", { createdAfter: at(2).getTime(), createdBefore: at(4).toISOString() }, [3, 2]],
     ["all conditions at once", { queue: "even", user: "ada", tag: "all", state: "pending", type: "early" }, [2, 0]],
     ["conditions that exclude each other", { user: "ada", type: "late" }, []],
-    ["names nobody used", { queue: "__proto__" }, []],
+    ["unused names", { queue: "__proto__" }, []],
   ])("%s", async (_name, options, expected) => {
     expect(await numbers(await eight(), options)).toEqual(expected);
   });
 
-  it("pages follow each other by their cursor, and the last one has none", async () => {
+  it("pages by cursor; the last page has none", async () => {
     const hf = await eight();
     const seen: number[] = [];
     let cursor: string | null = null;
@@ -101,14 +101,14 @@ describe("list", () => {
     expect((await hf.list({ limit: 8 })).cursor).toBeNull();
   });
 
-  it("jobs that arrive between two pages neither repeat nor hide any", async () => {
+  it("new jobs between two pages neither repeat nor hide any", async () => {
     const hf = await eight();
     const first = await hf.list({ limit: 5 });
     await hf.enqueueMany(double, [{ n: 8 }, { n: 9 }]);
     expect(await numbers(hf, { cursor: first.cursor })).toEqual([2, 1, 0]);
   });
 
-  it("a page has 50 jobs unless asked otherwise, and at most 1000", async () => {
+  it("a page has 50 jobs by default, at most 1000", async () => {
     const { hf } = await open();
     await hf.enqueueMany(
       double,
@@ -120,7 +120,7 @@ describe("list", () => {
     expect((await hf.list({ limit: 1_000, cursor: page.cursor })).jobs).toHaveLength(1);
   });
 
-  it("history and log stay with get", async () => {
+  it("has no history and no log", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const [lease] = await hf.claim();

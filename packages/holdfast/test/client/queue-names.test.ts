@@ -5,7 +5,7 @@ import { cleanup, errorOf, open } from "./scene.js";
 
 type Client = Awaited<ReturnType<typeof open>>["hf"];
 
-/** Wherever somebody may write `*` and mean every queue. */
+/** Calls in which a user may write `*` for all queues. */
 const CALLS: Record<string, (hf: Client) => unknown> = {
   pause: (hf) => hf.pause("*"),
   resume: (hf) => hf.resume("*"),
@@ -27,7 +27,7 @@ describe("the queue *", () => {
     expect(await hf.queues()).toEqual([]);
   });
 
-  it("pause and resume, which have no options, do not say to leave one out", async () => {
+  it("pause and resume do not advise to omit an option", async () => {
     const { hf } = await open();
     const message =
       'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)';
@@ -41,7 +41,7 @@ describe("the queue *", () => {
     expect(await errorOf(client.queues.pause({ queue: "*" }))).toMatchObject({ status: 400, code: "INVALID_OPTION" });
   });
 
-  it("is none of those that may be paused before their first job", async () => {
+  it("cannot be paused", async () => {
     const { hf } = await open();
     await hf.pause("later");
     await hf.enqueue(cleanup, {}, { queue: "later" });

@@ -12,10 +12,10 @@ const NOTHING_FITS: unknown[][] = [
   [Symbol("odd")],
   ["", "", null],
 ];
-// What starts or registers something here is no call to wait for; and after `close` every call is refused.
+// Not asynchronous calls; and after `close` every call is refused.
 const LEFT_OUT = ["constructor", "forUser", "on", "work", "close"];
 
-/** Calls of the client reject what is wrong; a caller who handles rejections need not catch as well. */
+/** Calls of the client reject and never throw, so that callers need not handle both. */
 export function rejectingCases(name: string, open: () => Promise<string | Store>): void {
   async function client(): Promise<Holdfast> {
     const hf = await holdfast({ store: await open(), jobs: [double], logger: false });
@@ -24,7 +24,7 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
   }
 
   describe(`${name}: every call rejects and none throws`, () => {
-    it("whatever it is given", async () => {
+    it("with any argument", async () => {
       const hf = await client();
       const parts = { hf, schedules: hf.schedules, audit: hf.audit, tokens: hf.tokens, user: hf.forUser("ada") };
       let rejected = 0;
@@ -38,7 +38,7 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
       expect(rejected).toBeGreaterThan(100);
     });
 
-    it("and when the client is closed", async () => {
+    it("after close", async () => {
       const hf = await client();
       const user = hf.forUser("ada");
       await hf.close();
@@ -49,7 +49,7 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
   });
 }
 
-/** The same of calls inside a transaction of the caller's, on a store whose driver is not synchronous. */
+/** The same for calls inside the caller's transaction, on a store with an asynchronous driver. */
 export function rejectingInTransactionCases(
   name: string,
   open: () => Promise<{ store: string | Store; tx: unknown }>,
@@ -96,7 +96,7 @@ function callOf(object: object, method: string): (...args: unknown[]) => unknown
   return typeof call === "function" ? (call.bind(object) as () => unknown) : (call as never);
 }
 
-/** 1 if the call rejected; fails the test if it threw, or is no call to wait for. */
+/** 1 if the call rejected. Fails the test if it threw or is not asynchronous. */
 async function rejection(name: string, call: () => unknown): Promise<0 | 1> {
   let promise: unknown;
   try {

@@ -8,7 +8,7 @@ import { z } from "zod";
 
 export const START = Date.UTC(2026, 0, 1);
 
-/** A client on a database in memory, with a clock that stands still; closed when the test ends. */
+/** A client on a database in memory, with a fake clock. Closed when the test ends. */
 export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfast; clock: FakeClock }> {
   const clock = (options.clock as FakeClock | undefined) ?? fakeClock(START);
   const hf = await holdfast({ store: "sqlite::memory:", clock, logger: false, random: () => 0.5, ...options });
@@ -23,7 +23,7 @@ export async function fileStore(): Promise<string> {
   return `sqlite:${join(folder, "jobs.db")}`;
 }
 
-/** A job type that takes a number and gives its double. */
+/** A job type that returns twice its input. */
 export const double = job({
   type: "double",
   input: z.object({ n: z.number() }),
@@ -33,7 +33,7 @@ export const double = job({
 /** A job type without input. */
 export const cleanup = job({ type: "cleanup", run: () => {} });
 
-/** What the promise was rejected with, or the function threw. */
+/** The error that the promise rejected with or the function threw. */
 export async function errorOf(action: Promise<unknown> | (() => unknown)): Promise<unknown> {
   try {
     await (typeof action === "function" ? action() : action);
@@ -43,7 +43,7 @@ export async function errorOf(action: Promise<unknown> | (() => unknown)): Promi
   throw new Error("nothing was refused");
 }
 
-/** A refusal is a typed error with its stable code, whose text names the field and says what would be right. */
+/** Expects a typed error with its code, whose message names the field. */
 export async function expectRefusal(
   action: Promise<unknown> | (() => unknown),
   expected: { is: new (...args: never[]) => HoldfastError; code: string; field?: string; says?: RegExp },
@@ -75,7 +75,7 @@ export async function stateOf(hf: Holdfast, id: string): Promise<State> {
   return (await jobOf(hf, id)).state;
 }
 
-/** Calls into the API as plain JavaScript would, without the compiler's help. */
+/** The API without types, as plain JavaScript calls it. */
 export function untyped(hf: Holdfast): {
   [Name in keyof Holdfast]: (...args: unknown[]) => Promise<unknown>;
 } {

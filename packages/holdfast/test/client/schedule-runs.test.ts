@@ -1,13 +1,13 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear } from "../engine/scene.js";
+import { eventsOf } from "../engine/scene.js";
 import { after, DAY, HOUR, MINUTE, openOn, PLACES, scheduleOf, slotsMade } from "./schedule-scene.js";
 import { cleanup, double, jobOf, stateOf } from "./scene.js";
 
 const count = (many: number): undefined[] => Array.from({ length: many });
 
 describe.each(PLACES)("a preview of slots %s", (place) => {
-  it("gives the next five of a schedule, or as many as asked for, and changes nothing", async () => {
+  it("lists the next five slots, or a given number, and changes nothing", async () => {
     const { hf, clock, store } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("30m");
@@ -19,12 +19,12 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
     expect(store.count("putSchedule") + store.count("fire")).toBe(0);
   });
 
-  it("gives the slots of a timing that is only thought of, across a change of the clocks", async () => {
+  it("lists the slots of a given timing, across a clock change", async () => {
     const { hf, clock } = await openOn(place);
     clock.setWall(Date.UTC(2026, 2, 27, 12));
     expect(await hf.schedules.preview({ cron: "30 2 * * *", timezone: "Europe/Berlin" }, 4)).toEqual([
       new Date("2026-03-28T01:30:00Z"),
-      // 02:30 does not exist on this day; it runs when the clocks go forward.
+      // 02:30 does not exist on this day; it runs at the clock change.
       new Date("2026-03-29T01:00:00Z"),
       new Date("2026-03-30T00:30:00Z"),
       new Date("2026-03-31T00:30:00Z"),
@@ -36,7 +36,7 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
     expect((await hf.schedules.list()).schedules).toEqual([]);
   });
 
-  it("ends where the slots end", async () => {
+  it("ends with the last slot", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("short", { job: cleanup, every: "1h", startAt: after(HOUR), endAt: after(3 * HOUR) });
     const both = [after(HOUR), after(2 * HOUR)];
@@ -45,7 +45,7 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
     expect(await hf.schedules.preview({ cron: "@hourly", endAt: after(0) })).toEqual([]);
   });
 
-  it("tells of one at rest what it would do, and never of a slot that has had its run", async () => {
+  it("of a disabled schedule shows future slots only", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", enabled: false });
     expect(await hf.schedules.preview("hourly", 1)).toEqual([after(HOUR)]);
@@ -57,16 +57,16 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
   });
 });
 
-describe.each(PLACES)("a run by hand %s", (place) => {
-  it("is a job besides the slots, which go on as if nothing had happened", async () => {
+describe.each(PLACES)("a manual run %s", (place) => {
+  it("creates a job and does not affect the slots", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: double, input: { n: 4 }, every: "1h", queue: "q", priority: 3, jitter: "30m" });
-    const fired = hear(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     await clock.advance("10m");
     const before = await scheduleOf(hf, "hourly");
     const { id, duplicate } = await hf.schedules.runNow("hourly");
     expect(duplicate).toBe(false);
-    // At once: nobody who says "now" means to be spread.
+    // Immediately: jitter does not apply to a manual run.
     expect(await jobOf(hf, id)).toMatchObject({ type: "double", queue: "q", priority: 3, runAt: after(10 * MINUTE) });
     expect((await jobOf(hf, id)).schedule).toEqual({ name: "hourly", slot: after(10 * MINUTE) });
     const now = await scheduleOf(hf, "hourly");
@@ -81,7 +81,7 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(10 * MINUTE), after(HOUR)]);
   });
 
-  it("may come any number of times, also in one instant and at a slot's own", async () => {
+  it("may be repeated, also at the same instant", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -92,7 +92,7 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toHaveLength(11);
   });
 
-  it("is possible while the schedule is disabled, and leaves it so", async () => {
+  it("works on a disabled schedule, which stays disabled", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", enabled: false });
     const { id } = await hf.schedules.runNow("hourly");
@@ -102,7 +102,7 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("answers the run that is live, if none shall overlap", async () => {
+  it("returns the live run if overlap is skipped", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", overlap: "skip" });
     await clock.advance("1h");
@@ -118,21 +118,21 @@ describe.each(PLACES)("a run by hand %s", (place) => {
     const again = await hf.schedules.runNow("hourly");
     expect(again).toMatchObject({ duplicate: false });
     expect(again.id).not.toBe(live?.id);
-    // It counts as a run like any other: the slot that comes meanwhile is skipped.
+    // It counts as a run: a slot that becomes due meanwhile is skipped.
     await clock.advance("1h");
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await scheduleOf(hf, "hourly")).lastSlot).toEqual(after(2 * HOUR));
   });
 });
 
-describe.each(PLACES)("what became of the slots %s", (place) => {
-  it("is told of the last twenty that became jobs and the last twenty that did not, newest first", async () => {
+describe.each(PLACES)("the slot history %s", (place) => {
+  it("has the last twenty fired and the last twenty skipped slots", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", overlap: "skip" });
     for (let hour = 1; hour <= 50; hour++) {
       await clock.advance("1h");
       await hf.schedules.fireDue();
-      // Every other run is over before the next slot comes.
+      // Every second run ends before the next slot.
       if (hour % 2 === 0) await hf.drain();
     }
     const { slots } = await scheduleOf(hf, "hourly");
@@ -148,7 +148,7 @@ describe.each(PLACES)("what became of the slots %s", (place) => {
     }
   });
 
-  it("outlives the jobs: their ids are kept after they are purged", async () => {
+  it("keeps the ids of purged jobs", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -162,7 +162,7 @@ describe.each(PLACES)("what became of the slots %s", (place) => {
     expect(await hf.get(kept?.job ?? "")).toBeNull();
   });
 
-  it("shows in the jobs: they can be listed, cancelled and removed by their schedule", async () => {
+  it("jobs can be listed, cancelled and removed by schedule", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("a", { job: cleanup, every: "1h", catchUp: { all: 10 } });
     await hf.schedule("b", { job: cleanup, every: "1h" });
@@ -178,7 +178,7 @@ describe.each(PLACES)("what became of the slots %s", (place) => {
     expect((await jobOf(hf, id)).schedule).toEqual({ name: "b", slot: after(3 * HOUR) });
   });
 
-  it("a job type's time to live counts from the slot's run", async () => {
+  it("expiresAfter of a job type counts from the slot's run", async () => {
     const brief = job({ type: "brief", expiresAfter: "10m", run() {} });
     const { hf, clock } = await openOn(place);
     await hf.schedule("daily", { job: brief, cron: "@daily" });

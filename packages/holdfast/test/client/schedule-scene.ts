@@ -14,13 +14,13 @@ export interface ScheduleScene {
   readonly hf: Holdfast;
   readonly clock: FakeClock;
   readonly store: WatchedStore;
-  /** Its version, which no change leaves as it was. */
+  /** The version of a schedule, which every change replaces. */
   readonly versionOf: (name: string) => Promise<string | undefined>;
-  /** Another client on the same file, with the same clock, as another process would be. */
+  /** Another client on the same file with the same clock, like another process. */
   readonly another: (options?: HoldfastOptions) => Promise<Holdfast>;
 }
 
-/** A client whose store can be looked into, with a clock that stands still and no scheduler running. */
+/** A client on a watched store, with a fake clock and no running scheduler. */
 export async function openOn(place: Place, options: HoldfastOptions = {}): Promise<ScheduleScene> {
   const clock = fakeClock(START);
   const file = place === "in memory" ? ":memory:" : (await fileStore()).slice("sqlite:".length);
@@ -46,7 +46,7 @@ export async function scheduleOf(hf: Holdfast, name: string): Promise<Schedule> 
   return found;
 }
 
-/** What can be set of a schedule, as it is read back. */
+/** The settings of a schedule, without its state. */
 export function settingsOf(schedule: Schedule): Omit<Schedule, keyof typeof FACTS> {
   return Object.fromEntries(Object.entries(schedule).filter(([field]) => !Object.hasOwn(FACTS, field))) as Omit<
     Schedule,

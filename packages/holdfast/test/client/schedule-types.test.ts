@@ -23,11 +23,11 @@ const remind = job({
 const convert = job({ type: "convert", input: v.object({ file: v.string() }), run() {} });
 const optional = job({ type: "optional", input: z.object({ n: z.number() }).optional(), run() {} });
 
-/** Never called: its body is for the compiler. */
+/** Never called, only compiled. */
 const neverRun = (_body: (hf: Holdfast) => unknown): void => {};
 
-describe("types of schedules run end to end", () => {
-  it("schedule takes the job's input, by its schema", () => {
+describe("types of schedules", () => {
+  it("schedule checks the input of the job", () => {
     neverRun(async (hf) => {
       const made = hf.schedule("s", {
         job: welcome,
@@ -43,20 +43,20 @@ describe("types of schedules run end to end", () => {
       await hf.schedule("s", { job: welcome, input: { to: 5 }, every: "1h" });
       // @ts-expect-error a missing property
       await hf.schedule("s", { job: welcome, input: {}, every: "1h" });
-      // @ts-expect-error a property too many
+      // @ts-expect-error an excess property
       await hf.schedule("s", { job: welcome, input: { to: "ada", cc: "bob" }, every: "1h" });
-      // @ts-expect-error the input is a text; the handler gets the Date
+      // @ts-expect-error the input is a string; the handler receives the Date
       await hf.schedule("s", { job: remind, input: { at: new Date() }, every: "1h" });
       // @ts-expect-error valibot is as strict
       await hf.schedule("s", { job: convert, input: { file: 5 }, every: "1h" });
-      // @ts-expect-error something of which nothing is known
+      // @ts-expect-error an unknown value
       await hf.schedule("s", { job: welcome, input: JSON.parse("{}") as unknown, every: "1h" });
       // @ts-expect-error a wrong type, at run time too
       await hf.schedules.create("s", { job: welcome, input: { to: 5 }, every: "1h" });
     });
   });
 
-  it("an input must be given if, and only if, the job needs one", () => {
+  it("an input is required only if the job has one", () => {
     neverRun(async (hf) => {
       await hf.schedule("s", { job: cleanup, every: "1h" });
       await hf.schedule("s", { job: cleanup, input: {}, every: "1h" });
@@ -66,12 +66,12 @@ describe("types of schedules run end to end", () => {
       await hf.schedule("s", { job: welcome, every: "1h" });
       // @ts-expect-error no input, at run time too
       await hf.schedules.create("s", { job: welcome, every: "1h" });
-      // @ts-expect-error there is nothing to give it
+      // @ts-expect-error the job has no input
       await hf.schedule("s", { job: cleanup, input: { to: "ada" }, every: "1h" });
     });
   });
 
-  it("a schedule has either a pattern or an interval, and a zone only with a pattern", () => {
+  it("a schedule has a pattern or an interval, and a zone only with a pattern", () => {
     neverRun(async (hf) => {
       await hf.schedule("s", { job: cleanup, cron: "@daily" });
       // @ts-expect-error both
@@ -80,13 +80,13 @@ describe("types of schedules run end to end", () => {
       await hf.schedule("s", { job: cleanup });
       // @ts-expect-error neither, but a zone
       await hf.schedule("s", { job: cleanup, timezone: "UTC" });
-      // @ts-expect-error an interval knows no zones
+      // @ts-expect-error an interval has no zone
       await hf.schedule("s", { job: cleanup, every: "1h", timezone: "UTC" });
       // @ts-expect-error both, at run time too
       await hf.schedules.create("s", { job: "cleanup", cron: "@daily", every: "1h" });
       // @ts-expect-error both, in a preview
       await hf.schedules.preview({ cron: "@daily", every: "1h" });
-      // @ts-expect-error an interval in a preview knows no zones either
+      // @ts-expect-error an interval in a preview has no zone
       await hf.schedules.preview({ every: "1h", timezone: "UTC" });
     });
   });
@@ -103,7 +103,7 @@ describe("types of schedules run end to end", () => {
       await hf.schedule("s", { job: cleanup, every: "1h", overlap: "forbid" });
       // @ts-expect-error yes
       await hf.schedule("s", { job: cleanup, every: "1h", enabled: "yes" });
-      // @ts-expect-error a name is no job type
+      // @ts-expect-error a name is not a job type
       await hf.schedule("s", { job: "cleanup", every: "1h" });
       // @ts-expect-error no job
       await hf.schedule("s", { every: "1h" });
@@ -111,11 +111,11 @@ describe("types of schedules run end to end", () => {
       await hf.schedule("s", { job: cleanup, every: "1h", delay: "5m" });
       // @ts-expect-error priorty
       await hf.schedules.update("s", { priorty: 5 });
-      // @ts-expect-error null takes away only what can be away
+      // @ts-expect-error null only for optional settings
       await hf.schedules.update("s", { queue: null });
       // @ts-expect-error no such origin
       await hf.schedules.list({ origin: "cli" });
-      // @ts-expect-error a schedule that is only thought of has no job
+      // @ts-expect-error a preview of a timing has no job
       await hf.schedules.preview({ job: cleanup, every: "1h" });
       const { hf: client } = await open();
       // @ts-expect-error every
@@ -127,14 +127,14 @@ describe("types of schedules run end to end", () => {
     });
   });
 
-  it("a schedule made at run time may name its job's type", () => {
+  it("a schedule created at run time may name its job type", () => {
     neverRun(async (hf) => {
       await hf.schedules.create("s", { job: "elsewhere", input: { any: "thing" }, every: "1h" });
       await hf.schedules.create("s", { job: "elsewhere", cron: "@daily" });
     });
   });
 
-  it("an update takes what shall change, and null for what shall be away", () => {
+  it("an update has the changed settings, and null to remove one", () => {
     neverRun(async (hf) => {
       await hf.schedules.update("s", {});
       await hf.schedules.update("s", { every: "5m" });
@@ -144,7 +144,7 @@ describe("types of schedules run end to end", () => {
     expectTypeOf<ScheduleChanges["endAt"]>().toEqualTypeOf<Date | number | string | null | undefined>();
   });
 
-  it("answers have their own shape", () => {
+  it("results are typed", () => {
     neverRun(async (hf) => {
       expectTypeOf(await hf.unschedule("s")).toEqualTypeOf<boolean>();
       expectTypeOf(await hf.schedules.remove("s")).toEqualTypeOf<boolean>();
@@ -157,7 +157,7 @@ describe("types of schedules run end to end", () => {
     });
   });
 
-  it("a handler and a listener know the slot", () => {
+  it("handlers and listeners receive the slot", () => {
     job({
       type: "context",
       run({ job: { schedule } }) {

@@ -39,7 +39,7 @@ describe("an update", () => {
       { type: "digest", queue: "mine", priority: 9 },
     ],
     ["the job by its name", { job: "cleanup", input: {} }, { type: "cleanup", input: {} }],
-  ])("changes %s, and leaves the rest", async (_what, changes, expected) => {
+  ])("changes %s and nothing else", async (_what, changes, expected) => {
     const { hf, clock, versionOf } = await openOn("in memory");
     const options = { job: double, input: { n: 1 }, cron: "0 8 * * *", user: "ada", overlap: "allow" } as const;
     const before = await hf.schedules.create("s", options);
@@ -57,7 +57,7 @@ describe("an update", () => {
 });
 
 describe.each(PLACES)("an update %s", (place) => {
-  it("takes away the start, the end and the user when they are null", async () => {
+  it("removes the start, the end and the user with null", async () => {
     const { hf } = await openOn(place);
     const window = { startAt: after(DAY), endAt: after(2 * DAY), user: "ada" };
     await hf.schedules.create("s", { job: cleanup, every: "1h", ...window });
@@ -69,7 +69,7 @@ describe.each(PLACES)("an update %s", (place) => {
     });
   });
 
-  it("of nothing, or to what is there already, writes nothing", async () => {
+  it("without a change writes nothing", async () => {
     const { hf, clock, versionOf, store } = await openOn(place);
     const made = await hf.schedules.create("s", { job: double, input: { n: 1 }, every: "1h", tags: ["a"] });
     const version = await versionOf("s");
@@ -81,7 +81,7 @@ describe.each(PLACES)("an update %s", (place) => {
     expect([store.count("putSchedule"), await versionOf("s")]).toEqual([0, version]);
   });
 
-  it("of the pattern leaves the zone it is read in", async () => {
+  it("of the pattern keeps its zone", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, cron: "0 8 * * *", timezone: "Europe/Berlin" });
     expect(await hf.schedules.update("s", { cron: "0 9 * * *" })).toMatchObject({
@@ -91,14 +91,14 @@ describe.each(PLACES)("an update %s", (place) => {
     });
   });
 
-  it("may set an input of null, if the job takes it", async () => {
+  it("may set a null input if the job accepts it", async () => {
     const nullable = job({ type: "nullable", input: z.object({ n: z.number() }).nullable(), run() {} });
     const { hf } = await openOn(place, { jobs: [nullable] });
     await hf.schedules.create("s", { job: nullable, input: { n: 1 }, every: "1h" });
     expect((await hf.schedules.update("s", { input: null })).input).toBeNull();
   });
 
-  it("that says nothing about time lets what is due stay due", async () => {
+  it("of other settings keeps a due slot", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("s", { job: double, input: { n: 1 }, every: "1h", catchUp: { all: 10 } });
     await clock.advance("150m");
@@ -111,7 +111,7 @@ describe.each(PLACES)("an update %s", (place) => {
     ]);
   });
 
-  it("of the timing counts from now, and never goes back behind a slot that had its run", async () => {
+  it("of the timing starts from now, and repeats no slot", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -123,7 +123,7 @@ describe.each(PLACES)("an update %s", (place) => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR), after(2 * HOUR)]);
   });
 
-  it("can let a schedule rest that somebody made unreadable, and can mend it", async () => {
+  it("can disable and repair a damaged schedule", async () => {
     const { hf, store, clock } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, cron: "0 8 * * *" });
     const stored = await store.store.getSchedule("s");

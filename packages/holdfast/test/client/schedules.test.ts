@@ -7,7 +7,7 @@ import { cleanup, double, expectRefusal, jobOf, START } from "./scene.js";
 const names = ({ schedules }: { schedules: Schedule[] }): string[] => schedules.map(({ name }) => name);
 
 describe.each(PLACES)("schedules %s", (place) => {
-  it("C-11 are read back with all they were given, with their next and their last run", async () => {
+  it("C-11 are stored with all settings, next and last run", async () => {
     const { hf, clock } = await openOn(place);
     const made = await hf.schedules.create("digest", {
       job: double,
@@ -64,7 +64,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.get("digest")).toEqual({
       ...expected,
       lastSlot: new Date("2026-01-02T07:00:00Z"),
-      // After Friday comes Monday.
+      // The slot after Friday is on Monday.
       nextRunAt: new Date("2026-01-05T07:00:00Z"),
       updatedAt: after(31 * HOUR),
       slots: [
@@ -73,7 +73,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("C-11 have defaults: UTC, the latest of what was missed, overlaps allowed, and what the job type says", async () => {
+  it("C-11 have defaults, also from the job type", async () => {
     const { hf } = await openOn(place);
     const slow = job({ type: "slow", queue: "slow", priority: -7, retry: { maxAttempts: 2 }, tags: ["t"], run() {} });
     expect(await hf.schedules.create("nightly", { job: slow, cron: "@daily" })).toMatchObject({
@@ -94,14 +94,14 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("are at rest when made disabled, and when none of their slots is left", async () => {
+  it("have no next run if disabled or ended", async () => {
     const { hf, clock } = await openOn(place);
     expect(await hf.schedules.create("off", { job: cleanup, every: "1h", enabled: false })).toMatchObject({
       enabled: false,
       nextRunAt: null,
     });
     await hf.schedules.create("short", { job: cleanup, every: "1h", endAt: after(90 * MINUTE) });
-    // Code may outlive what it planned.
+    // A definition in code may have ended.
     expect((await hf.schedule("over", { job: cleanup, every: "1h", endAt: after(-1) })).nextRunAt).toBeNull();
     await clock.advance("1h");
     expect(await hf.schedules.fireDue()).toBe(1);
@@ -110,7 +110,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("C-11 have names of their own: a second one of the name is refused, and the first is left alone", async () => {
+  it("C-11 have unique names: a second one is refused", async () => {
     const { hf, versionOf } = await openOn(place);
     await hf.schedules.create("one", { job: cleanup, every: "1h" });
     await hf.schedule("two", { job: cleanup, every: "1h" });
@@ -124,7 +124,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.create("one", { job: cleanup, every: "2h" })).toMatchObject({ everyMs: 2 * HOUR });
   });
 
-  it("may be named by anything that can be read, up to its length", async () => {
+  it("accept any readable name up to the length limit", async () => {
     const { hf } = await openOn(place);
     for (const name of ["x".repeat(200), "ü ☕ / ' \" ; --", "__proto__", "constructor", " "]) {
       await hf.schedules.create(name, { job: cleanup, every: "1h" });
@@ -135,18 +135,18 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("may name a type that only other processes know; its input is then any JSON", async () => {
+  it("may name an unknown job type, with any JSON input", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("elsewhere", { job: "elsewhere", input: [1, null], every: "1h" });
     await clock.advance("1h");
     await hf.schedules.fireDue();
     expect((await hf.list()).jobs[0]).toMatchObject({ type: "elsewhere", input: [1, null], queue: "default" });
-    // One that is known here by name is as good as the type itself.
+    // The name of a known type is equivalent to the type.
     const known = await hf.schedules.create("known", { job: "double", input: { n: 2 }, every: "1h" });
     expect(known).toMatchObject({ type: "double", input: { n: 2 } });
   });
 
-  it("are gone once removed, with what is known of their slots; their jobs stay", async () => {
+  it("are removed with their slot history; their jobs stay", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("a", { job: cleanup, every: "1h" });
     await hf.schedule("b", { job: cleanup, every: "1h" });
@@ -177,7 +177,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(names(await hf.schedules.list({ enabled: true, user: "ada" }))).toEqual(["d"]);
     expect(names(await hf.schedules.list({ type: double }))).toEqual(["b"]);
     expect(names(await hf.schedules.list({ type: "cleanup" }))).toEqual(["a", "c", "d", "e"]);
-    expect(names(await hf.schedules.list({ user: "nobody" }))).toEqual([]);
+    expect(names(await hf.schedules.list({ user: "unused" }))).toEqual([]);
 
     const pages: string[][] = [];
     let at: string | null = null;
@@ -187,14 +187,14 @@ describe.each(PLACES)("schedules %s", (place) => {
       at = page.cursor;
     } while (at !== null);
     expect(pages).toEqual([["a", "b"], ["c", "d"], ["e"]]);
-    // What is removed while somebody turns the pages takes nothing else away.
+    // A removal between two pages hides no other schedule.
     const first = await hf.schedules.list({ limit: 2 });
     await hf.unschedule("b");
     expect(names(await hf.schedules.list({ limit: 2, cursor: first.cursor }))).toEqual(["c", "d"]);
     expect(names(await hf.schedules.list({ origin: "code", limit: 1, cursor: "a" }))).toEqual(["c"]);
   });
 
-  it("C-13 keep their history while disabled, and run from now on once enabled again", async () => {
+  it("C-13 keep their history while disabled, and resume from now", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("2h");
@@ -214,7 +214,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(HOUR), after(2 * HOUR), after(13 * HOUR)]);
   });
 
-  it("that are enabled already are not enabled again: what is due stays due", async () => {
+  it("that are already enabled keep a due slot", async () => {
     const { hf, clock, versionOf } = await openOn(place);
     await hf.schedules.create("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("3h");
@@ -224,7 +224,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(3);
   });
 
-  it("that do not exist cannot be changed, run or looked ahead", async () => {
+  it("that do not exist cannot be changed, run or previewed", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("there", { job: cleanup, every: "1h" });
     for (const action of [
@@ -244,7 +244,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(names(await hf.schedules.list())).toEqual(["there"]);
   });
 
-  it("cannot be reached through a client that is closed", async () => {
+  it("cannot be used after close", async () => {
     const { hf } = await openOn(place);
     await hf.close();
     for (const action of [
@@ -263,7 +263,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("fireDue makes a job of every slot that has come, once, and says how many", async () => {
+  it("fireDue creates one job per due slot and returns the count", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await hf.schedule("daily", { job: double, input: { n: 1 }, cron: "@daily" });
@@ -281,8 +281,8 @@ describe.each(PLACES)("schedules %s", (place) => {
   });
 });
 
-describe("what would puzzle whoever wrote the code", () => {
-  it("is told at the start: options changed at run time that outlive a deployment", async () => {
+describe("warnings for authors of schedules", () => {
+  it("at the start: options changed at run time that override code", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: cleanup, every: "1h" });
@@ -293,7 +293,7 @@ describe("what would puzzle whoever wrote the code", () => {
     await hf.close();
   });
 
-  it("is told at the start: a job that is not among this process's jobs", async () => {
+  it("at the start: a job that this process does not have", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: job({ type: "forgotten", run() {} }), every: "1h" });
@@ -301,7 +301,7 @@ describe("what would puzzle whoever wrote the code", () => {
     await hf.close();
   });
 
-  it("does not happen: close waits for a schedule whose await was forgotten", async () => {
+  it("are not needed for a missing await: close waits for the schedule", async () => {
     const { hf, another } = await openOn("on a file");
     const reader = await another();
     const defined = hf.schedule("s", { job: cleanup, every: "1h" });

@@ -20,7 +20,7 @@ describe("A-26 E-01 stats", () => {
     });
   });
 
-  it("count by state, type and queue, whatever happens to the jobs", async () => {
+  it("count by state, type and queue through all changes", async () => {
     const { hf } = await open();
     for (let n = 0; n < 6; n++) await hf.enqueue(double, { n }, { queue: n < 3 ? "a" : "b", priority: -n });
     const { id: last } = await hf.enqueue(cleanup, {}, { queue: "b", delay: "1h" });
@@ -58,7 +58,7 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).types).not.toHaveProperty("cleanup");
   });
 
-  it("names every object has are names like any other", async () => {
+  it("count names of Object.prototype like others", async () => {
     const { hf } = await open();
     for (const queue of ["__proto__", "constructor", "toString"]) await hf.enqueue(cleanup, {}, { queue });
     const { queues } = await hf.stats();
@@ -68,7 +68,7 @@ describe("A-26 E-01 stats", () => {
     expect((Object as { pending?: unknown }).pending).toBeUndefined();
   });
 
-  it("C-17 tell how long the oldest due job has waited", async () => {
+  it("C-17 show how long the oldest due job has waited", async () => {
     const { hf, clock } = await open();
     await hf.enqueue(cleanup, {}, { delay: "1m" });
     expect((await hf.stats()).oldestDueMs).toBeNull();
@@ -79,7 +79,7 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).oldestDueMs).toBeNull();
   });
 
-  it("tell what ended in the last minute, and forget it after that", async () => {
+  it("show jobs that finished in the last minute", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     for (let n = 0; n < 30; n++) await hf.enqueue(double, { n });
     await hf.drain();
@@ -98,7 +98,7 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).lastMinute).toEqual({ completed: 0, dead: 0, cancelled: 0 });
   });
 
-  it("a purge takes its jobs out of the counts", async () => {
+  it("do not count purged jobs", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueueMany(double, [{ n: 1 }, { n: 2 }]);
     await hf.runNext();
@@ -121,12 +121,12 @@ describe("queues", () => {
     ]);
   });
 
-  it("are listed when all that is in them has finished, too", async () => {
+  it("are listed after all their jobs have finished", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueue(double, { n: 1 }, { queue: "done" });
     await hf.enqueue(double, { n: 1 }, { queue: "waiting", priority: 1 });
     await hf.runNext({ queues: ["done"] });
-    // Until then the store forgets the place where the job waited.
+    // By then the store has forgotten the lane of the job.
     await clock.advance("1h");
     await hf.maintain();
     expect(await engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
@@ -136,14 +136,14 @@ describe("queues", () => {
     ]);
   });
 
-  it("a paused queue is not claimed from, at any priority; what is under way goes on; resume undoes it", async () => {
+  it("pause stops claims at all priorities, resume allows them", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup, {}, { queue: "mail" });
     const [lease] = await hf.claim();
     await hf.enqueue(cleanup, {}, { queue: "mail" });
-    const heard: string[] = [];
-    hf.on("paused", ({ queue }) => heard.push(`paused ${queue}`));
-    hf.on("resumed", ({ queue }) => heard.push(`resumed ${queue}`));
+    const events: string[] = [];
+    hf.on("paused", ({ queue }) => events.push(`paused ${queue}`));
+    hf.on("resumed", ({ queue }) => events.push(`resumed ${queue}`));
     await hf.pause("mail");
     await hf.enqueue(cleanup, {}, { queue: "mail", priority: 50 });
     expect(await hf.claim({ limit: 5 })).toEqual([]);
@@ -151,10 +151,10 @@ describe("queues", () => {
     await lease?.complete();
     await hf.resume("mail");
     expect(await hf.claim({ limit: 5 })).toHaveLength(2);
-    expect(heard).toEqual(["paused mail", "resumed mail"]);
+    expect(events).toEqual(["paused mail", "resumed mail"]);
   });
 
-  it("a queue can be paused before its first job", async () => {
+  it("can be paused before the first job", async () => {
     const { hf } = await open();
     await hf.pause("later");
     await hf.pause("later");
@@ -166,7 +166,7 @@ describe("queues", () => {
 });
 
 describe("workers", () => {
-  it("are listed with what they can run, until they leave and a while after", async () => {
+  it("are listed with their types, until a while after they stop", async () => {
     const { hf, clock } = await open({ jobs: [double, cleanup] });
     const worker = hf.work({ concurrency: 3, queues: ["default", "mail"] });
     await clock.settle();
@@ -180,7 +180,7 @@ describe("workers", () => {
     expect(await hf.workers()).toEqual([]);
   });
 
-  it("a client that only enqueues is not among them", async () => {
+  it("do not include clients that only enqueue", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueue(double, { n: 1 });
     await clock.advance("5m");

@@ -12,7 +12,7 @@ const mail = job({
 });
 
 describe("fakeClock", () => {
-  it("stands still until it is told to move", async () => {
+  it("stands still until it is advanced", async () => {
     const clock = fakeClock(new Date(START));
     let fired = false;
     clock.after(1, () => (fired = true));
@@ -20,12 +20,12 @@ describe("fakeClock", () => {
     expect([clock.now(), clock.monotonic(), fired]).toEqual([START, 0, false]);
   });
 
-  it("begins at the start of 2026 unless told otherwise", () => {
+  it("starts at the beginning of 2026 by default", () => {
     expect(fakeClock().now()).toBe(Date.UTC(2026, 0, 1));
     expect(fakeClock(1_000).now()).toBe(1_000);
   });
 
-  it("fires what falls due in order of time, then in the order it was set, each at its own time", async () => {
+  it("fires timers by time, then in the order they were set", async () => {
     const clock = fakeClock(0);
     const fired: string[] = [];
     const note = (name: string) => (): void => void fired.push(`${name}@${clock.now()}`);
@@ -41,7 +41,7 @@ describe("fakeClock", () => {
     expect(fired.at(-1)).toBe("late@41");
   });
 
-  it("fires timers that timers set, if they fall within the advance", async () => {
+  it("fires timers that were set during the advance", async () => {
     const clock = fakeClock(0);
     const ticks: number[] = [];
     const tick = (): void => {
@@ -53,7 +53,7 @@ describe("fakeClock", () => {
     expect(ticks).toEqual([10, 20, 30]);
   });
 
-  it("lets promises that a timer starts settle before the next one fires", async () => {
+  it("settles promises of a timer before the next one fires", async () => {
     const clock = fakeClock(0);
     const order: string[] = [];
     clock.after(1, () => void Promise.resolve().then(() => order.push("promise")));
@@ -62,7 +62,7 @@ describe("fakeClock", () => {
     expect(order).toEqual(["promise", "second timer"]);
   });
 
-  it("does not fire a timer that was cancelled, not even by one that fires at the same time", async () => {
+  it("does not fire a cancelled timer", async () => {
     const clock = fakeClock(0);
     const fired: string[] = [];
     clock.after(5, () => fired.push("no")).cancel();
@@ -76,7 +76,7 @@ describe("fakeClock", () => {
     expect(fired).toEqual(["yes"]);
   });
 
-  it("setWall moves the wall clock and nothing else", async () => {
+  it("setWall changes only the wall clock", async () => {
     const clock = fakeClock(START);
     const fired: number[] = [];
     clock.after(100, () => fired.push(clock.now()));
@@ -89,7 +89,7 @@ describe("fakeClock", () => {
     expect(fired).toEqual([START - 1_000_000 + 50]);
   });
 
-  it("shows whole milliseconds, also inside a timer set for a fraction", async () => {
+  it("returns whole milliseconds, also inside timers", async () => {
     const clock = fakeClock(0);
     const seen: number[] = [];
     clock.after(100 / 3, () => seen.push(clock.now()));
@@ -101,7 +101,7 @@ describe("fakeClock", () => {
     expect(await errorOf(fakeClock().advance(-1))).toBeInstanceOf(InvalidOptionError);
   });
 
-  it("drives engine and store alike", async () => {
+  it("controls engine and store", async () => {
     const { hf, clock } = await open({ jobs: [cleanup] });
     const { id } = await hf.enqueue(cleanup, {}, { delay: "1h" });
     hf.work();
@@ -113,7 +113,7 @@ describe("fakeClock", () => {
 });
 
 describe("expectEnqueued", () => {
-  it("gives back the newest job that contains what was asked for", async () => {
+  it("returns the newest job that matches", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "ada", subject: "old" });
     const { id } = await hf.enqueue(mail, { to: "ada", subject: "new" });
@@ -123,7 +123,7 @@ describe("expectEnqueued", () => {
     expect((await expectEnqueued(hf, mail)).input.to).toBe("bob");
   });
 
-  it("compares dates as they were stored", async () => {
+  it("compares dates as stored", async () => {
     const { hf } = await open();
     const at = new Date(START);
     await hf.enqueue(mail, { to: "ada", at });
@@ -131,7 +131,7 @@ describe("expectEnqueued", () => {
     await expectNotEnqueued(hf, mail, { at: new Date(0) });
   });
 
-  it("looks only where the filter says", async () => {
+  it("applies the filter", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "ada" }, { queue: "slow", user: "ada" });
     await expectEnqueued(hf, mail, { to: "ada" }, { queue: "slow", state: "pending" });
@@ -139,7 +139,7 @@ describe("expectEnqueued", () => {
     await expectEnqueued(hf.forUser("ada"), mail);
   });
 
-  it("says what it looked for when there is none of that type", async () => {
+  it("names the expected job if the type has none", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const error = await errorOf(expectEnqueued(hf, mail, { to: "ada" }));
@@ -150,7 +150,7 @@ describe("expectEnqueued", () => {
     );
   });
 
-  it("shows what it found instead, at most five", async () => {
+  it("prints other jobs of the type, at most five", async () => {
     const { hf } = await open();
     for (const to of ["a", "b", "c", "d", "e", "f", "g"]) await hf.enqueue(mail, { to });
     const error = (await errorOf(expectEnqueued(hf, mail, { to: "ada" }))) as AssertionError;
@@ -160,7 +160,7 @@ describe("expectEnqueued", () => {
     expect(error.expected).toEqual({ to: "ada" });
   });
 
-  it("looks through every page", async () => {
+  it("checks every page", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "first" });
     await hf.enqueueMany(
@@ -172,14 +172,14 @@ describe("expectEnqueued", () => {
 });
 
 describe("expectNotEnqueued", () => {
-  it("is content when there is no such job", async () => {
+  it("passes if there is no such job", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "bob" });
     await expectNotEnqueued(hf, mail, { to: "ada" });
     await expectNotEnqueued(hf, cleanup);
   });
 
-  it("names the job that should not be there", async () => {
+  it("names the unexpected job", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(mail, { to: "ada" });
     const error = await errorOf(expectNotEnqueued(hf, mail, { to: "ada" }));

@@ -42,47 +42,47 @@ const convert = job({
   },
 });
 
-/** Never called: its body is for the compiler. */
+/** Never called, only compiled. */
 const neverRun = (_body: () => unknown): void => {};
 
-describe("types run end to end", () => {
-  it("a calendar scope has a unit and perhaps a zone", () => {
+describe("types from definition to result", () => {
+  it("a calendar scope has a unit and an optional zone", () => {
     expectTypeOf<{ key: string; scope: { calendar: "day" } }>().toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { calendar: "month"; zone: string } }>().toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { calendar: "fortnight" } }>().not.toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { zone: string } }>().not.toExtend<EnqueueOptions["unique"]>();
   });
 
-  it("a job type carries what goes in and what comes out", () => {
+  it("a job type has input and output types", () => {
     expectTypeOf(welcome).toEqualTypeOf<JobType<{ to: string; copies?: number | undefined }, { messageId: number }>>();
     expectTypeOf(remind).toEqualTypeOf<JobType<{ at: string; times?: number | undefined }, number>>();
     expectTypeOf(convert).toEqualTypeOf<JobType<{ file: string; width?: number | undefined }, string[]>>();
     expectTypeOf(cleanup).toEqualTypeOf<JobType<NoInput, void>>();
   });
 
-  it("enqueue takes the schema's input, not its output", () => {
+  it("enqueue accepts the schema's input, not its output", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult<{ messageId: number }>>>();
       await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
       await hf.enqueue(convert, { file: "a.png" });
-      // @ts-expect-error the input is a text; the handler gets the Date
+      // @ts-expect-error the input is a string; the handler receives the Date
       await hf.enqueue(remind, { at: new Date() });
       // @ts-expect-error a wrong type
       await hf.enqueue(welcome, { to: 5 });
       // @ts-expect-error a missing property
       await hf.enqueue(welcome, {});
-      // @ts-expect-error a property too many
+      // @ts-expect-error an excess property
       await hf.enqueue(welcome, { to: "ada", cc: "bob" });
       // @ts-expect-error no input
       await hf.enqueue(welcome);
-      // @ts-expect-error something of which nothing is known
+      // @ts-expect-error an unknown value
       await hf.enqueue(welcome, JSON.parse("{}") as unknown);
-      // @ts-expect-error something of a wider type
+      // @ts-expect-error a wider type
       await hf.enqueue(welcome, {} as { to?: string });
       // @ts-expect-error valibot is as strict
       await hf.enqueue(convert, { file: "a.png", width: "wide" });
-      // @ts-expect-error a name is no job type
+      // @ts-expect-error a name is not a job type
       await hf.enqueue("welcome", { to: "ada" });
     });
   });
@@ -95,12 +95,12 @@ describe("types run end to end", () => {
       await hf.enqueue(cleanup);
       await hf.enqueue(cleanup, undefined, { delay: "5m" });
       await hf.enqueue(cleanup, {}, { delay: "5m" });
-      // @ts-expect-error there is nothing to give it
+      // @ts-expect-error the job has no input
       await hf.enqueue(cleanup, { to: "ada" });
     });
   });
 
-  it("enqueueMany takes lists and streams of the input", () => {
+  it("enqueueMany accepts iterables of the input", () => {
     neverRun(async () => {
       const { hf } = await open();
       async function* stream(): AsyncGenerator<{ to: string }> {
@@ -110,7 +110,7 @@ describe("types run end to end", () => {
       await hf.enqueueMany(welcome, new Set([{ to: "ada" }]));
       // @ts-expect-error a wrong input among them
       await hf.enqueueMany(welcome, [{ to: "ada" }, { to: 5 }]);
-      // @ts-expect-error one id cannot be several jobs'
+      // @ts-expect-error one id for several jobs
       await hf.enqueueMany(welcome, [{ to: "ada" }], { id: "x" });
     });
   });
@@ -207,13 +207,13 @@ describe("types run end to end", () => {
     });
   });
 
-  it("holdfast takes job types of every kind in one list", () => {
+  it("holdfast accepts all job types in one list", () => {
     neverRun(() => holdfast({ jobs: [welcome, remind, convert, cleanup] }));
     expectTypeOf(welcome).toExtend<JobType>();
     expectTypeOf(cleanup).toExtend<JobType>();
   });
 
-  it("a handler knows its context", () => {
+  it("a handler has a typed context", () => {
     job({
       type: "context",
       input: z.string(),
@@ -230,25 +230,25 @@ describe("types run end to end", () => {
     job({ type: "none", run: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, never>>() });
   });
 
-  it("a user's view has no user option, and the same payload types", () => {
+  it("forUser has no user option, and the same payload types", () => {
     type Options = NonNullable<Parameters<UserJobs["enqueue"]>[2]>;
     expectTypeOf<Options>().toEqualTypeOf<Omit<EnqueueOptions, "user">>();
     neverRun(async () => {
       const ada = (await open()).hf.forUser("ada");
       await ada.enqueue(welcome, { to: "ada" }, { delay: "1m" });
       await ada.enqueue(cleanup);
-      // @ts-expect-error the user is given
+      // @ts-expect-error the user is fixed
       await ada.enqueue(welcome, { to: "ada" }, { user: "bob" });
-      // @ts-expect-error nor can a list name another
+      // @ts-expect-error a list cannot name another user
       await ada.list({ user: "bob" });
       // @ts-expect-error a wrong payload
       await ada.enqueue(welcome, { to: 5 });
-      // @ts-expect-error something of which nothing is known
+      // @ts-expect-error an unknown value
       await ada.enqueue(welcome, {} as unknown);
     });
   });
 
-  it("expectEnqueued takes part of the input and gives the typed job", () => {
+  it("expectEnqueued accepts a partial input and returns the typed job", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(await expectEnqueued(hf, welcome, { copies: 2 })).toEqualTypeOf<
@@ -259,7 +259,7 @@ describe("types run end to end", () => {
     });
   });
 
-  it("events carry their own shape", () => {
+  it("events are typed", () => {
     neverRun(async () => {
       const { hf } = await open();
       hf.on("failed", (event) => expectTypeOf(event.retryInMs).toEqualTypeOf<number>());

@@ -17,8 +17,8 @@ const STAGES: readonly Stage[] = [
 ];
 const WAITING: readonly Stage[] = ["waits", "has failed and waits"];
 
-/** Brings a waiting job to a stage, through the public API. */
-async function bring(hf: Holdfast, id: string, stage: Stage): Promise<void> {
+/** Moves a waiting job to a stage, through the public API. */
+async function moveTo(hf: Holdfast, id: string, stage: Stage): Promise<void> {
   if (stage === "waits") return;
   if (stage === "was cancelled") return void (await hf.cancel(id));
   if (stage === "was removed") return void (await hf.remove(id));
@@ -41,7 +41,7 @@ async function first(
 }> {
   const { hf, clock } = await open();
   const { id } = await hf.enqueue(double, { n: 1 }, { unique });
-  await bring(hf, id, stage);
+  await moveTo(hf, id, stage);
   const second = (over = {}): Promise<EnqueueResult> =>
     hf.enqueue(double, { n: 2 }, { unique: { ...unique, ...over } });
   return { hf, clock, id, second };
@@ -60,11 +60,11 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
   describe.each(STAGES)("while the first job %s", (stage) => {
     const held = heldIn.includes(stage);
 
-    it(`keep ${held ? "answers the first job" : "finds the key free"}`, async () => {
+    it(`keep ${held ? "returns the first job" : "finds the key free"}`, async () => {
       const { hf, id, second } = await first({ key: "k", scope, onConflict: "keep" }, stage);
-      const answer = await second();
-      if (!held) return expectFree(hf, id, answer);
-      expect(answer).toEqual({ id, duplicate: true, replaced: false });
+      const result = await second();
+      if (!held) return expectFree(hf, id, result);
+      expect(result).toEqual({ id, duplicate: true, replaced: false });
       expect((await jobOf(hf, id)).input).toEqual({ n: 1 });
     });
 
@@ -82,25 +82,25 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
     });
 
     const replaces = held && WAITING.includes(stage);
-    it(`replace ${replaces ? "rewrites it" : held ? "leaves it as it is" : "finds the key free"}`, async () => {
+    it(`replace ${replaces ? "replaces it" : held ? "leaves it unchanged" : "finds the key free"}`, async () => {
       const { hf, id, second } = await first({ key: "k", scope, onConflict: "replace" }, stage);
-      const answer = await second();
-      if (!held) return expectFree(hf, id, answer);
-      expect(answer).toEqual({ id, duplicate: true, replaced: replaces });
+      const result = await second();
+      if (!held) return expectFree(hf, id, result);
+      expect(result).toEqual({ id, duplicate: true, replaced: replaces });
       expect((await jobOf(hf, id)).input).toEqual({ n: replaces ? 2 : 1 });
       if (replaces) expect(await jobOf(hf, id)).toMatchObject({ state: "pending", attempt: 0, error: null });
     });
   });
 });
 
-async function expectFree(hf: Holdfast, id: string, answer: EnqueueResult): Promise<void> {
-  expect(answer).toMatchObject({ duplicate: false, replaced: false });
-  expect(answer.id).not.toBe(id);
-  expect((await jobOf(hf, answer.id)).input).toEqual({ n: 2 });
+async function expectFree(hf: Holdfast, id: string, result: EnqueueResult): Promise<void> {
+  expect(result).toMatchObject({ duplicate: false, replaced: false });
+  expect(result.id).not.toBe(id);
+  expect((await jobOf(hf, result.id)).input).toEqual({ n: 2 });
 }
 
 describe("keys", () => {
-  it("D-02 a period ends when its time has passed, and not before", async () => {
+  it("D-02 a period ends after its time, not before", async () => {
     const { clock, id, second } = await first({ key: "k", scope: { period: "1h" } }, "completed");
     await clock.advance(3_599_999);
     expect((await second()).id).toBe(id);
@@ -111,7 +111,7 @@ describe("keys", () => {
     expect((await second()).id).toBe(fresh.id);
   });
 
-  it("D-02 a period whose job is gone is over: the enqueue makes the job", async () => {
+  it("D-02 a period ends when its job is deleted", async () => {
     for (const scope of [{ period: "30d" }, { calendar: "year" }] as const) {
       const { hf, clock, id, second } = await first({ key: "k", scope }, "completed");
       await clock.advance("8d");
@@ -124,7 +124,7 @@ describe("keys", () => {
     }
   });
 
-  it("D-02 a calendar day ends at midnight in its zone, however late in it the job came", async () => {
+  it("D-02 a calendar day ends at midnight in its zone", async () => {
     // 00:30 in Berlin.
     const { hf, clock } = await open({ clock: fakeClock(Date.UTC(2026, 2, 28, 23, 30)) });
     const ask = (zone?: string): Promise<EnqueueResult> => {
@@ -138,7 +138,7 @@ describe("keys", () => {
     expect((await ask()).id).toBe(utc.id);
     await clock.advance("1m");
     expect((await ask()).duplicate).toBe(false);
-    // The clocks are put forward on this day, which has 23 hours.
+    // The clocks go forward on this day: it has 23 hours.
     await clock.advance(22 * 3_600_000 - 1);
     expect((await ask("europe/berlin")).id).toBe(berlin.id);
     await clock.advance(1);
@@ -148,7 +148,7 @@ describe("keys", () => {
     expect(await errorOf(hf.enqueue(double, { n: 1 }, { unique: rejecting }))).toMatchObject({ key: "k" });
   });
 
-  it("D-02 processes whose clocks disagree about midnight make one job for each day", async () => {
+  it("D-02 processes with different clocks create one job per day", async () => {
     const store = await fileStore();
     const midnight = Date.UTC(2026, 5, 2);
     const [slow, fast] = [
@@ -165,7 +165,7 @@ describe("keys", () => {
     expect((await ask(slow)).id).toBe(today.id);
   });
 
-  it("a period longer than completed jobs are kept is warned of, once for each type", async () => {
+  it("warns once per type if a period exceeds the retention", async () => {
     const warnings: object[] = [];
     const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
     const { hf } = await open({ logger, retention: { completed: "7d" } });
@@ -176,7 +176,7 @@ describe("keys", () => {
     expect(warnings).toEqual([{ type: "double", held: "8d", kept: "7d" }]);
   });
 
-  it("a key for ever outlives the retention of its job", async () => {
+  it("a forever key outlives its purged job", async () => {
     const { hf, clock, id, second } = await first({ key: "k", scope: "forever" }, "completed");
     await clock.advance("8d");
     expect(await hf.purge()).toBe(1);
@@ -185,22 +185,22 @@ describe("keys", () => {
     await expectRefusal(second({ onConflict: "reject" }), { is: DuplicateJobError, code: "DUPLICATE_JOB" });
   });
 
-  it("the scope of the job that holds the key decides, not that of the newcomer", async () => {
+  it("the scope of the holder decides", async () => {
     const { id, second } = await first({ key: "k", scope: "waiting" }, "runs");
     const taken = await second({ scope: "forever" });
     expect(taken.id).not.toBe(id);
     expect((await second({ scope: "waiting" })).id).toBe(taken.id);
   });
 
-  it("a text is short for the scope live and onConflict keep", async () => {
+  it("a string means scope live and onConflict keep", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: "k" });
     expect(await hf.enqueue(double, { n: 2 }, { unique: "k" })).toEqual({ id, duplicate: true, replaced: false });
-    await bring(hf, id, "completed");
+    await moveTo(hf, id, "completed");
     expect((await hf.enqueue(double, { n: 3 }, { unique: "k" })).duplicate).toBe(false);
   });
 
-  it("replace takes over everything the newcomer says, under the first id", async () => {
+  it("replace takes all values of the new job, under the first id", async () => {
     const { hf, clock } = await open();
     const key = { key: "k", onConflict: "replace" } as const;
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: key, tags: ["old"], user: "ada", priority: 5 });
@@ -214,30 +214,30 @@ describe("keys", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("with a user the key is that user's own, and is read back as it was given", async () => {
+  it("a key with a user belongs to that user", async () => {
     const { hf } = await open();
-    const answers = [
+    const results = [
       await hf.enqueue(double, { n: 1 }, { unique: "k" }),
       await hf.enqueue(double, { n: 1 }, { unique: "k", user: "ada" }),
       await hf.enqueue(double, { n: 1 }, { unique: "k", user: "bob" }),
     ];
-    expect(answers.map(({ duplicate }) => duplicate)).toEqual([false, false, false]);
-    expect((await hf.enqueue(double, { n: 1 }, { unique: "k", user: "ada" })).id).toBe(answers[1]?.id);
-    for (const { id } of answers) expect((await hf.get(id))?.key).toBe("k");
+    expect(results.map(({ duplicate }) => duplicate)).toEqual([false, false, false]);
+    expect((await hf.enqueue(double, { n: 1 }, { unique: "k", user: "ada" })).id).toBe(results[1]?.id);
+    for (const { id } of results) expect((await hf.get(id))?.key).toBe("k");
     await expect(
       hf.enqueue(double, { n: 1 }, { unique: { key: "k", onConflict: "reject" }, user: "bob" }),
-    ).rejects.toMatchObject({ code: "DUPLICATE_JOB", key: "k", holder: answers[2]?.id });
+    ).rejects.toMatchObject({ code: "DUPLICATE_JOB", key: "k", holder: results[2]?.id });
   });
 
-  it("B-11 fifty enqueues at once with one key make one job, and all know it", async () => {
+  it("B-11 fifty concurrent enqueues with one key create one job", async () => {
     const { hf } = await open();
-    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }, { unique: "k" })));
-    expect(new Set(answers.map((answer) => answer.id)).size).toBe(1);
-    expect(answers.filter((answer) => !answer.duplicate)).toHaveLength(1);
+    const results = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }, { unique: "k" })));
+    expect(new Set(results.map((result) => result.id)).size).toBe(1);
+    expect(results.filter((result) => !result.duplicate)).toHaveLength(1);
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("a retry takes a live key again, or says who has it", async () => {
+  it("a retry takes a live key again, or returns key-held", async () => {
     const { hf, id, second } = await first({ key: "k" }, "is dead");
     const other = await second();
     expect(await hf.retry(id)).toBe("key-held");

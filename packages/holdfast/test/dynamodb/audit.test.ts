@@ -19,7 +19,7 @@ interface Opened {
   items: (pk: string) => Promise<Record<string, AttributeValue>[]>;
 }
 
-/** A store on a table of its own, with a clock that the test moves, whose requests are recorded. */
+/** A store on a new table, with a test clock and recorded requests. */
 async function open(): Promise<Opened> {
   const table = server.newTable();
   const clock = fakeClock(START);
@@ -43,7 +43,7 @@ async function open(): Promise<Opened> {
 const first = { limit: 10, cursor: null } as const;
 
 describe("the audit log in DynamoDB", () => {
-  it("an entry and the item under its id go when DynamoDB clears away, and are not seen before it has", async () => {
+  it("hides an expired entry before DynamoDB deletes it", async () => {
     const { store, clock, items } = await open();
     const [entry, endless] = [newEntry({ keepMs: 90 * DAY }), newEntry()];
     await store.audit([entry, endless]);
@@ -58,7 +58,7 @@ describe("the audit log in DynamoDB", () => {
     expect((await store.listAudit({}, first)).entries.map(({ id }) => id)).toEqual([endless.id]);
   });
 
-  it("a list asks only for months that have entries, however long ago they are", async () => {
+  it("lists by reading only months that have entries", async () => {
     const { store, clock, recorder } = await open();
     await store.audit([newEntry()]);
     await clock.advance(3_650 * DAY);
@@ -71,7 +71,7 @@ describe("the audit log in DynamoDB", () => {
     expect(recorder.requests).toHaveLength(2);
   });
 
-  it("a page reads so many entries and no more, fit or not, and says where to go on", async () => {
+  it("limits the entries that one page reads", async () => {
     const { store, recorder } = await open();
     const rare = newEntry({ actor: "rare" });
     await store.audit([rare]);
@@ -86,7 +86,7 @@ describe("the audit log in DynamoDB", () => {
     expect([rest.entries.map(({ id }) => id), rest.cursor]).toEqual([[rare.id], null]);
   }, 120_000);
 
-  it("a purge leaves nothing behind: neither ids nor months", async () => {
+  it("purges entries with their ids and months", async () => {
     const { store, clock, items } = await open();
     const entry = newEntry();
     await store.audit([entry]);
@@ -99,28 +99,28 @@ describe("the audit log in DynamoDB", () => {
   });
 });
 
-describe("where an answer of DynamoDB is lost", () => {
-  const transaction = (part: string) => (asked: { operation: string; text: string }) =>
-    asked.operation === "TransactWriteItems" && asked.text.includes(part);
+describe("after a lost response", () => {
+  const transaction = (part: string) => (sent: { operation: string; text: string }) =>
+    sent.operation === "TransactWriteItems" && sent.text.includes(part);
 
-  it("an entry is added once", async () => {
+  it("appends an entry once", async () => {
     const { store, proxy } = await openScene(server);
     const entries = [newEntry(), newEntry()];
-    const lost = proxy.loseAnswerTo(transaction("audit-id#"));
+    const lost = proxy.loseNextResponse(transaction("audit-id#"));
     await store.audit(entries);
     await lost;
     const found = await store.listAudit({}, first);
     expect(found.entries.map(({ id }) => id)).toEqual(entries.map(({ id }) => id).toReversed());
   });
 
-  it("a token is put, counted and removed once, and said to be", async () => {
+  it("puts, counts and removes a token once", async () => {
     const { store, proxy, table } = await openScene(server);
     const token = newTokenRecord();
-    let lost = proxy.loseAnswerTo(transaction("token-count"));
+    let lost = proxy.loseNextResponse(transaction("token-count"));
     expect(await store.putToken(token)).toBe("put");
     await lost;
     expect(await store.listTokens()).toEqual([token]);
-    lost = proxy.loseAnswerTo(transaction("token-count"));
+    lost = proxy.loseNextResponse(transaction("token-count"));
     expect(await store.removeToken(token.id)).toBe(true);
     await lost;
     expect(await store.listTokens()).toEqual([]);

@@ -36,40 +36,36 @@ function closing<Opened extends Store>(store: Opened): Opened {
   return store;
 }
 
-const sum = (asked: Proxy["asked"]): number => [...asked.values()].reduce((total, each) => total + each, 0);
+const sum = (requests: Proxy["requests"]): number => [...requests.values()].reduce((total, each) => total + each, 0);
 
-it("a table that is not there: the error names it and says to run migrate, after one request", async () => {
+it("names a missing table after one request", async () => {
   const proxy = await startProxy(server.endpoint());
   const store = closing(dynamodb({ table: "nowhere", region: REGION, endpoint: proxy.endpoint }));
   for (const call of [() => store.insert([newJob()]), () => store.get(newJob().id), () => store.stats()]) {
-    const before = sum(proxy.asked);
+    const before = sum(proxy.requests);
     const { error } = await refusal(call);
     expect(error).toMatchObject({ code: "STORE_UNREADABLE" });
     expect(error.message).toBe(
       `table nowhere in ${REGION} at ${proxy.endpoint} does not exist; check its name and region. holdfast() and store.migrate() create it`,
     );
-    expect(sum(proxy.asked) - before).toBe(1);
+    expect(sum(proxy.requests) - before).toBe(1);
   }
 });
 
 it.each([
-  ["rights that are missing", "AccessDeniedException", /^permission denied for table .+not authorized.+iamPolicy\(\)/],
-  [
-    "credentials that AWS does not know there",
-    "UnrecognizedClientException",
-    /Check the access key, .+ and the region/,
-  ],
-] as const)("%s: one error that says what to do, after one request", async (_what, name, message) => {
+  ["missing permissions", "AccessDeniedException", /^permission denied for table .+not authorized.+iamPolicy\(\)/],
+  ["invalid credentials", "UnrecognizedClientException", /Check the access key, .+ and the region/],
+] as const)("reports %s with a hint after one request", async (_what, name, message) => {
   const proxy = await startProxy(server.endpoint());
   proxy.refuse(name, 1, () => true);
   const store = dynamodb({ table: "jobs", region: REGION, endpoint: proxy.endpoint });
   const { error } = await refusal(() => holdfast({ store }));
   expect(error).toMatchObject({ code: "STORE_UNREADABLE", cause: { name } });
   expect(error.message).toMatch(message);
-  expect(sum(proxy.asked)).toBe(1);
+  expect(sum(proxy.requests)).toBe(1);
 });
 
-it("a table that is not there and may not be made: the error says both, and not to ask for more rights", async () => {
+it("reports a missing table without permission to create it", async () => {
   const proxy = await startProxy(server.endpoint());
   proxy.refuse("AccessDeniedException", 1, ({ operation }) => operation === "CreateTable");
   const { error } = await refusal(() =>
@@ -81,7 +77,7 @@ it("a table that is not there and may not be made: the error says both, and not 
   );
 });
 
-it("credentials that have expired are to be renewed", async () => {
+it("reports expired credentials", async () => {
   const proxy = await startProxy(server.endpoint());
   proxy.refuse("ExpiredTokenException", 1, () => true);
   const { error } = await refusal(() =>
@@ -91,37 +87,37 @@ it("credentials that have expired are to be renewed", async () => {
 });
 
 it.each([
-  ["an address without its scheme", () => dynamodb("jobs"), "store", /dynamodb:\/\/jobs\?region=/],
-  ["that of another store", () => dynamodb("postgres://localhost/jobs"), "store", /is not a valid URL of a table/],
+  ["a URL without its scheme", () => dynamodb("jobs"), "store", /dynamodb:\/\/jobs\?region=/],
+  ["the URL of another store", () => dynamodb("postgres://localhost/jobs"), "store", /is not a valid URL of a table/],
   ["an option twice", () => dynamodb("dynamodb://jobs?shards=4&shards=8"), "store", /shards is in the URL twice/],
-  ["a number that is none", () => dynamodb("dynamodb://jobs?shards=abc"), "shards", /"abc"/],
+  ["an invalid number", () => dynamodb("dynamodb://jobs?shards=abc"), "shards", /"abc"/],
   [
     "an endpoint without its scheme",
     () => dynamodb({ endpoint: "localhost:8000" }),
     "endpoint",
     /http:\/\/localhost:8000/,
   ],
-  ["a region that is none", () => dynamodb({ region: "eu central" }), "region", /such as eu-central-1/],
+  ["an invalid region", () => dynamodb({ region: "eu central" }), "region", /such as eu-central-1/],
   [
-    "a region beside a client",
+    "a region with a client",
     () => dynamodb({ client: { send: () => Promise.resolve() }, region: REGION }),
     "region",
     /cannot be combined with client/,
   ],
-] as const)("%s is refused at once", (_what, open, field, message) => {
+] as const)("rejects %s when the store is opened", (_what, open, field, message) => {
   expect(open).toThrow(
     expect.objectContaining({ code: "INVALID_OPTION", field, message: expect.stringMatching(message) }),
   );
 });
 
-it("rights that are missing for writes only: the enqueue says so", async () => {
+it("reports missing write permissions on enqueue", async () => {
   const { proxy, store } = await openScene(server);
   proxy.refuse("AccessDeniedException");
   const { error } = await refusal(() => store.insert([newJob()]));
   expect(error.message).toMatch(/not authorized to perform: dynamodb:PutItem/);
 });
 
-it("nobody at the endpoint: the error says where, within seconds", async () => {
+it("reports an unreachable endpoint within seconds", async () => {
   const endpoint = `http://127.0.0.1:${await freePort()}`;
   const store = closing(dynamodb({ table: "jobs", region: REGION, endpoint }));
   const { error, tookMs } = await refusal(() => store.migrate());
@@ -131,7 +127,7 @@ it("nobody at the endpoint: the error says where, within seconds", async () => {
   expect(tookMs).toBeLessThan(10_000);
 });
 
-it("no region: the option is named, and nothing is asked", async () => {
+it("names the option region when none is set", async () => {
   for (const name of ["AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"]) vi.stubEnv(name, undefined);
   for (const name of ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"]) vi.stubEnv(name, "/nowhere");
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -140,7 +136,7 @@ it("no region: the option is named, and nothing is asked", async () => {
   expect(error.message).toContain("AWS_REGION");
 });
 
-it("no credentials: the error says what to set", async () => {
+it("reports missing credentials", async () => {
   for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"]) vi.stubEnv(name, undefined);
   for (const name of ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"]) vi.stubEnv(name, "/nowhere");
   vi.stubEnv("AWS_EC2_METADATA_DISABLED", "true");
@@ -152,34 +148,34 @@ it("no credentials: the error says what to set", async () => {
   expect(tookMs).toBeLessThan(10_000);
 });
 
-it("an item near 400 KB is stored, one above is refused with the reason, and the rest of the batch is stored", async () => {
+it("refuses only the jobs above 400 KB", async () => {
   const { store } = await openScene(server);
   const sized = (bytes: number): string => JSON.stringify("x".repeat(bytes - 2));
-  const most = 400 * 1024;
+  const maxBytes = 400 * 1024;
   const jobs = [
     newJob(),
-    newJob({ input: sized(most - 200) }),
-    newJob({ input: sized(most) }),
+    newJob({ input: sized(maxBytes - 200) }),
+    newJob({ input: sized(maxBytes) }),
     newJob({ tags: Array.from({ length: 450 }, (_, nth) => `${nth} ${"x".repeat(1_000)}`) }),
     newJob(),
   ];
-  const answers = await store.insert(jobs);
-  expect(answers.map((answer) => (answer === "busy" ? answer : answer.status))).toEqual([
+  const results = await store.insert(jobs);
+  expect(results.map((result) => (result === "busy" ? result : result.status))).toEqual([
     "inserted",
     "inserted",
     "refused",
     "refused",
     "inserted",
   ]);
-  expect(answers[2]).toMatchObject({
+  expect(results[2]).toMatchObject({
     reason: "not-stored",
     error: expect.stringMatching(/^the job has 4\d{5} bytes; a DynamoDB item holds 409600\. Store the input elsewhere/),
   });
-  expect((await recordOf(store, jobs[1]?.id ?? "")).input).toHaveLength(most - 200);
+  expect((await recordOf(store, jobs[1]?.id ?? "")).input).toHaveLength(maxBytes - 200);
   expect(await store.get(jobs[2]?.id ?? "")).toBeNull();
 });
 
-it("lines of a log that do not fit into one item are kept all the same, and no other job's lines are hurt", async () => {
+it("stores log lines in several items if needed", async () => {
   const { store } = await openScene(server, { shards: 1 });
   await addAll(store, newJobs(3));
   const [large, tooLarge, small] = await claim(store);
@@ -196,19 +192,19 @@ it("lines of a log that do not fit into one item are kept all the same, and no o
     (await recordOf(store, job?.id ?? "")).log.map(({ line }) => line);
   expect(await logOf(large)).toEqual(lines);
   expect(await logOf(small)).toEqual(["once"]);
-  // Longer than any that the engine passes on.
+  // Longer than the engine allows.
   const [cut] = await logOf(tooLarge);
   expect(cut).toMatch(/^x+…$/);
   await store.note([noteOf(large, ["the last"])]);
   expect(await logOf(large)).toEqual([...lines.slice(1), "the last"]);
 });
 
-it("more types than fit: jobs of new ones are refused with the limit and what to do, and the others are stored", async () => {
+it("refuses jobs of new types when the config item is full", async () => {
   const { store, table } = await openScene(server, { shards: 1 });
   await addAll(store, [newJob({ type: "known" }), newJob({ type: "other" })]);
   const client = server.client();
   onTestFinished(() => client.destroy());
-  // Stands for thousands of names: there is room for a dozen more.
+  // Simulates thousands of names: a dozen more fit.
   await client.send(
     new UpdateItemCommand({
       TableName: table,
@@ -218,13 +214,13 @@ it("more types than fit: jobs of new ones are refused with the limit and what to
     }),
   );
   const types = Array.from({ length: LIMITS.firedSlots }, (_, nth) => String(nth).padStart(200, "t"));
-  const answers = await store.insert(["known", ...types, "other"].map((type) => newJob({ type })));
-  expect(answers.map((answer) => (answer === "busy" ? answer : answer.status))).toEqual([
+  const results = await store.insert(["known", ...types, "other"].map((type) => newJob({ type })));
+  expect(results.map((result) => (result === "busy" ? result : result.status))).toEqual([
     "inserted",
     ...types.map(() => "refused"),
     "inserted",
   ]);
-  expect(answers[1]).toMatchObject({
+  expect(results[1]).toMatchObject({
     reason: "not-stored",
     error: expect.stringMatching(/types, queues and priorities.+ 409600 bytes.+ use fewer, .+ by user or tags/),
   });

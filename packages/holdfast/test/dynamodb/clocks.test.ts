@@ -6,11 +6,11 @@ import { dynamoServer } from "./server.js";
 
 const server = dynamoServer();
 
-/** DynamoDB tells its time to the second. */
+/** Responses have the time to the second. */
 const CLOSE_MS = 1_500;
 const realNow = Date.now;
 
-/** From now on this machine's clock is off by so much. */
+/** Shifts the local clock. */
 function setClock(offMs: number): void {
   vi.spyOn(Date, "now").mockImplementation(() => realNow() + offMs);
 }
@@ -22,7 +22,7 @@ describe.each([
   ["5 min ahead", 5 * MINUTE],
   ["5 min behind", -5 * MINUTE],
 ])("a machine whose clock is %s", (_what, offMs) => {
-  it("goes by DynamoDB's time, from its very first call on", async () => {
+  it("uses DynamoDB's time from the first call", async () => {
     onTestFinished(() => void vi.restoreAllMocks());
     const { store, again } = await openScene(server);
     const id = await add(store);
@@ -38,7 +38,7 @@ describe.each([
     expect(await recordOf(other, id)).toMatchObject({ fence: lease.fence });
   });
 
-  it("after it was set while the store was open, goes by DynamoDB's time at once", async () => {
+  it("uses DynamoDB's time after the clock was set", async () => {
     onTestFinished(() => void vi.restoreAllMocks());
     const { store, again } = await openScene(server);
     const other = again();
@@ -47,14 +47,14 @@ describe.each([
     const lease = await claimOne(store, { leaseMs: 60 * SECOND });
     setClock(offMs);
     expect(await claim(other)).toEqual([]);
-    // The holder's clock was set as well: what it extends ends when DynamoDB's does.
+    // The clock of the lease holder was set too. The extension uses DynamoDB's time.
     expect(await store.extend([lease], 60 * SECOND)).toEqual(["kept"]);
     const { dueAt } = await recordOf(store, id);
     expect(offBy((dueAt ?? 0) - 60 * SECOND)).toBeLessThan(CLOSE_MS);
   });
 });
 
-it("where DynamoDB's time is another than this machine's, jobs are due by DynamoDB's", async () => {
+it("makes jobs due by DynamoDB's time", async () => {
   const { proxy, again } = await openScene(server);
   proxy.shiftTime(7 * MINUTE);
   const store = again();
@@ -65,9 +65,9 @@ it("where DynamoDB's time is another than this machine's, jobs are due by Dynamo
   expect((await claim(store)).map((job) => job.id)).toEqual([due]);
 });
 
-describe("a turn that was taken by a machine whose clock is ahead", () => {
+describe("a duty acquired by a machine whose clock is ahead", () => {
   const EVERY_MS = MINUTE;
-  it.each([300, SECOND, 50 * SECOND])("by %i ms is taken by nobody else", async (aheadMs) => {
+  it.each([300, SECOND, 50 * SECOND])("by %i ms is not acquired twice", async (aheadMs) => {
     const [clock, ahead] = [fakeClock(), fakeClock()];
     await ahead.advance(aheadMs);
     const { store, again } = await openScene(server, { clock });
@@ -77,7 +77,7 @@ describe("a turn that was taken by a machine whose clock is ahead", () => {
     expect(await store.tryAcquireDuty("purge", EVERY_MS)).toBe(true);
   });
 
-  it("by more than a turn lasts holds nobody up", async () => {
+  it("by more than the interval can be acquired again", async () => {
     const [clock, ahead] = [fakeClock(), fakeClock()];
     await ahead.advance(10 * EVERY_MS);
     const { store, again } = await openScene(server, { clock });

@@ -16,12 +16,12 @@ import {
 } from "#src/testing/exercise-store/builders.js";
 import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
 
-/** What a DynamoDB store has besides the contract: it sends nothing, or reads what every call reads. */
-const BESIDES = ["cloudFormation", "terraform", "iamPolicy", "shards"];
-/** What opens and closes; those who exercise do that themselves. */
+/** Methods outside of the store contract. They send no request, or read what every call reads. */
+const NOT_IN_CONTRACT = ["cloudFormation", "terraform", "iamPolicy", "shards"];
+/** Methods that open and close. The tests call them. */
 const ENDS = ["migrate", "close"];
 
-/** Calls every method of the contract at least once, in each of the ways that write differently. */
+/** Calls every method of the contract at least once, and every variant that writes differently. */
 export async function exerciseAll(given: Store): Promise<void> {
   const called = new Set<string>();
   const store = new Proxy(given, {
@@ -33,11 +33,11 @@ export async function exerciseAll(given: Store): Promise<void> {
   await jobs(store);
   await keys(store);
   await changes(store);
-  await upkeep(store);
+  await maintenance(store);
   await schedules(store);
   await administration(store);
   const all = Object.entries(given).flatMap(([name, member]) => (typeof member === "function" ? [name] : []));
-  const expected = all.filter((name) => !BESIDES.includes(name) && !ENDS.includes(name));
+  const expected = all.filter((name) => !NOT_IN_CONTRACT.includes(name) && !ENDS.includes(name));
   expect([...called].filter((name) => all.includes(name)).toSorted()).toEqual(expected.toSorted());
 }
 
@@ -78,7 +78,7 @@ async function keys(store: Store): Promise<void> {
     { status: "duplicate", replaced: true },
   ]);
   await finish(store, await claimOne(store));
-  // Its holder has ended: the key is taken over.
+  // Its holder has finished, so the key is taken over.
   const taken = await add(store, { unique: key("once") });
   expect(await store.remove([taken])).toEqual(["removed"]);
 }
@@ -94,9 +94,9 @@ async function changes(store: Store): Promise<void> {
   await store.resume("later");
 }
 
-async function upkeep(store: Store): Promise<void> {
+async function maintenance(store: Store): Promise<void> {
   await add(store, { queue: "stale" });
-  // Over before it began: nobody holds it.
+  // A lease that has expired when it starts.
   await claim(store, { queues: ["stale"], leaseMs: -60_000 });
   expect(await store.reapExpiredLeases(10)).toHaveLength(1);
   await add(store, { delayMs: 60_000, expiresAt: 1 });

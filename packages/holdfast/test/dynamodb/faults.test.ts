@@ -24,30 +24,30 @@ import { dynamoServer, REGION } from "./server.js";
 const server = dynamoServer();
 
 const LARGE = JSON.stringify("x".repeat(2_000));
-/** Many jobs, one after the other through the proxy. */
+/** Many jobs, one after another through the proxy. */
 const TIMED = { timeout: 60_000 };
 const WORKERS = 3;
 const PLAIN = 100;
 const KEYED = 60;
 const FAILING = 40;
 
-/** Each as AWS has it and the emulator has not. Gives how often it struck, where that can be counted. */
+/** Faults that AWS has and the emulator has not. Returns the number of affected requests if it can be counted. */
 const FAULTS: [what: string, begin: (proxy: Proxy) => { count: number } | null][] = [
   ["30 % of the writes throttled", (proxy) => proxy.refuse("throttled", 0.3)],
   [
-    "indexes whose entries come, and linger, up to 3 s late",
+    "indexes that lag up to 3 s",
     (proxy) => {
       proxy.lag(3_000);
       return null;
     },
   ],
   ["30 % of the writes in conflict with a transaction", (proxy) => proxy.refuse("conflict", 0.3)],
-  ["10 % of the writes done but never answered", (proxy) => proxy.loseAnswers(0.1)],
+  ["10 % of the write responses lost", (proxy) => proxy.loseResponses(0.1)],
   ["10 % of the writes failing inside DynamoDB", (proxy) => proxy.refuse("InternalServerError", 0.1)],
 ];
 
 describe.each(FAULTS)("%s", (_what, begin) => {
-  it("the work finishes: nothing is lost, nothing leased twice, nothing done twice", { timeout: 60_000 }, async () => {
+  it("loses no job and runs none twice", { timeout: 60_000 }, async () => {
     const { proxy, again, direct } = await openScene(server, { shards: 4, requests: 16 });
     const fault = begin(proxy);
     const history = new History();
@@ -62,7 +62,7 @@ describe.each(FAULTS)("%s", (_what, begin) => {
         async run({ job: { id, attempt } }) {
           if (running.has(id)) together.push(id);
           running.add(id);
-          // A turn of the event loop, in which another might begin.
+          // Gives another worker the chance to start the same job.
           await new Promise((resolve) => void setImmediate(resolve));
           running.delete(id);
           if (type === "failing" && attempt === 1) throw new Error("not yet");
@@ -95,22 +95,22 @@ describe.each(FAULTS)("%s", (_what, begin) => {
     const asked = await Promise.all([
       enqueue(plain, PLAIN),
       enqueue(failing, FAILING),
-      // Each key is asked for by two.
+      // Two jobs for each key.
       enqueue(keyed, KEYED, (nth) => ({ unique: { key: `key ${nth % (KEYED / 2)}`, scope: "forever" } })),
     ]);
     const ids = new Set(asked.flat());
     const store = direct();
-    // Past the fault: a list that is late would not tell of the last one.
+    // Not through the proxy: a lagging list could miss the last job.
     const ticks = async (): Promise<string[]> =>
       (await store.list({ schedule: "tick" }, { limit: 100, cursor: null })).jobs.map(({ id }) => id);
 
     await until("all jobs to be completed", () => [...ids].every((id) => finished.has(id)), 40_000);
     await until("the schedule to have run twice", async () => {
-      const made = await ticks();
-      return made.filter((id) => finished.has(id)).length >= 2;
+      const created = await ticks();
+      return created.filter((id) => finished.has(id)).length >= 2;
     });
     await hf.schedules.remove("tick");
-    await until("what it made to be completed", async () => (await ticks()).every((id) => finished.has(id)));
+    await until("its jobs to be completed", async () => (await ticks()).every((id) => finished.has(id)));
     await Promise.all(clients.map((client) => client.close()));
 
     if (fault !== null) expect(fault.count).toBeGreaterThan(50);
@@ -131,7 +131,7 @@ describe.each(FAULTS)("%s", (_what, begin) => {
   });
 });
 
-it("a claim that fails for one job hands out the others it has taken", async () => {
+it("returns the other jobs when one claim fails", async () => {
   const { store, proxy } = await openScene(server);
   const ids = await addAll(store, newJobs(6));
   const [unlucky = ""] = ids;
@@ -139,8 +139,8 @@ it("a claim that fails for one job hands out the others it has taken", async () 
     return operation === "UpdateItem" && text.includes(unlucky);
   });
   const claimed: string[] = [];
-  await until("the others to be handed out", async () => {
-    // With nothing else to take, the fault is told.
+  await until("the others to be claimed", async () => {
+    // Without another job to return, the claim throws.
     const some = await claimIds(store).catch((error: unknown) => error);
     if (Array.isArray(some)) claimed.push(...(some as string[]));
     else expect(some).toMatchObject({ code: "STORE_UNREADABLE" });
@@ -151,35 +151,31 @@ it("a claim that fails for one job hands out the others it has taken", async () 
   expect(claimed.toSorted()).toEqual(ids.filter((id) => id !== unlucky).toSorted());
 });
 
-it(
-  "a worker alone does not try again for what it has had, though the indexes have not heard of it",
-  TIMED,
-  async () => {
-    const { store, proxy, table } = await openScene(server, { shards: 4 });
-    proxy.lag(0);
-    await addAll(store, newJobs(60));
-    // From now on no index hears of anything.
-    proxy.lag(3_600 * SECOND);
-    const meter = new Meter();
-    const client = meter.watch(new DynamoDBClient({ region: REGION, endpoint: proxy.endpoint }));
-    const worker = dynamodb({ client, table });
-    onTestFinished(async () => {
-      await worker.close();
-      client.destroy();
-    });
-    let done = 0;
-    await until("all to be done", async () => {
-      const jobs = await claim(worker, { limit: 10 });
-      for (const each of jobs) await finish(worker, each, "completed", { keepMs: 60 * SECOND });
-      done += jobs.length;
-      return done === 60;
-    });
-    expect(await claim(worker)).toEqual([]);
-    expect(meter.lost).toBe(0);
-  },
-);
+it("does not try own jobs again on lagging indexes", TIMED, async () => {
+  const { store, proxy, table } = await openScene(server, { shards: 4 });
+  proxy.lag(0);
+  await addAll(store, newJobs(60));
+  // From now on the indexes never change.
+  proxy.lag(3_600 * SECOND);
+  const meter = new Meter();
+  const client = meter.watch(new DynamoDBClient({ region: REGION, endpoint: proxy.endpoint }));
+  const worker = dynamodb({ client, table });
+  onTestFinished(async () => {
+    await worker.close();
+    client.destroy();
+  });
+  let done = 0;
+  await until("all to be done", async () => {
+    const jobs = await claim(worker, { limit: 10 });
+    for (const each of jobs) await finish(worker, each, "completed", { keepMs: 60 * SECOND });
+    done += jobs.length;
+    return done === 60;
+  });
+  expect(await claim(worker)).toEqual([]);
+  expect(meter.lost).toBe(0);
+});
 
-it("a claim that cannot read the inputs hands out the jobs that have theirs, and gives the others back unused", async () => {
+it("releases jobs whose inputs cannot be read", async () => {
   const clock = fakeClock();
   const { store, proxy } = await openScene(server, { clock, shards: 1 });
   const small = await add(store);
@@ -199,7 +195,7 @@ it("a claim that cannot read the inputs hands out the jobs that have theirs, and
   ]);
 });
 
-it("a job that is asked to be cancelled while its claim fails is cancelled", async () => {
+it("cancels a job whose claim fails", async () => {
   const clock = fakeClock();
   const { store, proxy, direct } = await openScene(server, { clock, shards: 1 });
   const id = await add(store, { input: LARGE });
@@ -215,7 +211,7 @@ it("a job that is asked to be cancelled while its claim fails is cancelled", asy
   expect(await claim(store)).toMatchObject([{ id, cancelRequested: true }]);
 });
 
-it("a claim that is throttled gives up well before its leases would end, and the job is not used up", async () => {
+it("gives up a throttled claim without using an attempt", async () => {
   const { store, proxy } = await openScene(server, { shards: 1 });
   const id = await add(store, { maxAttempts: 1 });
   for (let time = 0; time < 3; time++) {
@@ -229,7 +225,7 @@ it("a claim that is throttled gives up well before its leases would end, and the
   expect(await claim(store)).toMatchObject([{ id, attempt: 1, previous: { exhausted: false } }]);
 });
 
-/** The same store; what it says of leases and their ends goes into the history. */
+/** Records claims and outcomes of the store in the history. */
 function watched(worker: string, store: Store, history: History): Store {
   return {
     ...store,
@@ -239,12 +235,12 @@ function watched(worker: string, store: Store, history: History): Store {
       return claim;
     },
     async settle(outcomes) {
-      const answers = await store.settle(outcomes);
+      const results = await store.settle(outcomes);
       for (const [at, outcome] of outcomes.entries()) {
-        const answer = answers[at];
-        if (answer !== undefined && answer !== "busy") history.settled(worker, outcome, answer);
+        const result = results[at];
+        if (result !== undefined && result !== "busy") history.settled(worker, outcome, result);
       }
-      return answers;
+      return results;
     },
   };
 }

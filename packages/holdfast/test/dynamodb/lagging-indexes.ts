@@ -1,4 +1,4 @@
-import type { Answer, Asked } from "./proxy.js";
+import type { ProxyResponse, SentRequest } from "./proxy.js";
 
 type Item = Record<string, { S?: string }>;
 interface Index {
@@ -8,10 +8,10 @@ interface Index {
   /** Attributes that its entries have. */
   has: ReadonlySet<string>;
 }
-/** An item as a write left it; null: gone. Indexes know of it from `seenAt` on. */
+/** An item after a write; null if deleted. Indexes show it from `visibleAt` on. */
 interface Version {
   item: Item | null;
-  seenAt: number;
+  visibleAt: number;
 }
 interface CreateTable {
   KeySchema: { AttributeName: string }[];
@@ -28,45 +28,45 @@ interface Write {
 }
 
 /**
- * Indexes that are behind their table, as DynamoDB's may be and its emulator's never are: of each write they know only
- * after a while. So an entry appears late, or in its old form or place, and lingers when its item has left.
+ * Simulates global secondary indexes that lag behind their table, as they can on DynamoDB but never do on the emulator.
+ * Each write becomes visible later: entries appear late, show old values, or stay after their item is deleted.
  */
 export class LaggingIndexes {
-  readonly #pass: (operation: string, body: object) => Promise<Answer>;
+  readonly #forward: (operation: string, body: object) => Promise<ProxyResponse>;
   readonly #indexes = new Map<string, Index>();
   readonly #items = new Map<string, Version[]>();
   #key: string[] = [];
   #lagMs: number | null = null;
   #writing: Promise<unknown> = Promise.resolve();
 
-  constructor(pass: (operation: string, body: object) => Promise<Answer>) {
-    this.#pass = pass;
+  constructor(forward: (operation: string, body: object) => Promise<ProxyResponse>) {
+    this.#forward = forward;
   }
 
   lag(ms: number): void {
     this.#lagMs = ms;
   }
 
-  /** The answer to a request, for which `pass` asks DynamoDB. */
-  async answer(asked: Asked, pass: () => Promise<Answer>): Promise<Answer> {
-    const { operation, body } = asked;
-    if (operation === "CreateTable") this.#learn(body as unknown as CreateTable);
-    if (this.#lagMs === null) return pass();
+  /** Responds to a request. `forward` sends it to DynamoDB Local. */
+  async respond(sent: SentRequest, forward: () => Promise<ProxyResponse>): Promise<ProxyResponse> {
+    const { operation, body } = sent;
+    if (operation === "CreateTable") this.#readIndexes(body as unknown as CreateTable);
+    if (this.#lagMs === null) return forward();
     const index = this.#indexes.get(String(body["IndexName"]));
     if (operation === "Query" && index !== undefined) return this.#query(index, body as unknown as Query);
-    const written = writesOf(asked);
-    if (written.length === 0) return pass();
-    // One after the other: what a write left must be read before the next changes it.
-    const answer = this.#writing.then(async () => {
-      const said = await pass();
-      if (said.status === 200) await Promise.all(written.map((write) => this.#see(write)));
-      return said;
+    const written = writesOf(sent);
+    if (written.length === 0) return forward();
+    // One after another: the result of a write must be read before the next write changes it.
+    const response = this.#writing.then(async () => {
+      const result = await forward();
+      if (result.status === 200) await Promise.all(written.map((write) => this.#record(write)));
+      return result;
     });
-    this.#writing = answer.catch(() => {});
-    return answer;
+    this.#writing = response.catch(() => {});
+    return response;
   }
 
-  #learn({ KeySchema, GlobalSecondaryIndexes = [] }: CreateTable): void {
+  #readIndexes({ KeySchema, GlobalSecondaryIndexes = [] }: CreateTable): void {
     const names = (schema: { AttributeName: string }[]): string[] => schema.map(({ AttributeName }) => AttributeName);
     this.#key = names(KeySchema);
     for (const { IndexName, KeySchema: keys, Projection } of GlobalSecondaryIndexes) {
@@ -76,22 +76,22 @@ export class LaggingIndexes {
     }
   }
 
-  async #see({ TableName, Key, Item: put }: Write): Promise<void> {
+  async #record({ TableName, Key, Item: put }: Write): Promise<void> {
     const from = Key ?? put ?? {};
     const key = Object.fromEntries(this.#key.map((name) => [name, from[name] ?? {}]));
-    const { text } = await this.#pass("GetItem", { TableName, Key: key, ConsistentRead: true });
+    const { text } = await this.#forward("GetItem", { TableName, Key: key, ConsistentRead: true });
     const item = (JSON.parse(text) as { Item?: Item }).Item ?? null;
     const name = JSON.stringify(key);
     const versions = this.#items.get(name) ?? [];
     this.#items.set(name, versions);
-    versions.push({ item, seenAt: performance.now() + Math.random() * (this.#lagMs ?? 0) });
+    versions.push({ item, visibleAt: performance.now() + Math.random() * (this.#lagMs ?? 0) });
   }
 
-  #query(index: Index, query: Query): Answer {
-    const isMeant = conditionOf(query);
+  #query(index: Index, query: Query): ProxyResponse {
+    const matches = conditionOf(query);
     const entries = [...this.#items.values()].flatMap((versions) => {
-      const entry = seen(versions);
-      return entry?.[index.hash] !== undefined && entry[index.range] !== undefined && isMeant(entry) ? [entry] : [];
+      const entry = visible(versions);
+      return entry?.[index.hash] !== undefined && entry[index.range] !== undefined && matches(entry) ? [entry] : [];
     });
     const order = (item: Item): string => [index.range, ...this.#key].map((name) => item[name]?.S ?? "").join("\0");
     const after = query.ExclusiveStartKey === undefined ? null : order(query.ExclusiveStartKey);
@@ -104,16 +104,16 @@ export class LaggingIndexes {
     const cut = (item: Item, names: ReadonlySet<string>): Item =>
       Object.fromEntries(Object.entries(item).filter(([name]) => names.has(name)));
     const keys = new Set([index.hash, index.range, ...this.#key]);
-    const answer = {
+    const output = {
       Items: page.map((item) => cut(item, index.has)),
       Count: page.length,
       ...(last !== undefined && { LastEvaluatedKey: cut(last, keys) }),
     };
-    return { status: 200, date: undefined, text: JSON.stringify(answer) };
+    return { status: 200, date: undefined, text: JSON.stringify(output) };
   }
 }
 
-function writesOf({ operation, body }: Asked): Write[] {
+function writesOf({ operation, body }: SentRequest): Write[] {
   if (["PutItem", "UpdateItem", "DeleteItem"].includes(operation)) return [body as unknown as Write];
   if (operation !== "TransactWriteItems") return [];
   return (body["TransactItems"] as Record<string, Write>[]).flatMap(({ ConditionCheck: _, ...write }) =>
@@ -121,9 +121,9 @@ function writesOf({ operation, body }: Asked): Write[] {
   );
 }
 
-/** The item as an index knows it by now. */
-function seen(versions: Version[]): Item | null {
-  const at = versions.findLastIndex(({ seenAt }) => seenAt <= performance.now());
+/** The item as an index shows it now. */
+function visible(versions: Version[]): Item | null {
+  const at = versions.findLastIndex(({ visibleAt }) => visibleAt <= performance.now());
   versions.splice(0, Math.max(0, at));
   return at < 0 ? null : (versions[0]?.item ?? null);
 }
@@ -141,11 +141,11 @@ interface Query {
 function conditionOf(query: Query): (item: Item) => boolean {
   const between = query.KeyConditionExpression.replace(/(#\w+) BETWEEN (:\w+) AND (:\w+)/, "$1 >= $2 AND $1 <= $3");
   const terms = between.split(" AND ").map((term) => {
-    const [, name = "", operator = "", place = ""] = /^(#\w+) (=|<=?|>=?) (:\w+)$/.exec(term) ?? [];
+    const [, name = "", operator = "", placeholder = ""] = /^(#\w+) (=|<=?|>=?) (:\w+)$/.exec(term) ?? [];
     const compare = COMPARED[operator];
-    if (compare === undefined) throw new Error(`the proxy does not know this condition: ${term}`);
+    if (compare === undefined) throw new Error(`the proxy does not support this condition: ${term}`);
     const attribute = query.ExpressionAttributeNames[name] ?? "";
-    const value = query.ExpressionAttributeValues[place]?.S ?? "";
+    const value = query.ExpressionAttributeValues[placeholder]?.S ?? "";
     return (item: Item): boolean => compare(item[attribute]?.S ?? "", value);
   });
   return (item) => terms.every((holds) => holds(item));

@@ -16,21 +16,21 @@ interface Input {
 
 const WRITES = new Set(["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]);
 
-/** What requests cost, by what DynamoDB says of each. */
+/** Adds up the units that DynamoDB reports for each request. */
 export class Meter {
-  /** Requests by their operation, since the last reset and in all. */
+  /** The number of requests by operation, since the last reset and in total. */
   readonly requests: Map<string, number> = new Map();
   readonly total: Map<string, number> = new Map();
   /**
-   * Write units of the table and of each index. What counts completed jobs stands apart, as
-   * `counts`, and so does what lets go of their keys, as `keys`.
+   * Write units of the table and of each index. Counters of completed jobs are added under `counts`, deletions of unique
+   * keys under `keys`.
    */
   readonly writes: Map<string, number> = new Map();
   reads = 0;
-  /** Conditions that did not hold. DynamoDB bills them like a write, and does not say so. */
+  /** Failed conditions. DynamoDB bills them like a write, but does not report that. */
   lost = 0;
 
-  /** Looks at what goes over this client from now on. */
+  /** Counts the requests of this client from now on. */
   watch(client: DynamoDBClient): DynamoDBClient {
     client.middlewareStack.add(
       (next, context) => async (args) => {
@@ -43,12 +43,12 @@ export class Meter {
         add(this.total, operation, 1);
         try {
           const result = await next(args);
-          this.#take(operation, input, result.output as Output);
+          this.#addUnits(operation, input, result.output as Output);
           return result;
         } catch (error) {
           const { name } = error as Error;
           if (name === "ConditionalCheckFailedException") this.lost++;
-          // Two for each write of a transaction, whether it holds or not.
+          // Two units for each write of a transaction, whether it succeeds or not.
           if (name === "TransactionCanceledException") this.lost += 2 * (input.TransactItems?.length ?? 0);
           throw error;
         }
@@ -58,9 +58,9 @@ export class Meter {
     return client;
   }
 
-  #take(operation: string, input: Input, { ConsumedCapacity = [] }: Output): void {
+  #addUnits(operation: string, input: Input, { ConsumedCapacity = [] }: Output): void {
     const pk = (input.Item ?? input.Key)?.pk?.S ?? "";
-    const place = /^(?:counts|ended)#/.test(pk) ? "counts" : pk.startsWith("key#") ? "keys" : "table";
+    const target = /^(?:counts|ended)#/.test(pk) ? "counts" : pk.startsWith("key#") ? "keys" : "table";
     for (const { Table, GlobalSecondaryIndexes = {} } of Array.isArray(ConsumedCapacity)
       ? ConsumedCapacity
       : [ConsumedCapacity]) {
@@ -70,7 +70,7 @@ export class Meter {
       if (!WRITES.has(operation))
         this.reads += (Table?.CapacityUnits ?? 0) + indexes.reduce((sum, [, units]) => sum + units, 0);
       else {
-        add(this.writes, place, Table?.CapacityUnits ?? 0);
+        add(this.writes, target, Table?.CapacityUnits ?? 0);
         for (const [name, units] of indexes) add(this.writes, name, units);
       }
     }
@@ -83,7 +83,7 @@ export class Meter {
     this.lost = 0;
   }
 
-  /** Write units that jobs themselves cost: the table, the live index, and conditions that were lost. */
+  /** Write units of the jobs: the table, the live index and failed conditions. */
   get jobUnits(): number {
     return (this.writes.get("table") ?? 0) + (this.writes.get("live") ?? 0) + this.lost;
   }

@@ -29,7 +29,7 @@ interface Opened {
   recorder: Recorder;
 }
 
-/** A store whose requests are recorded, on a table that is not there yet. */
+/** A store with recorded requests, on a table that does not exist yet. */
 function open(shards = 2): Opened {
   const table = server.newTable();
   const recorder = new Recorder();
@@ -47,7 +47,7 @@ async function described({ client, table }: Opened): Promise<TableDescription> {
   return (await client.send(new DescribeTableCommand({ TableName: table }))).Table as TableDescription;
 }
 
-/** What there is to say of a table, whoever says it. */
+/** The definition of a table, from any source. */
 interface Shape {
   key: string[];
   attributes: string[];
@@ -97,7 +97,7 @@ interface Template {
 function propertiesIn(template: string): Properties {
   const [resource, ...others] = Object.values((JSON.parse(template) as Template).Resources);
   expect(others).toEqual([]);
-  // A stack that is deleted leaves the jobs.
+  // Deleting the stack must not delete the jobs.
   expect(resource).toMatchObject({ Type: "AWS::DynamoDB::Table", DeletionPolicy: "Retain" });
   return resource?.Properties as Properties;
 }
@@ -143,7 +143,7 @@ function terraformShape(text: string): Shape & { name: unknown } {
   };
 }
 
-describe("what is printed for those who provision elsewhere", () => {
+describe("templates", () => {
   it("cloudFormation() describes the table that migrate creates", async () => {
     const opened = open();
     await opened.store.migrate();
@@ -163,7 +163,7 @@ describe("what is printed for those who provision elsewhere", () => {
     expect(name).toBe(opened.table);
   });
 
-  it("a table made from the template is taken as it is", async () => {
+  it("uses a table created from the template unchanged", async () => {
     const opened = open();
     const { TimeToLiveSpecification: _ttl, ...table } = propertiesIn(opened.store.cloudFormation());
     await opened.client.send(new CreateTableCommand(table));
@@ -187,7 +187,7 @@ function allowedBy(policy: string): string[] {
 }
 
 describe("iamPolicy()", () => {
-  it("D-01 allows what every call of the store takes, no more, and no scan", async () => {
+  it("D-01 allows exactly what the store needs, and no scan", async () => {
     const opened = open();
     const { store, recorder, client, table } = opened;
     await store.migrate();
@@ -198,7 +198,7 @@ describe("iamPolicy()", () => {
       }),
     );
     recorder.requests.length = 0;
-    // With the index again: those who migrate need the right to add one.
+    // Once more with a missing index: migrations need the permission to add one.
     await store.migrate();
     const migrating = actionsOf(recorder.requests);
     recorder.requests.length = 0;
@@ -212,7 +212,7 @@ describe("iamPolicy()", () => {
     expect([...new Set([...using, ...looks])].toSorted()).toEqual(allowedBy(store.iamPolicy({ migrates: false })));
   });
 
-  it("without migrates is enough to open a table that is there", async () => {
+  it("without migrates allows opening an existing table", async () => {
     const { store, recorder } = open();
     await store.migrate();
     expect(actionsOf(recorder.requests)).toEqual(
@@ -224,7 +224,7 @@ describe("iamPolicy()", () => {
     expect(actionsOf(recorder.requests).filter((action) => !allowed.includes(action))).toEqual([]);
   });
 
-  it("names the table and its indexes, and nothing else", () => {
+  it("names only the table and its indexes", () => {
     const { store, table } = open();
     const { Statement } = JSON.parse(store.iamPolicy()) as Policy;
     expect(Statement.flatMap(({ Resource }) => Resource)).toEqual([
@@ -235,7 +235,7 @@ describe("iamPolicy()", () => {
 });
 
 describe("migrate", () => {
-  it("adds indexes that are missing, and leaves the jobs", async () => {
+  it("adds missing indexes and keeps the jobs", async () => {
     const opened = open();
     const { store, client, table } = opened;
     await store.migrate();
@@ -245,7 +245,7 @@ describe("migrate", () => {
       await client.send(
         new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete: { IndexName } }] }),
       );
-      // One at a time, and it takes the emulator a while.
+      // One index at a time; the emulator takes a while.
       await until(`${IndexName} to be gone`, async () => {
         const { Table } = await client.send(new DescribeTableCommand({ TableName: table }));
         return Table?.GlobalSecondaryIndexes?.every((index) => index.IndexName !== IndexName) === true;
@@ -257,7 +257,7 @@ describe("migrate", () => {
     expect(jobs.map((job) => job.id)).toEqual([id]);
   });
 
-  it("refuses a table whose key is another, by name", async () => {
+  it("rejects a table with another key", async () => {
     const { store, client, table } = open();
     await client.send(new CreateTableCommand(foreign(table, "order")));
     await expect(store.migrate()).rejects.toMatchObject({
@@ -266,7 +266,7 @@ describe("migrate", () => {
     });
   });
 
-  it("refuses a table that has the same key and nothing else of ours, and leaves it as it is", async () => {
+  it("rejects a foreign table with the same key", async () => {
     const opened = open();
     await opened.client.send(new CreateTableCommand(foreign(opened.table, "pk")));
     await expect(opened.store.migrate()).rejects.toMatchObject({
@@ -277,7 +277,7 @@ describe("migrate", () => {
     expect({ indexes: left.indexes, ttl: left.ttl }).toEqual({ indexes: {}, ttl: undefined });
   });
 
-  it("refuses an index of the right name that tells too little", async () => {
+  it("rejects an index with missing attributes", async () => {
     const { store, client, table } = open();
     const { TimeToLiveSpecification: _ttl, ...made } = propertiesIn(store.cloudFormation());
     const indexes = made.GlobalSecondaryIndexes?.map((index) =>
@@ -290,7 +290,7 @@ describe("migrate", () => {
     });
   });
 
-  it("refuses a table that a newer version has made, before it changes anything", async () => {
+  it("rejects a table of a newer version unchanged", async () => {
     const opened = open();
     const { store, client, table } = opened;
     await store.migrate();
@@ -329,14 +329,14 @@ function foreign(table: string, hash: string): CreateTableCommandInput {
 }
 
 describe("D-01 jobs in the table", () => {
-  it("D-01 due ones are found by a query on the time-ordered index, oldest first, whatever lies beside them", async () => {
+  it("D-01 finds due jobs by a query, oldest first", async () => {
     const { store, recorder, client, table } = open(1);
     await store.migrate();
     const now = Date.now();
     const times = [5, 1, 4, 2, 3].map((minutes) => now - minutes * 60_000);
     const due = times.map((runAt) => newJob({ runAt }));
     await store.insert([...due, ...Array.from({ length: 60 }, () => newJob({ runAt: now + 3_600_000 }))]);
-    // What others keep in a table, and what has ended, is in nobody's way.
+    // Items of others and finished jobs do not disturb.
     for (let n = 0; n < 20; n++) {
       await client.send(
         new PutItemCommand({ TableName: table, Item: { pk: { S: `other#${n}` }, sk: { S: "other" } } }),
@@ -362,18 +362,18 @@ describe("D-01 jobs in the table", () => {
     const { GlobalSecondaryIndexes = [] } = await described({ store, recorder, client, table });
     const live = GlobalSecondaryIndexes.find(({ IndexName }) => IndexName === "live");
     expect(keyOf(live?.KeySchema)).toEqual(["HASH lane", "RANGE due"]);
-    // One query read what is due and the first that is not: those of the future were not walked.
+    // One query read the due jobs and the first that is not due, but no other future job.
     expect(queries).toHaveLength(1);
   });
 
-  it("D-01 times are instants, told in milliseconds of UTC, wherever the process runs", async () => {
+  it("D-01 stores times in milliseconds of UTC", async () => {
     const zone = process.env["TZ"];
     process.env["TZ"] = "America/New_York";
     onTestFinished(() => {
       if (zone === undefined) delete process.env["TZ"];
       else process.env["TZ"] = zone;
     });
-    // A time that clocks in New York never show.
+    // A time that does not exist in New York.
     const runAt = Date.parse("2030-03-10T02:30:00Z");
     const { store, client, table } = open(1);
     await store.migrate();
@@ -392,7 +392,7 @@ describe("D-01 jobs in the table", () => {
     expect(item?.["expires"]?.S?.slice(0, 15)).toBe(String(runAt + 1).padStart(15, "0"));
     const record = await recordOf(store, id);
     expect(record).toMatchObject({ runAt, dueAt: runAt, expiresAt: runAt + 1 });
-    // DynamoDB's own clock, which tells seconds.
+    // DynamoDB's time to live is in seconds.
     expect(Math.abs(record.createdAt - before)).toBeLessThan(5_000);
   });
 });

@@ -1,18 +1,18 @@
-import { Agent, createServer, request as ask, type IncomingMessage, type ServerResponse } from "node:http";
+import { Agent, createServer, request as sendRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { onTestFinished } from "vitest";
 import { LaggingIndexes } from "./lagging-indexes.js";
 
-/** A request as the SDK sends it. */
-export interface Asked {
+/** A request of the SDK. */
+export interface SentRequest {
   operation: string;
   body: Record<string, unknown>;
-  /** The body's text, to look for a key or an attribute in it. */
+  /** The body as a string, to search for a key or an attribute. */
   text: string;
 }
-type Fits = (asked: Asked) => boolean;
+type Matches = (asked: SentRequest) => boolean;
 
-/** Errors by the name that DynamoDB gives them. `conflict` and `throttled` come in the forms that each operation knows. */
+/** Errors by DynamoDB's names. `conflict` and `throttled` take the form that the operation uses. */
 export type Refusal =
   | "throttled"
   | "conflict"
@@ -21,98 +21,98 @@ export type Refusal =
   | "ExpiredTokenException"
   | "InternalServerError";
 
-/** A fault that goes on until it is ended. */
+/** A fault that lasts until `end`. */
 export interface Fault {
-  /** How often it has struck. */
+  /** How many requests it has affected. */
   readonly count: number;
   end(): void;
 }
 
-/** A way to DynamoDB that can be made to fail as AWS's does and its emulator does not. */
+/** A proxy in front of DynamoDB Local that simulates failures of the real DynamoDB. */
 export interface Proxy {
   endpoint: string;
-  /** Requests that came, by operation. */
-  asked: ReadonlyMap<string, number>;
-  /** Turns this share of the requests away with an error. They do not reach DynamoDB. */
-  refuse(how: Refusal, share?: number, fits?: Fits): Fault;
-  /** Passes this share of the requests on, and cuts the connection instead of answering. */
-  loseAnswers(share: number, fits?: Fits): Fault;
-  /** The same for the next request that fits. Resolves when that has happened. */
-  loseAnswerTo(fits: Fits): Promise<void>;
-  /** Passes the next request that fits on, and cuts the connection in the middle of the answer. */
-  cutAnswerTo(fits: Fits): Promise<void>;
-  /** Takes requests and never answers; they do not reach DynamoDB. */
-  swallow(fits?: Fits): Fault;
-  /** Refuses requests that were signed by a clock more than five minutes off. */
+  /** The number of requests by operation. */
+  requests: ReadonlyMap<string, number>;
+  /** Rejects this share of the requests with an error. They do not reach DynamoDB. */
+  refuse(how: Refusal, share?: number, matches?: Matches): Fault;
+  /** Forwards this share of the requests and closes the connection instead of sending the response. */
+  loseResponses(share: number, matches?: Matches): Fault;
+  /** The same for the next matching request. Resolves when that has happened. */
+  loseNextResponse(matches: Matches): Promise<void>;
+  /** Forwards the next matching request and closes the connection in the middle of the response. */
+  cutNextResponse(matches: Matches): Promise<void>;
+  /** Accepts requests and never responds. They do not reach DynamoDB. */
+  ignoreRequests(matches?: Matches): Fault;
+  /** Rejects requests whose signing time is more than five minutes off. */
   checkSigningTime(): void;
-  /** From now on indexes are up to so much behind the table, entry by entry. The table must have been made over this proxy. */
+  /** From now on, index entries lag up to this long. The table must have been created through this proxy. */
   lag(ms: number): void;
-  /** DynamoDB's clock, as its answers tell it, is so much ahead of ours. */
+  /** Shifts the time in the responses. */
   shiftTime(ms: number): void;
 }
 
 const WRITES = new Set(["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]);
-export const isWrite: Fits = ({ operation }) => WRITES.has(operation);
+export const isWrite: Matches = ({ operation }) => WRITES.has(operation);
 
 interface Loss {
-  fits: Fits;
-  strike: () => boolean;
-  /** The head of the answer is sent, and a part of its body. */
+  matches: Matches;
+  apply: () => boolean;
+  /** Sends the headers and a part of the body first. */
   midway?: true;
   done(): void;
 }
-interface Swallow {
-  fits: Fits;
-  strike: () => boolean;
+interface Ignored {
+  matches: Matches;
+  apply: () => boolean;
 }
-interface Turned {
+interface Rejection {
   how: Refusal;
-  fits: Fits;
-  strike: () => boolean;
+  matches: Matches;
+  apply: () => boolean;
 }
 
 export async function startProxy(target: string): Promise<Proxy> {
   const agent = new Agent({ keepAlive: true });
-  const asked = new Map<string, number>();
-  const refusals = new Set<Turned>();
+  const requests = new Map<string, number>();
+  const refusals = new Set<Rejection>();
   const losses = new Set<Loss>();
-  const swallows = new Set<Swallow>();
+  const ignored = new Set<Ignored>();
   let checksTime = false;
   const sockets = new Set<Socket>();
-  const indexes = new LaggingIndexes((operation, body) => pass(operation, JSON.stringify(body)));
+  const indexes = new LaggingIndexes((operation, body) => forward(operation, JSON.stringify(body)));
   let shiftMs = 0;
 
-  /** What DynamoDB says to a request. */
-  async function pass(operation: string, text: string): Promise<Answer> {
+  /** Forwards a request to DynamoDB Local. */
+  async function forward(operation: string, text: string): Promise<ProxyResponse> {
     const { hostname, port } = new URL(target);
     const headers = {
       "content-type": "application/x-amz-json-1.0",
       "x-amz-target": `DynamoDB_20120810.${operation}`,
-      // The emulator tells its users apart by these, and asks for no more.
+      // The emulator separates users by these and does not check them.
       authorization: authorization ?? "",
     };
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-      ask({ hostname, port, method: "POST", headers, agent }, resolve).once("error", reject).end(text);
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      sendRequest({ hostname, port, method: "POST", headers, agent }, resolve).once("error", reject).end(text);
     });
-    return { status: answer.statusCode ?? 0, date: answer.headers.date, text: await read(answer) };
+    return { status: response.statusCode ?? 0, date: response.headers.date, text: await read(response) };
   }
   let authorization: string | undefined;
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     authorization = request.headers.authorization;
     const operation = String(request.headers["x-amz-target"]).split(".")[1] ?? "";
     const text = await read(request);
-    const what: Asked = { operation, text, body: JSON.parse(text) as Record<string, unknown> };
-    asked.set(operation, (asked.get(operation) ?? 0) + 1);
-    if ([...swallows].some(({ fits, strike }) => fits(what) && strike())) return;
-    if (checksTime && isOff(request.headers["x-amz-date"])) return send(response, SIGNED_AT_ANOTHER_TIME, shiftMs);
-    const refusal = [...refusals].find(({ fits, strike }) => fits(what) && strike());
-    if (refusal !== undefined) return send(response, refused(refusal.how, what), shiftMs);
-    const loss = [...losses].find(({ fits, strike }) => fits(what) && strike());
-    const said = await indexes.answer(what, () => pass(operation, text));
-    if (loss === undefined) return send(response, said, shiftMs);
+    const sent: SentRequest = { operation, text, body: JSON.parse(text) as Record<string, unknown> };
+    requests.set(operation, (requests.get(operation) ?? 0) + 1);
+    if ([...ignored].some(({ matches, apply }) => matches(sent) && apply())) return;
+    if (checksTime && isOff(request.headers["x-amz-date"])) return send(response, WRONG_SIGNING_TIME, shiftMs);
+    const refusal = [...refusals].find(({ matches, apply }) => matches(sent) && apply());
+    if (refusal !== undefined) return send(response, refused(refusal.how, sent), shiftMs);
+    const loss = [...losses].find(({ matches, apply }) => matches(sent) && apply());
+    const result = await indexes.respond(sent, () => forward(operation, text));
+    if (loss === undefined) return send(response, result, shiftMs);
     if (loss.midway === true) {
-      response.writeHead(said.status, { "content-type": "application/x-amz-json-1.0", "content-length": 10_000 });
+      response.writeHead(result.status, { "content-type": "application/x-amz-json-1.0", "content-length": 10_000 });
       await new Promise<void>((resolve) => response.write("{", () => resolve()));
     }
     request.socket.destroy();
@@ -120,8 +120,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   }
 
   const server = createServer((request, response) => {
-    // The server itself is away: so are we.
-    answer(request, response).catch(() => request.socket.destroy());
+    // DynamoDB Local is not running: close the connection too.
+    respond(request, response).catch(() => request.socket.destroy());
   });
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -134,8 +134,8 @@ export async function startProxy(target: string): Promise<Proxy> {
     agent.destroy();
   });
 
-  /** Puts a fault into force. */
-  function begin<Kind extends object>(faults: Set<Kind>, make: (strike: () => true) => Kind): Fault {
+  /** Starts a fault. */
+  function begin<Kind extends object>(faults: Set<Kind>, make: (apply: () => true) => Kind): Fault {
     let count = 0;
     const kind = make(() => {
       count++;
@@ -150,13 +150,13 @@ export async function startProxy(target: string): Promise<Proxy> {
     };
   }
 
-  function loseNext(loss: Pick<Loss, "fits" | "midway">): Promise<void> {
+  function loseNext(loss: Pick<Loss, "matches" | "midway">): Promise<void> {
     return new Promise((done) => {
-      const fault = begin(losses, (strike) => ({
+      const fault = begin(losses, (apply) => ({
         ...loss,
-        strike: () => {
+        apply: () => {
           fault.end();
-          return strike();
+          return apply();
         },
         done,
       }));
@@ -165,21 +165,21 @@ export async function startProxy(target: string): Promise<Proxy> {
 
   return {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
-    refuse: (how, share = 1, fits = isWrite) =>
-      begin(refusals, (strike) => ({ how, fits, strike: () => Math.random() < share && strike() })),
-    loseAnswers: (share, fits = isWrite) =>
-      begin(losses, (strike) => ({ fits, strike: () => Math.random() < share && strike(), done: () => {} })),
-    loseAnswerTo: (fits) => loseNext({ fits }),
-    cutAnswerTo: (fits) => loseNext({ fits, midway: true }),
-    swallow: (fits = () => true) => begin(swallows, (strike) => ({ fits, strike })),
+    requests,
+    refuse: (how, share = 1, matches = isWrite) =>
+      begin(refusals, (apply) => ({ how, matches, apply: () => Math.random() < share && apply() })),
+    loseResponses: (share, matches = isWrite) =>
+      begin(losses, (apply) => ({ matches, apply: () => Math.random() < share && apply(), done: () => {} })),
+    loseNextResponse: (matches) => loseNext({ matches }),
+    cutNextResponse: (matches) => loseNext({ matches, midway: true }),
+    ignoreRequests: (matches = () => true) => begin(ignored, (apply) => ({ matches, apply })),
     checkSigningTime: () => void (checksTime = true),
     lag: (ms) => indexes.lag(ms),
     shiftTime: (ms) => void (shiftMs = ms),
   };
 }
 
-export interface Answer {
+export interface ProxyResponse {
   status: number;
   date: string | undefined;
   text: string;
@@ -191,7 +191,7 @@ async function read(message: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function send(response: ServerResponse, { status, date, text }: Answer, shiftMs: number): void {
+function send(response: ServerResponse, { status, date, text }: ProxyResponse, shiftMs: number): void {
   const at = date === undefined ? trueTime() : Date.parse(date);
   response.writeHead(status, {
     "content-type": "application/x-amz-json-1.0",
@@ -201,7 +201,7 @@ function send(response: ServerResponse, { status, date, text }: Answer, shiftMs:
   response.end(text);
 }
 
-// Kept, since a test may put another in its place.
+// Tests may replace Date.now.
 const trueTime = Date.now;
 
 function isOff(signedAt: string | string[] | undefined): boolean {
@@ -209,7 +209,7 @@ function isOff(signedAt: string | string[] | undefined): boolean {
   const [year = 0, month = 1, day, hour, minute, second] = parts;
   return Math.abs(Date.UTC(year, month - 1, day, hour, minute, second) - trueTime()) > 300_000;
 }
-const SIGNED_AT_ANOTHER_TIME: Answer = {
+const WRONG_SIGNING_TIME: ProxyResponse = {
   status: 400,
   get date() {
     return new Date(trueTime()).toUTCString();
@@ -231,16 +231,16 @@ const MESSAGES: Record<Refusal | "transaction", string> = {
 };
 const THROTTLED = ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"];
 
-/** The answer that turns a request away. */
-function refused(how: Refusal, { operation, body }: Asked): Answer {
+/** The error response for a request. */
+function refused(how: Refusal, { operation, body }: SentRequest): ProxyResponse {
   const writes = operation === "TransactWriteItems" ? (body["TransactItems"] as unknown[]).length : 0;
-  const error = (type: string, more: object = { message: MESSAGES[how] }): Answer => ({
+  const error = (type: string, more: object = { message: MESSAGES[how] }): ProxyResponse => ({
     status: type === "InternalServerError" ? 500 : 400,
     date: undefined,
     text: JSON.stringify({ __type: `com.amazonaws.dynamodb.v20120810#${type}`, ...more }),
   });
   if (writes > 0 && (how === "conflict" || how === "throttled")) {
-    // One of its writes has met that, and the others nothing.
+    // One write of the transaction has the error.
     const at = Math.floor(Math.random() * writes);
     const Code = how === "conflict" ? "TransactionConflict" : "ThrottlingError";
     const reasons = Array.from({ length: writes }, (_, nth) =>

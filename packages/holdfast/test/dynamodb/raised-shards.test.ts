@@ -13,12 +13,12 @@ const LARGE = JSON.stringify("x".repeat(2_000));
 const NAMES = Array.from({ length: 30 }, (_, nth) => `schedule ${nth}`);
 const JOBS = 20;
 
-describe("a process that is given more shards", () => {
+describe("a process with more shards", () => {
   it.each([
     ["nothing", async () => {}],
     ["a claim", claim],
-    ["a look at what is due", (store: Parameters<typeof claim>[0]) => store.dueSchedules(0)],
-  ])("tells the others of them before it puts a schedule there, its first call being %s", async (_what, first) => {
+    ["a read of due schedules", (store: Parameters<typeof claim>[0]) => store.dueSchedules(0)],
+  ])("registers the shards before it puts a schedule, after %s", async (_what, first) => {
     const { store, again } = await openScene(server, { shards: 2 });
     await add(store);
     const more = again({ shards: 64 });
@@ -29,18 +29,18 @@ describe("a process that is given more shards", () => {
     expect(schedules.map(({ name }) => name).toSorted()).toEqual(NAMES.toSorted());
   });
 
-  it("leaves jobs that it only completes where the others purge them", async () => {
+  it("completes jobs where other processes purge them", async () => {
     const { store, again } = await openScene(server, { shards: 2 });
     for (let n = 0; n < JOBS; n++) await add(store, { input: LARGE });
     const [claims, more] = [again({ shards: 64 }), again({ shards: 64 })];
     const leased = await claim(claims);
     expect(leased).toHaveLength(JOBS);
-    // Half of them by a process that has not claimed them.
+    // Half of them are completed by a process that did not claim them.
     for (const [at, each] of leased.entries()) await finish(at % 2 === 0 ? claims : more, each);
     expect(await store.purge({ state: "completed", before: null, keep: null, limit: 100 })).toBe(JOBS);
   });
 
-  it("makes schedules that workers of before fire", async () => {
+  it("creates schedules that earlier workers fire", async () => {
     const { again } = await openScene(server, { shards: 1 });
     const tick = job({ type: "tick", run: () => {} });
     const old = await openClient({ store: again({ shards: 1 }), jobs: [tick] });
@@ -55,7 +55,7 @@ describe("a process that is given more shards", () => {
   });
 });
 
-it("a process that never claims looks at more shards within a minute", async () => {
+it("reads new shards within a minute without claims", async () => {
   const clock = fakeClock();
   const { store, again } = await openScene(server, { clock, shards: 2 });
   expect((await store.dueSchedules(100)).schedules).toEqual([]);

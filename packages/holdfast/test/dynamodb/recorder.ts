@@ -5,7 +5,7 @@ interface Sent {
   input: object;
 }
 
-/** What went over a client, in order. */
+/** Records the requests of a client, in order. */
 export class Recorder {
   readonly requests: Sent[] = [];
 
@@ -22,7 +22,7 @@ export class Recorder {
   }
 }
 
-/** By what IAM knows each part of a transaction. */
+/** The IAM action of each part of a transaction. */
 const PARTS: Readonly<Record<string, string>> = {
   Put: "PutItem",
   Update: "UpdateItem",
@@ -30,7 +30,7 @@ const PARTS: Readonly<Record<string, string>> = {
   ConditionCheck: "ConditionCheckItem",
 };
 
-/** The rights that these requests take, each once, in order of the alphabet. */
+/** The permissions that these requests need, each once, sorted. */
 export function actionsOf(requests: readonly Sent[]): string[] {
   const operations = requests.flatMap(({ operation, input }) => {
     if (operation !== "TransactWriteItems") return [operation];

@@ -29,8 +29,8 @@ async function scene(jobs: JobType[], options: DynamoOptions = {}): Promise<Scen
 
 const summary = job({ type: "daily_summary", input: z.object({ user: z.string() }), run() {} });
 
-describe("deduplication by a conditional write on the logical job and its period", () => {
-  it("D-02 one summary of a user a day, whoever asks for it, and the next on the next day", async () => {
+describe("deduplication by job and period", () => {
+  it("D-02 one job per user and day", async () => {
     const { hf, clock } = await scene([summary]);
     const ask = (user: string) =>
       hf.enqueue(summary, { user }, { unique: { key: `summary:${user}`, scope: { period: "1d" } } });
@@ -41,7 +41,7 @@ describe("deduplication by a conditional write on the logical job and its period
     expect(await ask("ada")).toMatchObject({ duplicate: false });
   });
 
-  it("D-02 a key whose job is not there does not count: the enqueue makes the job", async () => {
+  it("D-02 a key without its job does not block an enqueue", async () => {
     const { hf, clock, store } = await scene([summary]);
     const ask = (scope: "live" | { period: string } | { calendar: "day" }): ReturnType<Holdfast["enqueue"]> =>
       hf.enqueue(summary, { user: "ada" }, { unique: { key: "summary:ada", scope } });
@@ -58,7 +58,7 @@ describe("deduplication by a conditional write on the logical job and its period
     }
   });
 
-  it("D-02 one a calendar day in its zone, whatever the hour", async () => {
+  it("D-02 one job per calendar day in its time zone", async () => {
     const { hf, clock } = await scene([summary]);
     const ask = async (): Promise<string> => {
       const scope = { calendar: "day", zone: "Europe/Berlin" } as const;
@@ -76,7 +76,7 @@ describe("deduplication by a conditional write on the logical job and its period
   });
 });
 
-it("D-03 a job is pending, in progress, failed, completed, dead or cancelled, and is found as such", async () => {
+it("D-03 lists jobs in each of their states", async () => {
   let fails = true;
   const type = job({
     type: "work",
@@ -108,7 +108,7 @@ it("D-03 a job is pending, in progress, failed, completed, dead or cancelled, an
   expect(await stateOf(gone.id)).toBe("cancelled");
 });
 
-it("D-06 retries come after 60 s × 2^(attempts−1), five attempts in all, then the job is dead", async () => {
+it("D-06 retries after 60 s × 2^(attempts−1), dead after five attempts", async () => {
   const begun: number[] = [];
   let now = (): number => 0;
   const type = job({
@@ -131,7 +131,7 @@ it("D-06 retries come after 60 s × 2^(attempts−1), five attempts in all, then
   expect((await hf.get(id))?.attempts).toHaveLength(5);
 });
 
-it("shards are raised while workers run: nobody misses a job, and all take from all", async () => {
+it("raises shards while workers run without missing a job", async () => {
   const table = server.newTable();
   onTestFinished(() => server.drop(table));
   const old = dynamodb(server.address(table), { shards: 1, marginMs: 0 });
@@ -150,7 +150,7 @@ it("shards are raised while workers run: nobody misses a job, and all take from 
     for (const { id } of (await store.claim(claimRequest({ limit: 40 }))).jobs) taken.add(id);
   }
   expect(taken.size).toBe(80);
-  // Whoever asks for fewer, or for none in particular, does not take them back.
+  // A process with a smaller number, or without one, does not lower it.
   const silent = dynamodb(server.address(table));
   await silent.insert(newJobs(20));
   expect((await old.claim(claimRequest({ limit: 40 }))).jobs).toHaveLength(20);

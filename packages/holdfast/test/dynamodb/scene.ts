@@ -7,15 +7,15 @@ import { REGION, type Server } from "./server.js";
 export interface Scene {
   proxy: Proxy;
   table: string;
-  /** A store that reaches the table over the proxy. */
+  /** A store that uses the proxy. */
   store: DynamoStore;
-  /** Another such store, as another process has it. */
+  /** Opens another such store, as another process would. */
   again: (options?: DynamoOptions) => DynamoStore;
-  /** One that goes to DynamoDB by itself. */
+  /** Opens a store that does not use the proxy. */
   direct: () => DynamoStore;
 }
 
-/** A table of its own, migrated, behind a proxy. All are gone when the test is over. */
+/** A new migrated table behind a proxy. All are removed when the test ends. */
 export async function openScene(server: Server, options: DynamoOptions = {}): Promise<Scene> {
   const proxy = await startProxy(server.endpoint());
   const table = server.newTable();
@@ -31,7 +31,7 @@ export async function openScene(server: Server, options: DynamoOptions = {}): Pr
   return { proxy, table, store, again, direct: () => open(server.endpoint()) };
 }
 
-/** A client that is closed when the test is over. */
+/** A client that is closed when the test ends. */
 export async function openClient(options: HoldfastOptions): Promise<Holdfast> {
   const hf = await holdfast({ logger: false, ...options });
   onTestFinished(() => hf.close());

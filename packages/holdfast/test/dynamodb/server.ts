@@ -13,9 +13,9 @@ export interface Server {
   /** The address of a store on that table. */
   address(table: string, query?: string): string;
   client(): DynamoDBClient;
-  /** Takes the table away. */
+  /** Deletes the table. */
   drop(table: string): Promise<void>;
-  /** Ends it as a crash would, and starts it again on the same data. */
+  /** Kills the server and starts it again on the same data. Needs `onDisk`. */
   crash(): Promise<void>;
 }
 
@@ -25,18 +25,18 @@ interface ServerOptions {
   forSome?: boolean;
 }
 
-/** Why tests that crash the server are skipped; null if it is ours. */
+/** Why tests that crash the server are skipped; null if they run. */
 export const NOT_OURS: string | null =
   process.env["HOLDFAST_TEST_DYNAMODB"] === undefined
     ? null
-    : "HOLDFAST_TEST_DYNAMODB names a server that is not ours to crash";
+    : "HOLDFAST_TEST_DYNAMODB names a server that tests must not crash";
 
 export { REGION };
 
-/** Why there is no DynamoDB to test on; null if there is one. */
-export const NO_SERVER: string | null = reasonAgainst();
+/** Why no DynamoDB is available for tests; null if one is. */
+export const NO_SERVER: string | null = missingReason();
 
-function reasonAgainst(): string | null {
+function missingReason(): string | null {
   if (process.env["HOLDFAST_TEST_DYNAMODB"] !== undefined) return null;
   const { status, stderr } = spawnSync("java", ["-version"], { encoding: "utf8" });
   const version = status === 0 ? Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0) : 0;
@@ -44,10 +44,9 @@ function reasonAgainst(): string | null {
 }
 
 /**
- * DynamoDB Local, the one that all files of a run share, or else one of this file's own; the endpoint in
- * `HOLDFAST_TEST_DYNAMODB` is used instead where that is set. `alone`: one that nobody else slows down. `onDisk`: such a one,
- * and what it holds outlives a crash. Without a server all tests of the file are skipped; `forSome`: those that need one look at
- * `NO_SERVER` themselves.
+ * The DynamoDB Local that all files of a run share, or the endpoint in `HOLDFAST_TEST_DYNAMODB`. `alone` starts one for this
+ * file, which no other test slows down; `onDisk` too, and its data survives a crash. Without a server all tests of the file are
+ * skipped; with `forSome` the tests that need one check `NO_SERVER` themselves.
  */
 export function dynamoServer({ onDisk = false, alone = onDisk, forSome = false }: ServerOptions = {}): Server {
   let endpoint = process.env["HOLDFAST_TEST_DYNAMODB"] ?? "";
@@ -55,7 +54,7 @@ export function dynamoServer({ onDisk = false, alone = onDisk, forSome = false }
   let tables = 0;
   let client: DynamoDBClient | null = null;
   const own = randomBytes(4).toString("hex");
-  // The emulator asks for credentials and does not look at them. Child processes need them too.
+  // The emulator requires credentials and does not check them. Child processes need them too.
   process.env["AWS_ACCESS_KEY_ID"] ??= "test";
   process.env["AWS_SECRET_ACCESS_KEY"] ??= "test";
 

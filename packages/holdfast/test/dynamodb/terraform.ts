@@ -4,7 +4,7 @@ interface Resource {
   blocks: { kind: string; fields: Record<string, Value> }[];
 }
 
-/** The one resource of a text of Terraform, as far as our own uses its language. Anything else throws. */
+/** Parses the Terraform resource that `terraform()` prints. Other syntax throws. */
 export function readTerraform(text: string): Resource {
   const [opening, ...lines] = text.trimEnd().split("\n");
   if (!/^resource "aws_dynamodb_table" "\w+" \{$/.test(opening ?? "")) throw new Error(`not a table: ${opening}`);

@@ -20,7 +20,7 @@ import {
 import { Meter } from "./meter.js";
 import { dynamoServer } from "./server.js";
 
-// What jobs cost, by what DynamoDB says that it has charged: the figures of docs/guides/dynamodb-costs.md.
+// The units that DynamoDB reports: the figures of docs/guides/dynamodb-costs.md.
 
 const server = dynamoServer({ alone: true });
 const anyInput = z.object({ to: z.string() });
@@ -28,7 +28,7 @@ const JOBS = 300;
 const WORKERS = 8;
 const ROUNDS = 5;
 
-/** A table whose requests are counted; none of them may be a scan. */
+/** A table with counted requests. None of them may be a scan. */
 async function metered(options: DynamoOptions = {}): Promise<{ meter: Meter; open: () => DynamoStore }> {
   const table = server.newTable();
   const meter = new Meter();
@@ -49,9 +49,9 @@ async function metered(options: DynamoOptions = {}): Promise<{ meter: Meter; ope
 }
 
 interface Costs {
-  /** Write units a job: of the table and the live index, and of conditions that were lost. */
+  /** Write units per job: the table, the live index and failed conditions. */
   units: number;
-  /** To let go of its unique key. */
+  /** Write units to delete its unique key. */
   keys: number;
   listed: number;
   counts: number;
@@ -60,7 +60,7 @@ interface Costs {
   reads: number;
 }
 
-/** What jobs cost from their enqueue to their completion, with eight workers that are after the same ones. */
+/** The cost of jobs from enqueue to completion, with eight workers that compete for them. */
 async function contend(
   enqueue: (hf: Holdfast, type: JobType<{ to: string }, void>) => Promise<unknown>,
 ): Promise<Costs> {
@@ -101,18 +101,18 @@ async function contend(
 const KEPT = { keepMs: 7 * 86_400_000 };
 const inputs = Array.from({ length: JOBS }, (_, n) => ({ to: `user-${n}@example.com` }));
 
-describe("write units of a job, with eight workers that lose conditions to each other", () => {
-  it("one of up to 1 KB costs at most 7 from enqueue to completion", { timeout: 180_000 }, async () => {
+describe("write units of a job with eight competing workers", () => {
+  it("at most 7 for a job of up to 1 KB", { timeout: 180_000 }, async () => {
     const costs = await contend((hf, type) => hf.enqueueMany(type, inputs));
     expect(costs.units).toBeGreaterThanOrEqual(6);
     expect(costs.units).toBeLessThanOrEqual(7);
     expect(costs.listed).toBe(1);
-    // So many a second and a process, and not by the job.
+    // A cost per second and process, not per job.
     expect(costs.counts * JOBS).toBeLessThanOrEqual(3 * WORKERS * (costs.seconds + 1));
     expect(costs.reads).toBeLessThan(3);
   });
 
-  it("with a unique key at most 11, and 1 to let go of the key", { timeout: 180_000 }, async () => {
+  it("at most 11 with a unique key, and 1 to delete it", { timeout: 180_000 }, async () => {
     const costs = await contend((hf, type) =>
       Promise.all(inputs.map((input) => hf.enqueue(type, input, { unique: input.to }))),
     );
@@ -122,7 +122,7 @@ describe("write units of a job, with eight workers that lose conditions to each 
   });
 });
 
-/** Write units by where they went: the table, each index, and conditions that were lost. */
+/** Write units of the table, of each index, and of failed conditions. */
 async function writesOf(meter: Meter, work: () => Promise<unknown>): Promise<Record<string, number>> {
   meter.reset();
   await work();
@@ -130,7 +130,7 @@ async function writesOf(meter: Meter, work: () => Promise<unknown>): Promise<Rec
 }
 
 describe("write units of each step", () => {
-  it("of a plain job: 1 of the table and 1 of the live index each, and 1 to be listed", async () => {
+  it("of a plain job: table 1, live index 1, list 1", async () => {
     const { meter, open } = await metered();
     const store = open();
     await add(store);
@@ -157,7 +157,7 @@ describe("write units of each step", () => {
     });
   });
 
-  it("of a job with a unique key: 4 more, and 1 to let go of it; no purge", async () => {
+  it("of a unique key: 4 more, and 1 to delete it", async () => {
     const { meter, open } = await metered({ clock: fakeClock() });
     const store = open();
     await add(store);
@@ -173,7 +173,7 @@ describe("write units of each step", () => {
     });
   });
 
-  it("of a job that fails once and is retried: 6 more, 2 for the claim, and its purge", async () => {
+  it("of a failed attempt: 6 more, 2 to claim, and the purge", async () => {
     const { meter, open } = await metered({ clock: fakeClock() });
     const store = open();
     await add(store);
@@ -189,7 +189,7 @@ describe("write units of each step", () => {
     });
   });
 
-  it("a large input is paid for once: every change of state costs what it costs a small job", async () => {
+  it("charges a large input once", async () => {
     const { meter, open } = await metered({ clock: fakeClock() });
     const store = open();
     const large = JSON.stringify({ text: "x".repeat(100_000) });
@@ -203,10 +203,10 @@ describe("write units of each step", () => {
     const extended = await writesOf(meter, () => store.extend([leased], LEASE_MS));
     const complete = await writesOf(meter, () => finish(store, leased, "completed", KEPT));
     const purge = await writesOf(meter, () => store.purge({ state: "completed", before: null, keep: null, limit: 10 }));
-    // The input is read to be seen for sure: a unit for every four kilobytes.
+    // The input is read consistently: one unit for every four kilobytes.
     expect(reads).toBeLessThanOrEqual(25 + 1 + 8 / 2);
     expect({ enqueue, claimed, extended, complete, purge }).toEqual({
-      // A unit a kilobyte, to write it and to delete it.
+      // One unit per kilobyte, to write it and to delete it.
       enqueue: { table: 1 + 98, live: 1, listed: 1 },
       claimed: { table: 1, live: 1 },
       extended: { table: 1, live: 2 },
@@ -215,7 +215,7 @@ describe("write units of each step", () => {
     });
   });
 
-  it("a heartbeat costs at most 1.5 on average over a long job", async () => {
+  it("at most 1.5 per lease extension on average", async () => {
     const clock = fakeClock();
     const { meter, open } = await metered({ clock });
     const store = open();
@@ -233,7 +233,7 @@ describe("write units of each step", () => {
 });
 
 describe("read units", () => {
-  it("of a claim that finds nothing: 1 for the lanes and half a unit for each shard", async () => {
+  it("of an empty claim: 1, and half a unit per shard", async () => {
     const { meter, open } = await metered();
     const store = open();
     await add(store);
@@ -245,7 +245,7 @@ describe("read units", () => {
     expect(meter.jobUnits).toBe(0);
   });
 
-  it("D-01 of claims are the same beside jobs that are not due yet and jobs that are done", async () => {
+  it("D-01 of claims do not grow with future or finished jobs", async () => {
     const { meter, open } = await metered();
     const store = open();
     const costs = async (): Promise<{ reads: number; requests: number }> => {
@@ -266,13 +266,13 @@ describe("read units", () => {
     await addAll(store, newJobs(400, { delayMs: 3_600 * SECOND }));
     const after = await costs();
     expect(after.requests).toBeLessThan(before.requests + 1);
-    // Each query sees a few that are not due, and pays for them; an empty one is free on the emulator alone.
+    // Each query reads and pays for a few entries that are not due. An empty query is free only on the emulator.
     expect(after.reads).toBeLessThan(1 + 9);
   });
 });
 
 describe("polling", () => {
-  it("D-08 every 30 s, at most 25 jobs, in ascending order of their time", async () => {
+  it("D-08 every 30 s, at most 25 jobs, oldest first", async () => {
     const clock = fakeClock();
     const { open } = await metered({ clock, shards: 1 });
     const ran: string[] = [];
@@ -288,12 +288,12 @@ describe("polling", () => {
     });
     const store = open();
     const asked: number[] = [];
-    let answered: () => void = () => {};
-    const first = new Promise<void>((resolve) => (answered = resolve));
+    let claimed: () => void = () => {};
+    const first = new Promise<void>((resolve) => (claimed = resolve));
     const claimIn = store.claim.bind(store);
     store.claim = async (request) => {
       asked.push(request.limit);
-      return claimIn(request).finally(() => answered());
+      return claimIn(request).finally(() => claimed());
     };
     const hf = await holdfast({ store, jobs: [type], clock, logger: false });
     onTestFinished(() => hf.close());
@@ -301,7 +301,7 @@ describe("polling", () => {
     hf.work({ poll: "30s", concurrency: 25, grace: 0 });
     await first;
     await clock.settle();
-    // By another process, of which this one hears nothing.
+    // By another process, which cannot wake this one.
     const order = Array.from({ length: 30 }, (_, n) => (n * 7) % 30);
     await addAll(
       open(),

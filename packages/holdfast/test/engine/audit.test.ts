@@ -19,7 +19,7 @@ async function theEntry(hf: Holdfast): Promise<AuditRecord> {
 }
 
 describe("the audit log", () => {
-  it("B-18 tells who did what to what, when, and how many it changed", async () => {
+  it("B-18 records actor, action, target, time and count", async () => {
     const { hf, clock } = await scene();
     await recordAudit(engineOf(hf), { ...retry, target: { state: "dead" }, count: 12, detail: { reason: "fixed" } });
     await clock.advance("1h");
@@ -44,7 +44,7 @@ describe("the audit log", () => {
     ]);
   });
 
-  it("B-18 is read back by who, by what, by time, and page by page", async () => {
+  it("B-18 is listed by actor, action and time, in pages", async () => {
     const { hf, clock } = await scene();
     for (const actor of ["ada", "bob", "ada"]) {
       await recordAudit(engineOf(hf), { actor, action: `did.${actor}` });
@@ -63,7 +63,7 @@ describe("the audit log", () => {
     expect([second.entries.map(({ actor }) => actor), second.cursor]).toEqual([["ada"], null]);
   });
 
-  it("an entry that is written again under its own id is there once", async () => {
+  it("stores an entry with the same id once", async () => {
     const { hf, clock } = await scene();
     const deed = { ...retry, id: newId(clock.now()) };
     await recordAudit(engineOf(hf), deed);
@@ -72,7 +72,7 @@ describe("the audit log", () => {
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 
-  it("more entries than one call of the store takes are all written", async () => {
+  it("stores more entries than fit in one call", async () => {
     const { hf, store } = await scene();
     await recordAudit(engineOf(hf), ...Array.from({ length: LIMITS.auditEntries + 1 }, () => retry));
     expect(store.count("audit")).toBe(2);
@@ -112,7 +112,7 @@ describe("the audit log", () => {
       { detail: { n: 1n } },
       { detail: { omitted: "a BigInt cannot be represented as JSON; send it as a string" } },
     ],
-  ])("what was done is written down whatever is odd about it: %s", async (_name, odd, expected) => {
+  ])("records unusual entries: %s", async (_name, odd, expected) => {
     const { hf } = await scene();
     await recordAudit(engineOf(hf), { ...retry, ...odd });
     expect(await theEntry(hf)).toMatchObject({ ...retry, ...expected });
@@ -128,7 +128,7 @@ describe("the audit log", () => {
     ["a limit of 1001", { limit: 1_001 }, "limit", /1 to 1000/],
     ["a cursor of its own making", { cursor: "1_2" }, "cursor", /not a cursor/],
     ["a cursor that is a number", { cursor: 5 }, "cursor", /not a cursor/],
-  ])("list refuses %s by name", async (_name, options, field, says) => {
+  ])("list refuses %s and names the option", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.audit.list(options as never);
     await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
@@ -146,7 +146,7 @@ describe("the audit log", () => {
 describe("retention of the audit log", () => {
   const kept = async (hf: Holdfast): Promise<number> => (await entriesOf(hf)).length;
 
-  it("entries are kept for 90 days", async () => {
+  it("entries are deleted after 90 days", async () => {
     const { hf, clock, store } = await scene();
     await recordAudit(engineOf(hf), retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: 90 * DAY }]);
@@ -162,7 +162,7 @@ describe("retention of the audit log", () => {
     ["milliseconds", 7 * DAY],
     ["text", "7d"],
     ["an age", { age: "7d" }],
-  ])("another age can be set, in %s", async (_name, audit) => {
+  ])("the age can be set, in %s", async (_name, audit) => {
     const { hf, clock } = await scene({ retention: { audit } });
     await recordAudit(engineOf(hf), retry);
     await clock.advance(7 * DAY);
@@ -173,7 +173,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(0);
   });
 
-  it("false keeps them for good", async () => {
+  it("false keeps entries forever", async () => {
     const { hf, clock, store } = await scene({ retention: { audit: false } });
     await recordAudit(engineOf(hf), retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: null }]);
@@ -183,7 +183,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(1);
   });
 
-  it("a worker's client clears them away by itself, in small steps, one process of several at a time", async () => {
+  it("a worker deletes entries in small steps, one process at a time", async () => {
     const { hf, clock, store, another } = await scene({ retention: { audit: "1d" } });
     for (let n = 0; n < 12; n++)
       await recordAudit(engineOf(hf), ...Array.from({ length: LIMITS.auditEntries }, () => retry));
@@ -203,7 +203,7 @@ describe("retention of the audit log", () => {
     ["no age", {}, "retention.audit.age"],
     ["what is no duration", "long", "retention.audit"],
     ["a misspelt name", undefined, "retention.audits"],
-  ])("refuses %s by name", async (_name, audit, field) => {
+  ])("refuses %s and names the option", async (_name, audit, field) => {
     const retention = audit === undefined ? { audits: "1d" } : { audit };
     await expect(scene({ retention: retention as never })).rejects.toMatchObject({ code: "INVALID_OPTION", field });
   });

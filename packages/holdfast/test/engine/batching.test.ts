@@ -6,23 +6,23 @@ import { onFile, scene, watch } from "./scene.js";
 const type = job({ type: "t", run: () => {} });
 
 describe("natural batching", () => {
-  it("fifty enqueues at once are one write", async () => {
+  it("fifty concurrent enqueues are one write", async () => {
     const { hf, store } = await scene();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([50]);
-    expect(new Set(answers.map(({ id }) => id)).size).toBe(50);
+    expect(new Set(results.map(({ id }) => id)).size).toBe(50);
     expect((await hf.stats()).states.pending).toBe(50);
   });
 
-  it("an enqueue of an idle client is written at once, with no timer", async () => {
+  it("an enqueue of an idle client is written without a timer", async () => {
     const { hf, store } = await scene();
-    // The clock never moves: an answer means that nothing waited for time.
+    // The clock never moves, so the enqueue did not wait for a timer.
     await hf.enqueue(type);
     await hf.enqueue(type);
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 1]);
   });
 
-  it("what gathers while a write is under way goes in the next one", async () => {
+  it("enqueues during a write go into the next one", async () => {
     const { hf, clock, store } = await scene();
     const letGo = store.hold("insert");
     const first = hf.enqueue(type);
@@ -46,17 +46,17 @@ describe("natural batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([5, 5, 2]);
   });
 
-  it("a batch that the store refuses fails each of its callers, and the next one is tried afresh", async () => {
+  it("a failed batch rejects all its callers, and not the next batch", async () => {
     const { hf, store } = await scene();
     const back = store.fail(new Error("disk gone"), "insert");
-    const answers = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
-    expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    const results = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
+    expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     back();
     await hf.enqueue(type);
     expect((await hf.stats()).states.pending).toBe(1);
   });
 
-  it("outcomes are settled in batches: a hundred quick jobs cost a handful of writes", async () => {
+  it("outcomes of a hundred quick jobs take a few writes", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 100 }));
     hf.work({ concurrency: 100 });
@@ -94,11 +94,11 @@ describe("natural batching", () => {
     expect(store.count("listen")).toBe(2);
   });
 
-  it("on a file fifty enqueues at once are durable and all run", async () => {
+  it("fifty concurrent enqueues on a file are durable and run", async () => {
     const { hf } = await onFile({ jobs: [type] });
-    const answers = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
+    const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     hf.work();
-    await Promise.all(answers.map(({ id }) => hf.result(id)));
+    await Promise.all(results.map(({ id }) => hf.result(id)));
     expect((await hf.stats()).states.completed).toBe(50);
   });
 });

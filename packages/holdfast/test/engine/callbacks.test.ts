@@ -12,10 +12,10 @@ const fault = new Error("in a callback");
 const raise = (): never => {
   throw fault;
 };
-/** An object with a `then`, which is what a promise of another library is. */
-// oxlint-disable-next-line unicorn/no-thenable -- that is what is tested
+/** An object with a `then`, like the promise of another library. */
+// oxlint-disable-next-line unicorn/no-thenable -- this is tested
 const thenable = (then: PropertyDescriptor): object => Object.defineProperties({}, { then });
-/** What a callback may do instead of what it should. */
+/** Ways in which a callback misbehaves. */
 const MISBEHAVING: Record<string, () => unknown> = {
   throws: raise,
   rejects: () => Promise.reject(fault),
@@ -30,12 +30,12 @@ const MISBEHAVING: Record<string, () => unknown> = {
 };
 const WAYS = Object.entries(MISBEHAVING);
 
-/** Rejections that nobody handled while the test ran. Each would have ended the process. */
+/** Unhandled rejections during the test. Each would have ended the process. */
 function unhandled(): { settled(): Promise<unknown[]> } {
   const rejections: unknown[] = [];
-  const hear = (reason: unknown): void => void rejections.push(reason);
-  process.on("unhandledRejection", hear);
-  onTestFinished(() => void process.off("unhandledRejection", hear));
+  const record = (reason: unknown): void => void rejections.push(reason);
+  process.on("unhandledRejection", record);
+  onTestFinished(() => void process.off("unhandledRejection", record));
   return {
     async settled() {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -45,7 +45,7 @@ function unhandled(): { settled(): Promise<unknown[]> } {
 }
 
 describe("a process", () => {
-  it("outlives a listener that rejects", () => {
+  it("survives a listener that rejects", () => {
     const program = `
       import { holdfast, job } from "holdfast";
       const doomed = job({ type: "doomed", retry: { maxAttempts: 1 }, run: () => { throw new Error("no"); } });
@@ -65,7 +65,7 @@ describe("a process", () => {
 });
 
 describe.each(WAYS)("a callback that %s", (way, misbehave) => {
-  it("hurts nobody as a listener", async () => {
+  it("does no harm as a listener", async () => {
     const rejections = unhandled();
     const { hf, lines } = await scene({ jobs: [quick, doomed] });
     for (const name of ["enqueued", "claimed", "dead", "completed"] as const) hf.on(name, misbehave);
@@ -79,7 +79,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(logged.every(({ fields }) => fields["error"] === fault)).toBe(true);
   });
 
-  it("hurts nobody as a logger", async () => {
+  it("does no harm as a logger", async () => {
     const rejections = unhandled();
     const logger = { info: misbehave, warn: misbehave, error: misbehave } as Logger;
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [quick, doomed], logger });
@@ -90,7 +90,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("hurts nobody as a backoff function", async () => {
+  it("does no harm as a backoff function", async () => {
     const rejections = unhandled();
     const retried = job({
       type: "retried",
@@ -113,7 +113,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     ]);
   });
 
-  it("hurts nobody as a source of chance", async () => {
+  it("does no harm as a random source", async () => {
     const rejections = unhandled();
     const failing = job({ type: "failing", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, lines } = await scene({ jobs: [failing, quick], random: misbehave as () => number });
@@ -121,13 +121,13 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     hf.work();
     await clock.advance("1s");
     expect(((await hf.get(id))?.dueAt?.getTime() ?? 0) - clock.now()).toBe(29_000);
-    // Maintenance spreads its turns by chance, and must go on.
+    // Maintenance randomizes its interval, and must continue.
     await clock.advance("10m");
     expect(await rejections.settled()).toEqual([]);
     expect(lines.filter(({ message }) => message.startsWith("random returned no number"))).toHaveLength(1);
   });
 
-  it.each(["enqueue", "run", "end", "inside", "attach"])("hurts nobody as telemetry's %s", async (part) => {
+  it.each(["enqueue", "run", "end", "inside", "attach"])("does no harm as telemetry's %s", async (part) => {
     const rejections = unhandled();
     const at = <Given>(name: string, well: Given): Given => (part === name ? (misbehave as Given) : well);
     const telemetry = {
@@ -145,7 +145,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("hurts nobody as a reporter", async () => {
+  it("does no harm as a reporter", async () => {
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [doomed], reporter: { report: misbehave } });
     const { id } = await hf.enqueue(doomed);
@@ -154,7 +154,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("fails its own call as onResult or onProgress", async () => {
+  it("fails only its call as onResult or onProgress", async () => {
     if (way === "never ends") return;
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [quick] });
@@ -188,7 +188,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
 });
 
 describe("a handler", () => {
-  it.each(WAYS)("that %s costs its job an attempt and nothing else", async (way, misbehave) => {
+  it.each(WAYS)("that %s fails only its attempt", async (way, misbehave) => {
     if (way === "never ends") return;
     const rejections = unhandled();
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: misbehave });
@@ -200,7 +200,7 @@ describe("a handler", () => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("survives a schema that throws what nothing can be asked of", async () => {
+  it("survives a schema that throws a revoked proxy", async () => {
     const rejections = unhandled();
     const odd = new Proxy({}, { get: raise, getPrototypeOf: raise, ownKeys: raise, has: raise });
     let isBroken = false;
@@ -209,7 +209,7 @@ describe("a handler", () => {
         version: 1 as const,
         vendor: "test",
         validate: (value: unknown) => {
-          // oxlint-disable-next-line typescript/only-throw-error -- that is what is tested
+          // oxlint-disable-next-line typescript/only-throw-error -- this is tested
           if (isBroken) throw odd;
           return { value };
         },
@@ -246,7 +246,7 @@ describe("telemetry's inside", () => {
       },
     ],
     ["calls the handler later", async (handler) => (await Promise.resolve(), handler())],
-  ])("that %s changes nothing for the job", async (_, call) => {
+  ])("that %s does not affect the job", async (_, call) => {
     const rejections = unhandled();
     let runs = 0;
     const counted = job({ type: "counted", run: async () => ({ runs: ++runs }) });
@@ -259,7 +259,7 @@ describe("telemetry's inside", () => {
 });
 
 describe("enqueueMany", () => {
-  it("waits for an asynchronous onResult before it reads on", async () => {
+  it("waits for an asynchronous onResult before reading more", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const order: string[] = [];
     let open = 0;
@@ -271,17 +271,17 @@ describe("enqueueMany", () => {
       }
     }
     await hf.enqueueMany(quick, inputs(), {
-      onResult: async (_answer, index) => {
+      onResult: async (_result, index) => {
         most = Math.max(most, ++open);
         await Promise.resolve();
         open--;
-        if (index % 500 === 499) order.push(`answered ${index}`);
+        if (index % 500 === 499) order.push(`reported ${index}`);
       },
     });
     expect(most).toBe(1);
-    // Three chunks at most are in memory: one read, one written, one whose answers are given.
-    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("answered 499"));
-    expect(order.at(-1)).toBe("answered 1999");
+    // At most three chunks are in memory: one read, one written, one being reported.
+    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("reported 499"));
+    expect(order.at(-1)).toBe("reported 1999");
   });
 
   it("refuses an asynchronous each", async () => {
@@ -312,7 +312,7 @@ describe("enqueueMany", () => {
 });
 
 describe("a logger that fails", () => {
-  it("leaves its lines on stderr, and why once", async () => {
+  it("is replaced by stderr, with the reason once", async () => {
     const written: string[] = [];
     const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => written.push(String(text)) > 0);
     try {
@@ -328,21 +328,21 @@ describe("a logger that fails", () => {
     expect(written.filter((line) => line.includes("the logger failed"))).toHaveLength(1);
   });
 
-  it("is refused where it lacks a function", async () => {
+  it("is refused if a function is missing", async () => {
     const half = { info: () => {} } as unknown as Logger;
     expect(await errorOf(holdfast({ store: "sqlite::memory:", logger: half }))).toMatchObject({ field: "logger" });
   });
 });
 
 describe("a listener", () => {
-  it("is refused where it is no function", async () => {
+  it("is refused if it is not a function", async () => {
     const { hf } = await scene();
     expect(() => hf.on("dead", undefined as never)).toThrow("listener: undefined is not a function");
   });
 });
 
 describe("a clock", () => {
-  it("is refused where its time is no number", async () => {
+  it("is refused if its time is not a number", async () => {
     const clock = { now: () => Promise.resolve(1), monotonic: () => 0, after: () => ({ cancel() {} }) };
     const error = await errorOf(holdfast({ store: "sqlite::memory:", clock: clock as never }));
     expect(error).toMatchObject({ code: "INVALID_OPTION", field: "clock" });

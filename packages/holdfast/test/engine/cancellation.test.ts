@@ -1,13 +1,13 @@
 import { job, JobCancelledError, StoreUnavailableError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, hinting, onFile, scene, untilAborted } from "./scene.js";
+import { deferred, eventsOf, hinting, onFile, scene, untilAborted } from "./scene.js";
 
 describe("cancellation", () => {
-  it("C-07 a waiting job is cancelled at once and never runs", async () => {
+  it("C-07 a waiting job is cancelled and never runs", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const cancelled = hear(hf, "cancelled");
+    const cancelled = eventsOf(hf, "cancelled");
     const { id } = await hf.enqueue(type, undefined, { delay: "1m" });
 
     expect(await hf.cancel(id)).toBe("cancelled");
@@ -18,7 +18,7 @@ describe("cancellation", () => {
     expect(ran).toBe(0);
   });
 
-  it("C-07 a failed job that waits for its retry is cancelled at once", async () => {
+  it("C-07 a failed job is cancelled before its retry", async () => {
     const type = job({
       type: "t",
       run() {
@@ -32,7 +32,7 @@ describe("cancellation", () => {
     expect(await read(id)).toMatchObject({ state: "cancelled", attempt: 1 });
   });
 
-  it("C-07 a running job hears it through its signal, and is cancelled when it throws", async () => {
+  it("C-07 a running job is cancelled through its signal", async () => {
     const reasons: (AbortReason | undefined)[] = [];
     const type = job({
       type: "t",
@@ -42,7 +42,7 @@ describe("cancellation", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const heard = hear(hf, "cancelled");
+    const events = eventsOf(hf, "cancelled");
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
     await clock.settle();
@@ -53,13 +53,13 @@ describe("cancellation", () => {
     expect(reasons[0]).toBeInstanceOf(JobCancelledError);
     const cancelled = await read(id);
     expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
-    // It did as it was asked: that is no failure.
+    // Stopping on request is not a failure.
     expect(cancelled).toMatchObject({ error: null, attempts: [] });
-    expect(heard.map((event) => event.id)).toEqual([id]);
+    expect(events.map((event) => event.id)).toEqual([id]);
     expect(worker.running).toBe(0);
   });
 
-  it("C-07 a handler that throws something else after its signal is cancelled too, not retried", async () => {
+  it("C-07 a handler that throws another error is cancelled too", async () => {
     const type = job({
       type: "t",
       run: ({ signal }) => untilAborted(signal).catch(() => Promise.reject(new Error("cleaned up"))),
@@ -73,7 +73,7 @@ describe("cancellation", () => {
     expect((await read(id)).state).toBe("cancelled");
   });
 
-  it("C-07 a handler that completes anyway is completed: only that beats a cancellation", async () => {
+  it("C-07 a handler that completes anyway is completed", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise.then(() => ({ done: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -88,14 +88,14 @@ describe("cancellation", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { done: true } });
   });
 
-  it("C-07 without a wake a running job hears of it when its lease is next extended", async () => {
+  it("C-07 without a hint the next lease extension reports it", async () => {
     const aborted: number[] = [];
     const type = job({
       type: "t",
       run: ({ signal }) => untilAborted(signal).finally(() => aborted.push(clock.now())),
     });
     const { hf, clock, store } = await scene({ jobs: [type] });
-    // A store that never calls back: hints are only hints.
+    // A store that sends no hints.
     const deaf = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
     });
@@ -113,13 +113,13 @@ describe("cancellation", () => {
     await worker.close();
   });
 
-  it("a job claimed ahead and not begun is cancelled without running and without counting an attempt", async () => {
+  it("a prefetched job is cancelled without running", async () => {
     const gate = deferred();
     const ran: string[] = [];
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [quick, slow] });
-    // Quick jobs make the worker claim ahead; then a slow one holds the only slot.
+    // Quick jobs make the worker claim ahead; then a slow one uses the only capacity.
     for (let n = 0; n < 20; n++) await hf.enqueue(quick);
     const worker = hf.work({ concurrency: 1 });
     await clock.settle();
@@ -140,7 +140,7 @@ describe("cancellation", () => {
     expect(ran).toEqual([]);
   });
 
-  it("a job whose cancellation was asked for while its worker was gone is laid down unrun", async () => {
+  it("a job of a crashed worker is cancelled without running", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -153,7 +153,7 @@ describe("cancellation", () => {
     expect((await read(id)).state).toBe("cancelled");
   });
 
-  it("finished and unknown jobs say so", async () => {
+  it("finished and unknown jobs return their own result", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -162,7 +162,7 @@ describe("cancellation", () => {
     expect(await hf.cancel("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 
-  it("all jobs that match a filter are cancelled in one call, and counted", async () => {
+  it("jobs that match a filter are cancelled and counted", async () => {
     const a = job({ type: "a", run: () => {} });
     const b = job({ type: "b", run: () => {} });
     const { hf } = await scene({ jobs: [a, b] });
@@ -176,11 +176,11 @@ describe("cancellation", () => {
     expect((await hf.get(kept.id))?.state).toBe("pending");
   });
 
-  // Real time, real thread: the median of five, so that one busy moment of the machine does not decide.
-  it("the events of jobs that a filter found cost no reading; those of jobs by id are read, and missed if that fails", async () => {
+  // Real time and threads: the median of five, so that one slow moment does not decide.
+  it("events of jobs by filter need no read; those by id do", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, lines } = await scene({ jobs: [type] });
-    const cancelled = hear(hf, "cancelled");
+    const cancelled = eventsOf(hf, "cancelled");
     const add = async (): Promise<string> => (await hf.enqueue(type, undefined, { delay: "1m", queue: "q" })).id;
     const found = [await add(), await add(), await add(), await add()];
     store.forget();
@@ -197,7 +197,7 @@ describe("cancellation", () => {
     expect(lines).toMatchObject([{ level: "warn", fields: { jobs: 1 } }]);
   });
 
-  it("on a file a running handler hears of it within 100 ms, from its own client and from another", async () => {
+  it("on a file a running handler is notified within 100 ms", async () => {
     const begun: (() => void)[] = [];
     const aborted: ((at: number) => void)[] = [];
     const type = job({
@@ -227,7 +227,7 @@ describe("cancellation", () => {
     }
   });
 
-  it("a hint that is not true costs one look, and the next ones less and less", async () => {
+  it("false hints cost ever fewer reads", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, store } = await scene({ jobs: [type] });
     const hint = hinting(store.store);
@@ -246,14 +246,14 @@ describe("cancellation", () => {
     expect((await hf.get(id))?.state).toBe("cancelled");
   });
 
-  it("a cancellation that the start mark brings stops the handler before it begins", async () => {
+  it("a cancellation reported by the start mark prevents the run", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     for (const lease of await hf.claim()) await lease.start();
     await clock.advance("30s");
-    // After a lost lease the mark is written before the handler; meanwhile someone cancels.
+    // After a lost lease the mark is written before the handler runs. The job is cancelled meanwhile.
     const go = store.hold("start");
     hf.work();
     await clock.settle();

@@ -1,11 +1,11 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const HOUR = 3_600_000;
 
-describe("a wall clock that is set while jobs run", () => {
-  it("forward: the worker renews its own leases first, so nothing runs twice and nothing dies", async () => {
+describe("a wall clock that is changed while jobs run", () => {
+  it("forward: the worker extends its leases first, so no job runs twice", async () => {
     const gate = deferred();
     let running = 0;
     let most = 0;
@@ -33,7 +33,7 @@ describe("a wall clock that is set while jobs run", () => {
     }
   });
 
-  it("forward: a job that comes back to the worker that runs it goes on under its new lease", async () => {
+  it("forward: a job claimed again by its own worker continues under the new lease", async () => {
     const gate = deferred();
     let ran = 0;
     const long = job({
@@ -44,11 +44,11 @@ describe("a wall clock that is set while jobs run", () => {
       },
     });
     const { hf, clock, store, job: read } = await scene({ jobs: [long] });
-    const lost = hear(hf, "lost");
+    const lost = eventsOf(hf, "lost");
     const { id } = await hf.enqueue(long, undefined, { maxAttempts: 1 });
     hf.work({ concurrency: 10 });
     await clock.advance("5s");
-    // The leases cannot be renewed in time: the claim that follows takes the job from its own worker.
+    // The leases cannot be extended in time: the next claim takes the job from its own worker.
     const back = store.fail(new Error("not now"), "extend");
     clock.setWall(clock.now() + HOUR);
     await clock.advance("2s");
@@ -60,7 +60,7 @@ describe("a wall clock that is set while jobs run", () => {
     expect([ran, lost.length]).toEqual([1, 0]);
   });
 
-  it("back: what was due stays due, and the leases of the dead still end", async () => {
+  it("back: due jobs stay due, and leases of crashed workers expire", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     await hf.maintain();
@@ -78,7 +78,7 @@ describe("a wall clock that is set while jobs run", () => {
     await clock.advance("30s");
     expect(await hf.drain()).toBe(1);
     for (const { id } of [leased, waiting]) expect((await read(id)).state).toBe("completed");
-    // A job for a time to come keeps that time, whatever the clock says now.
+    // A future job keeps its time.
     expect((await read(later.id)).state).toBe("pending");
   });
 });

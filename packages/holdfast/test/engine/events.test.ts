@@ -1,11 +1,11 @@
 import { job, type EventName } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const quick = job({ type: "quick", run: () => {} });
 
 describe("events", () => {
-  it("a listener that subscribes itself anew is called once an event", async () => {
+  it("a listener that subscribes again is called once per event", async () => {
     const { hf } = await scene({ jobs: [quick] });
     let calls = 0;
     let off = (): void => {};
@@ -21,7 +21,7 @@ describe("events", () => {
     expect(calls).toBe(2);
   });
 
-  it("no listener changes what the next one gets", async () => {
+  it("a listener cannot change the event of the next one", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const ids: string[] = [];
     hf.on("enqueued", (event) => void ((event as { id: string }).id = "forged"));
@@ -30,7 +30,7 @@ describe("events", () => {
     expect(ids).toEqual([id]);
   });
 
-  it("B-18 tell the way of a job, once the store has confirmed it", async () => {
+  it("B-18 are emitted for each step of a job, after the store confirmed it", async () => {
     const gate = deferred();
     let attempt = 0;
     const type = job({
@@ -43,9 +43,9 @@ describe("events", () => {
       },
     });
     const { hf, clock } = await scene({ jobs: [type] });
-    const heard: [EventName, object][] = [];
+    const received: [EventName, object][] = [];
     for (const name of ["enqueued", "claimed", "started", "progress", "completed", "failed", "retried"] as const) {
-      hf.on(name, (event) => void heard.push([name, event]));
+      hf.on(name, (event) => void received.push([name, event]));
     }
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
@@ -58,7 +58,7 @@ describe("events", () => {
     const about = { id, type: "t", queue: "default" };
     const lease = { ...about, worker: worker.id };
     const error = { message: "once", code: null };
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["enqueued", { ...about, replaced: false }],
       ["claimed", { ...lease, attempt: 1 }],
       ["failed", { ...lease, attempt: 1, error, retryInMs: 30_000, durationMs: 0, waitMs: 0 }],
@@ -70,25 +70,25 @@ describe("events", () => {
     ]);
   });
 
-  it("tell how long a job was due before its handler began, and how long that ran", async () => {
+  it("have the wait and the duration of a job", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf, clock } = await scene({ jobs: [slow, bad] });
-    const told: [EventName, number | null, number | null][] = [];
-    hf.on("started", ({ waitMs }) => void told.push(["started", waitMs, null]));
-    hf.on("completed", ({ waitMs, durationMs }) => void told.push(["completed", waitMs, durationMs]));
-    hf.on("dead", ({ waitMs, durationMs }) => void told.push(["dead", waitMs, durationMs]));
+    const received: [EventName, number | null, number | null][] = [];
+    hf.on("started", ({ waitMs }) => void received.push(["started", waitMs, null]));
+    hf.on("completed", ({ waitMs, durationMs }) => void received.push(["completed", waitMs, durationMs]));
+    hf.on("dead", ({ waitMs, durationMs }) => void received.push(["dead", waitMs, durationMs]));
     await hf.enqueue(slow, {}, { delay: "5s" });
     await hf.enqueue(bad, {}, { delay: "8s", priority: -1 });
     await hf.enqueue(bad, {}, { delay: "1s", queue: "other", expiresAt: clock.now() + 2_000 });
     await clock.advance("9s");
-    // One slot: the second job is claimed with the first, and waits for it.
+    // Concurrency 1: the second job is claimed with the first, and waits for it.
     hf.work({ concurrency: 1 });
     await clock.advance("700ms");
     gate.resolve();
     await clock.settle();
-    expect(told).toEqual([
+    expect(received).toEqual([
       ["dead", null, null],
       ["started", 4_000, null],
       ["completed", 4_000, 700],
@@ -96,12 +96,12 @@ describe("events", () => {
     ]);
   });
 
-  it("B-18 tell what is done to jobs and queues by hand", async () => {
+  it("B-18 are emitted for manual changes of jobs and queues", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     for (const name of ["cancelled", "removed", "paused", "resumed"] as const) {
-      hf.on(name, (event) => void heard.push([name, event]));
+      hf.on(name, (event) => void received.push([name, event]));
     }
     const { id } = await hf.enqueue(type);
     await hf.cancel(id);
@@ -109,7 +109,7 @@ describe("events", () => {
     await hf.remove(id);
     await hf.pause("default");
     await hf.resume("default");
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["cancelled", { id, type: "t", queue: "default" }],
       ["removed", { id }],
       ["paused", { queue: "default" }],
@@ -117,7 +117,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a listener that throws hurts nobody: it is logged, the others hear, the job completes", async () => {
+  it("a listener that throws is logged and affects no other", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const broken = new Error("in a listener");
@@ -126,7 +126,7 @@ describe("events", () => {
         throw broken;
       });
     }
-    const completed = hear(hf, "completed");
+    const completed = eventsOf(hf, "completed");
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push((await hf.enqueue(type)).id);
@@ -140,25 +140,25 @@ describe("events", () => {
     });
   });
 
-  it("a listener that was taken away hears nothing more, even from within an event", async () => {
+  it("a removed listener is not called, even during an event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const heard: string[] = [];
+    const received: string[] = [];
     const off = hf.on("completed", ({ id }) => {
-      heard.push(id);
+      received.push(id);
       off();
       off();
     });
     const first = await hf.enqueue(type);
     await hf.enqueue(type);
     await hf.drain();
-    expect(heard).toEqual([first.id]);
+    expect(received).toEqual([first.id]);
   });
 
-  it("a duplicate enqueue tells nothing; one that replaced tells so", async () => {
+  it("a duplicate enqueue emits nothing; a replacing one does", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const enqueued = hear(hf, "enqueued");
+    const enqueued = eventsOf(hf, "enqueued");
     const { id } = await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: { key: "k", onConflict: "replace" } });
@@ -168,7 +168,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a misspelt name is refused, with the names there are", async () => {
+  it("a misspelt name is refused with the known names", async () => {
     const { hf } = await scene();
     expect(() => hf.on("complete" as "completed", () => {})).toThrow(/^event: "complete" is none of enqueued, claimed/);
   });

@@ -7,11 +7,11 @@ import type * as own from "holdfast";
 import { holdfast, job, NotRetryable, RetryAfter, StoreUnavailableError, type Job } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { hear, scene, watch } from "./scene.js";
+import { eventsOf, scene, watch } from "./scene.js";
 
 let other: typeof own;
 
-/** Another copy of the package, as two versions of it side by side in node_modules are. */
+/** Another copy of the package, like a second version in node_modules. */
 beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-copy-"));
   const dist = dirname(fileURLToPath(import.meta.resolve("holdfast")));
@@ -22,7 +22,7 @@ beforeAll(async () => {
   return () => rmSync(folder, { recursive: true, force: true });
 });
 
-/** What becomes of a job whose handler throws this. */
+/** The result of a job whose handler throws this. */
 async function thrown(error: unknown, options: { redact?: string[] } = {}): Promise<{ job: Job; waitsMs: number }> {
   const type = job({
     type: "t",
@@ -38,7 +38,7 @@ async function thrown(error: unknown, options: { redact?: string[] } = {}): Prom
 }
 
 describe("errors of another copy of the package", () => {
-  it("are another class of the same name", () => {
+  it("have another class with the same name", () => {
     expect(new other.NotRetryable("x")).not.toBeInstanceOf(NotRetryable);
   });
 
@@ -52,7 +52,7 @@ describe("errors of another copy of the package", () => {
     expect([found.state, found.error?.code, waitsMs]).toEqual(["failed", "RETRY_AFTER", 420_000]);
   });
 
-  it("count in subclasses with a code of their own", async () => {
+  it("are recognized in subclasses with their own code", async () => {
     class Gone extends other.NotRetryable {
       override readonly code = "E_GONE";
     }
@@ -60,19 +60,19 @@ describe("errors of another copy of the package", () => {
     expect(found).toMatchObject({ state: "dead", error: { code: "E_GONE" } });
   });
 
-  it("do not count by their fields alone", async () => {
+  it("are not recognized by their fields alone", async () => {
     const { job: found } = await thrown(
       Object.assign(new Error("no"), { code: "NOT_RETRYABLE", name: "NotRetryable" }),
     );
     expect(found.state).toBe("failed");
   });
 
-  it("tell an outage of a store", async () => {
+  it("report an outage of a store", async () => {
     const type = job({ type: "t", run: () => "done" });
     const store = watch(sqlite(":memory:"));
     const hf = await holdfast({ store: store.store, jobs: [type], logger: false });
     onTestFinished(() => hf.close());
-    const outages = hear(hf, "outage");
+    const outages = eventsOf(hf, "outage");
     const { id } = await hf.enqueue(type);
     const mend = store.fail(new other.StoreUnavailableError("gone for a moment"), "settle");
     hf.on("outage", () => mend());
@@ -83,7 +83,7 @@ describe("errors of another copy of the package", () => {
 });
 
 describe("the error of an attempt", () => {
-  it("of another realm keeps what it says", async () => {
+  it("of another realm keeps its message", async () => {
     const { job: found } = await thrown(
       runInNewContext(`Object.assign(new TypeError("far away"), { code: "E_FAR", status: 503 })`),
     );
@@ -92,7 +92,7 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.stack).toMatch(/^TypeError: far away/);
   });
 
-  it("of an object that contains itself keeps its message", async () => {
+  it("of a circular object keeps its message", async () => {
     const odd: Record<string, unknown> = { message: "round and round", code: 42 };
     odd["self"] = odd;
     const { job: found } = await thrown(odd);
@@ -107,7 +107,7 @@ describe("the error of an attempt", () => {
     expect(messages).toEqual(["cause 5", "cause 4", "cause 3", "cause 2"]);
   });
 
-  it("has nulls where the error has neither cause nor data", async () => {
+  it("has null without cause and data", async () => {
     const { job: found } = await thrown(new Error("plain"));
     expect(found.attempts[0]?.error).toMatchObject({ cause: null, data: null });
   });
@@ -118,7 +118,7 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.data).toEqual({ card: "[redacted]", password: "[redacted]" });
   });
 
-  it("RetryAfter of this copy still counts", async () => {
+  it("of this copy: RetryAfter is recognized", async () => {
     const { waitsMs } = await thrown(new RetryAfter("2m"));
     expect(waitsMs).toBe(120_000);
   });

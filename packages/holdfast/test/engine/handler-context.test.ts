@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { scene } from "./scene.js";
 
-/** What of a lease is not its class. */
+/** The fields of a lease. */
 type Fields = { [Key in keyof Lease]: Lease[Key] };
 type Context = RunContext<Record<string, never>>;
 const FIELDS = ["completeIn", "idempotencyKey", "input", "job", "log", "progress", "signal"];
 
-/** Runs a job whose handler is this one, and gives what is kept of it. */
+/** Runs a job with this handler and returns its record. */
 async function ran<Output>(handler: (context: Context) => Output): Promise<{ output: unknown; log: string[] }> {
   const type = job({ type: "t", retry: { maxAttempts: 1 }, run: handler });
   const { hf, job: read } = await scene({ jobs: [type] });
@@ -20,7 +20,7 @@ async function ran<Output>(handler: (context: Context) => Output): Promise<{ out
 }
 
 describe("the context of a handler", () => {
-  it("can be spread, and has all that it should", async () => {
+  it("can be spread, with all fields", async () => {
     const inner = ({ job: of, idempotencyKey, signal, input, db }: Context & { db: string }): unknown => ({
       of: of.type,
       isJobId: idempotencyKey === of.id,
@@ -32,7 +32,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual({ of: "t", isJobId: true, aborted: false, input: {}, db: "mine" });
   });
 
-  it("has nothing else, and all of it its own", async () => {
+  it("has no other fields, all of them own", async () => {
     const { output } = await ran((context) => ({
       keys: Object.keys(context).toSorted(),
       spread: Object.keys({ ...context }).toSorted(),
@@ -43,7 +43,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual({ keys: FIELDS, spread: FIELDS, assigned: FIELDS, symbols: 0, lease: false });
   });
 
-  it("has functions that need no context", async () => {
+  it("has functions that need no `this`", async () => {
     const { log } = await ran(({ log: write, progress }) => {
       write("taken apart");
       progress(0.5, "half");
@@ -53,7 +53,7 @@ describe("the context of a handler", () => {
     expect(log).toEqual(["taken apart", "and put elsewhere"]);
   });
 
-  it("can be wrapped: as a proxy, by its descriptors, by Object.create", async () => {
+  it("can be wrapped by proxy, descriptors and Object.create", async () => {
     const { output } = await ran((context) => {
       const wrapped = [
         new Proxy(context, {}),
@@ -75,7 +75,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual([true, "mine", FIELDS]);
   });
 
-  it("aborts the signal of a copy too", async () => {
+  it("aborts the signal of a copy", async () => {
     const reasons: string[] = [];
     const type = job({
       type: "t",
@@ -98,7 +98,7 @@ describe("the context of a handler", () => {
     expect((await hf.get(id))?.state).toBe("cancelled");
   });
 
-  it("has a job whose fields are its own", async () => {
+  it("has a job with own fields", async () => {
     const { output } = await ran(({ job: of }) => ({ keys: Object.keys({ ...of }).toSorted(), fence: of.fence }));
     const keys = ["attempt", "createdAt", "fence", "id", "maxAttempts", "priority", "queue", "runAt", "schedule"];
     expect(output).toEqual({ keys: [...keys, "tags", "type", "user"], fence: 1 });
@@ -106,7 +106,7 @@ describe("the context of a handler", () => {
 });
 
 describe("a lease", () => {
-  it("can be spread and taken apart", async () => {
+  it("can be spread and destructured", async () => {
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: () => {} });
     const { hf, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
@@ -122,8 +122,8 @@ describe("a lease", () => {
   });
 });
 
-describe("what telemetry is told of a job", () => {
-  it("has no input that is not redacted", async () => {
+describe("the job that telemetry receives", () => {
+  it("has a redacted input", async () => {
     const jobs: object[] = [];
     const type = job({ type: "t", input: z.object({ password: z.string() }), run: () => {} });
     const { hf } = await scene({

@@ -2,7 +2,7 @@ import type { Note } from "#src/store.js";
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, hear, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const hostile = new Proxy(
   {},
@@ -30,7 +30,7 @@ describe("handlers", () => {
   const thrown: [what: string, value: unknown, message: string][] = [
     ["an Error", new TypeError("not a function"), "not a function"],
     ["an Error without a message", new RangeError(""), "RangeError"],
-    ["a text", "plain text", "plain text"],
+    ["a string", "plain text", "plain text"],
     ["undefined", undefined, "undefined"],
     ["null", null, "null"],
     ["a number", 42, "42"],
@@ -70,7 +70,7 @@ describe("handlers", () => {
     },
   );
 
-  it("A-17 a rejected promise fails the attempt as a throw does, and keeps the error's code", async () => {
+  it("A-17 a rejected promise fails the attempt and keeps the code", async () => {
     const bad = job({
       type: "bad",
       run: () => Promise.reject(Object.assign(new Error("no"), { code: "ECONNREFUSED" })),
@@ -81,7 +81,7 @@ describe("handlers", () => {
     expect((await read(id)).error).toMatchObject({ message: "no", code: "ECONNREFUSED" });
   });
 
-  it("A-33 a handler that returns nothing completes with {}", async () => {
+  it("A-33 a handler without a return value completes with {}", async () => {
     const types = [job({ type: "undefined", run: () => {} }), job({ type: "promise", run: async () => {} })];
     const { hf, job: read } = await scene({ jobs: types });
     for (const type of types) {
@@ -93,7 +93,7 @@ describe("handlers", () => {
     }
   });
 
-  it("null, false and 0 are outputs like any other", async () => {
+  it("null, false and 0 are stored as outputs", async () => {
     const types = [null, false, 0, ""].map((output, n) => job({ type: `t${n}`, run: () => output }));
     const { hf } = await scene({ jobs: types });
     const outputs: unknown[] = [];
@@ -105,7 +105,7 @@ describe("handlers", () => {
     expect(outputs).toEqual([null, false, 0, ""]);
   });
 
-  it("an output that JSON cannot carry makes the job dead, since running it again would repeat its effects", async () => {
+  it("an output that is not JSON makes the job dead", async () => {
     const types = [
       job({ type: "bigint", run: () => ({ n: 1n }) }),
       job({ type: "map", run: () => ({ found: new Map() }) }),
@@ -127,7 +127,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("D-07 an input that no longer fits its schema never reaches the handler: dead, the field named, no retry", async () => {
+  it("D-07 an invalid input never reaches the handler: the job is dead", async () => {
     let ran = 0;
     const before = job({ type: "greet", input: z.object({ to: z.string() }), run: () => {} });
     const now = job({ type: "greet", input: z.object({ to: z.email() }), run: () => void ran++ });
@@ -141,7 +141,7 @@ describe("handlers", () => {
     expect(dead.error?.message).toContain("to: ");
   });
 
-  it("a schema that parses gives the handler what it made of the input; an asynchronous one too", async () => {
+  it("a handler receives the output of its schema", async () => {
     const seen: unknown[] = [];
     const type = job({
       type: "parse",
@@ -154,7 +154,7 @@ describe("handlers", () => {
     expect(seen).toEqual([{ n: 42, unit: "ms" }]);
   });
 
-  it("D-10 the idempotency key is the same in every attempt of a job, and differs between jobs", async () => {
+  it("D-10 the idempotency key is stable across attempts", async () => {
     const keys: string[] = [];
     const pay = job({
       type: "pay",
@@ -173,7 +173,7 @@ describe("handlers", () => {
     expect(keys.at(-1)).toBe(`1 ${other.id}`);
   });
 
-  it("the fence grows with every claim, so that what is outside can refuse an attempt that comes late", async () => {
+  it("the fence grows with every claim", async () => {
     const fences: number[] = [];
     const write = job({
       type: "write",
@@ -191,7 +191,7 @@ describe("handlers", () => {
     expect(fences).toEqual([1, 2, 3, 4]);
   });
 
-  it("C-09 the handler sees its job: type, queue, priority, user, attempt, tags and times", async () => {
+  it("C-09 the handler receives its job with all fields", async () => {
     const seen: unknown[] = [];
     const look = job({ type: "look", run: ({ job: own, input }) => void seen.push({ ...own, input }) });
     const { hf, clock } = await scene({ jobs: [look] });
@@ -218,7 +218,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("B-18 progress and log lines are kept while the handler runs, and told as events", async () => {
+  it("B-18 progress and log lines are stored and emitted while it runs", async () => {
     const gate = deferred();
     const type = job({
       type: "long",
@@ -231,8 +231,8 @@ describe("handlers", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const heard = hear(hf, "progress");
-    const lines = hear(hf, "log");
+    const events = eventsOf(hf, "progress");
+    const lines = eventsOf(hf, "log");
     const { id } = await hf.enqueue(type);
     hf.work();
     const begunAt = new Date(clock.now());
@@ -247,7 +247,7 @@ describe("handlers", () => {
     const ended = await read(id);
     expect(ended).toMatchObject({ state: "completed", progress: { fraction: 1, note: null } });
     expect(ended.log.map(({ line }) => line)).toEqual(["begun", "done"]);
-    expect(heard).toMatchObject([
+    expect(events).toMatchObject([
       { id, fraction: 0.5, note: "half way" },
       { id, fraction: 1, note: null },
     ]);
@@ -257,7 +257,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("of the log the last 100 lines are kept, each at most 1,000 characters; progress stays between 0 and 1", async () => {
+  it("the log keeps the last 100 lines of 1,000 characters", async () => {
     const errors: unknown[] = [];
     const type = job({
       type: "chatty",
@@ -276,7 +276,7 @@ describe("handlers", () => {
     const { hf, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    // In memory, too: a handler that logs in a loop must not fill it.
+    // In memory too: a handler that logs in a loop must not fill it.
     expect(store.calls("note").map(([notes]) => (notes as Note[])[0]?.log.length)).toEqual([100]);
     const { log, progress } = await read(id);
     expect(log).toHaveLength(100);
@@ -286,12 +286,12 @@ describe("handlers", () => {
     expect(progress).toBeNull();
   });
 
-  it("A-10 a quick job never pays for a start mark, and has its start time all the same; a slow one is marked", async () => {
+  it("A-10 only slow jobs get a start mark; all have a start time", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => new Promise<void>((resolve) => void clock.after(15, resolve)) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [quick, slow] });
-    const started = hear(hf, "started");
+    const started = eventsOf(hf, "started");
     hf.work();
     const first = await hf.enqueue(quick);
     await clock.advance("1s");

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { hear, onFile } from "./scene.js";
+import { eventsOf, onFile } from "./scene.js";
 
 const slow = job({ type: "slow", run: () => ({ by: "the one that came after" }) });
 
@@ -23,7 +23,7 @@ async function ends(child: ChildProcess): Promise<{ code: number | null; signal:
 }
 
 describe("processes", () => {
-  it("a process that only enqueues ends by itself, without closing, and its job is there", async () => {
+  it("a process that only enqueues ends without close", async () => {
     const { hf, file } = await onFile();
     const child = start("enqueue-only", file);
     const id = await says(child);
@@ -31,7 +31,7 @@ describe("processes", () => {
     expect(await hf.get(String(id))).toMatchObject({ state: "pending", type: "hello" });
   });
 
-  it("C-10 B-14 SIGTERM drains: claims stop, the running job ends, the process exits by itself", async () => {
+  it("C-10 B-14 SIGTERM stops claims, waits for the job and exits", async () => {
     const { hf, file } = await onFile();
     const first = await hf.enqueue(slow);
     const second = await hf.enqueue(slow);
@@ -47,15 +47,15 @@ describe("processes", () => {
     expect(await hf.get(second.id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a SIGTERM that comes twice within a second is one: the running job ends", async () => {
+  it("two SIGTERMs within a second count as one", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
     expect(await says(child)).toBe("running");
     for (const _time of ["from the terminal", "handed on by a runner"]) {
-      const heard = says(child);
+      const message = says(child);
       child.kill("SIGTERM");
-      expect(await heard).toBe("stopping");
+      expect(await message).toBe("stopping");
     }
     const ended = ends(child);
     child.send("finish");
@@ -63,7 +63,7 @@ describe("processes", () => {
     expect(await hf.get(id)).toMatchObject({ state: "completed", output: { finished: true } });
   });
 
-  it("a second SIGTERM, a second later, ends the process at once; its job is for others when the lease is over", async () => {
+  it("a second SIGTERM after a second ends the process immediately", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
@@ -77,9 +77,9 @@ describe("processes", () => {
     expect((await hf.get(id))?.state).toMatch(/claimed|running/);
   });
 
-  it("A-35 C-02 a server killed mid-job: after the restart the job is recovered and retried", async () => {
+  it("A-35 C-02 a job of a killed server is recovered and retried", async () => {
     const { hf, file } = await onFile({ jobs: [slow] });
-    const recovered = hear(hf, "recovered");
+    const recovered = eventsOf(hf, "recovered");
     const { id } = await hf.enqueue(slow);
     const child = start("stuck-worker", file);
     expect(await says(child)).toBe("running");

@@ -10,28 +10,28 @@ import {
 import { describe, expect, it } from "vitest";
 import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 
-const type = job({ type: "t", run: () => ({ answer: 42 }) });
+const type = job({ type: "t", run: () => ({ total: 42 }) });
 
 describe("results", () => {
-  it("a finished job's output is given at once", async () => {
+  it("the output of a finished job is returned", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    const output: { answer: number } = await hf.result(type, id);
-    expect(output).toEqual({ answer: 42 });
-    expect(await hf.result(id)).toEqual({ answer: 42 });
+    const output: { total: number } = await hf.result(type, id);
+    expect(output).toEqual({ total: 42 });
+    expect(await hf.result(id)).toEqual({ total: 42 });
   });
 
-  it("a wait ends when the job does, without a poll in between", async () => {
+  it("a wait ends with the job, without a poll", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = hf.result(type, id);
     await clock.settle();
     hf.work();
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
-  it("hints that are not true cost a bounded number of looks", async () => {
+  it("false hints cost a bounded number of reads", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const hint = hinting(store.store);
     const { id } = await hf.enqueue(type);
@@ -45,10 +45,10 @@ describe("results", () => {
     expect(store.count("get")).toBeLessThan(150);
     await hf.runNext();
     await clock.advance(20);
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
-  it("where no hint arrives the poll finds it", async () => {
+  it("without hints polling finds the result", async () => {
     const { clock, store } = await scene();
     const deaf = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -63,12 +63,12 @@ describe("results", () => {
     await clock.settle();
     expect(output).toBeUndefined();
     await clock.advance("1s");
-    expect(output).toEqual({ answer: 42 });
+    expect(output).toEqual({ total: 42 });
     await waiting;
     await client.close();
   });
 
-  it("a job that ends dead or cancelled throws JobNotCompletedError with the state and the reason", async () => {
+  it("a dead or cancelled job throws JobNotCompletedError", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
@@ -86,7 +86,7 @@ describe("results", () => {
     await expect(cancelled).rejects.toMatchObject({ state: "cancelled" });
   });
 
-  it("a failed attempt does not end the wait: the retry's output counts", async () => {
+  it("a failed attempt does not end the wait", async () => {
     let attempt = 0;
     const flaky = job({
       type: "flaky",
@@ -100,7 +100,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ attempt: 2 });
   });
 
-  it("a wait gives up after its timeout, at a signal, for a job that does not exist, and when the client closes", async () => {
+  it("a wait ends by timeout, signal, missing job or close", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const caught = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -125,7 +125,7 @@ describe("results", () => {
     expect(await closed).toBeInstanceOf(ClosedError);
   });
 
-  it("the store is listened to and asked only while someone waits", async () => {
+  it("the store is polled only during a wait", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = [hf.result(id), hf.result(id), hf.result(id)];
@@ -133,26 +133,26 @@ describe("results", () => {
     expect(store.count("listen")).toBe(1);
     expect(store.count("get")).toBeLessThanOrEqual(3 * 7);
     await hf.runNext();
-    expect(await Promise.all(waiting)).toEqual([{ answer: 42 }, { answer: 42 }, { answer: 42 }]);
+    expect(await Promise.all(waiting)).toEqual([{ total: 42 }, { total: 42 }, { total: 42 }]);
     store.forget();
     await clock.advance("1m");
     expect(store.total()).toBe(0);
   });
 
-  it("on a file another process's result arrives too", async () => {
+  it("on a file the result of another process arrives", async () => {
     const { hf, file } = await onFile({ jobs: [type] });
     const other = (await onFile({}, file)).hf;
     const { id } = await other.enqueue(type);
     const waiting = other.result(type, id);
     hf.work();
-    expect(await waiting).toEqual({ answer: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
-  describe("a wait for a job that nobody takes", () => {
+  describe("a wait for a job that no worker serves", () => {
     const warnings = (lines: LogLine[]): string[] =>
       lines.filter(({ level }) => level === "warn").map(({ message }) => message);
 
-    it("is told after 5 s, once for a client", async () => {
+    it("is logged after 5 s, once per client", async () => {
       const { hf, clock, lines } = await scene({ jobs: [type] });
       const first = await hf.enqueue(type);
       const second = await hf.enqueue(type);
@@ -169,7 +169,7 @@ describe("results", () => {
       await Promise.all(waiting);
     });
 
-    it("is told where the only workers left, or take from other queues", async () => {
+    it("is logged if workers have stopped or serve other queues", async () => {
       const { hf, clock, lines } = await scene({ jobs: [type] });
       const gone = hf.work();
       await clock.settle();
@@ -183,7 +183,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("is not told while the job is not due, nor while a worker is busy with others", async () => {
+    it("is not logged while the job is not due or a worker is busy", async () => {
       const gate = deferred();
       const slow = job({ type: "slow", run: () => gate.promise });
       const { hf, clock, lines } = await scene({ jobs: [type, slow] });
@@ -203,7 +203,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("goes on where nobody can say whether there are workers", async () => {
+    it("continues if workers cannot be listed", async () => {
       const { hf, clock, lines, store } = await scene({ jobs: [type] });
       store.fail(new StoreUnavailableError("away"), "workers");
       const { id } = await hf.enqueue(type);
@@ -211,11 +211,11 @@ describe("results", () => {
       await clock.advance("10s");
       expect(warnings(lines)).toEqual([]);
       await hf.drain();
-      expect(await waiting).toEqual({ answer: 42 });
+      expect(await waiting).toEqual({ total: 42 });
     });
   });
 
-  it("a store that may not be read is told at once", async () => {
+  it("a store without read permission throws", async () => {
     const { hf, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     store.fail(new StoreUnreadableError("permission denied"), "get");

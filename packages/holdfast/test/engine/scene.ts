@@ -26,13 +26,13 @@ export interface WatchedStore {
   count(name: Call): number;
   total(): number;
   forget(): void;
-  /** From now on these calls fail; the answer ends that. */
+  /** From now on these calls fail. Returns a function that ends this. */
   fail(error: Error, ...names: Call[]): () => void;
-  /** From now on these calls wait; the answer lets them go. */
+  /** From now on these calls wait. Returns a function that releases them. */
   hold(...names: Call[]): () => void;
 }
 
-/** Sends a hint to all who listen to the store from now on, as another process would. */
+/** Sends a hint to all later listeners of the store, like another process. */
 export function hinting(store: Store): (hint: Hint) => void {
   const listeners: ((hint: Hint) => void)[] = [];
   const listen = store.listen.bind(store);
@@ -109,13 +109,13 @@ export interface Scene {
   readonly clock: FakeClock;
   readonly store: WatchedStore;
   readonly lines: LogLine[];
-  /** Another client on the same database, as another process would be; with a way to it of its own, if given. */
+  /** Another client on the same database, like another process. `way`: its own store object. */
   readonly another: (options?: SceneOptions, way?: Store) => Promise<Holdfast>;
   /** The job, which must exist. */
   readonly job: (id: string) => Promise<Job>;
 }
 
-/** A client on a SQLite database in memory, on a clock the test moves. Everything is closed after the test. */
+/** A client on a SQLite database in memory, with a fake clock. Everything is closed after the test. */
 export async function scene(options: SceneOptions = {}): Promise<Scene> {
   const clock = fakeClock();
   const real = sqlite(":memory:", { clock });
@@ -123,7 +123,7 @@ export async function scene(options: SceneOptions = {}): Promise<Scene> {
   const { logger, lines } = recordingLogger();
   const clients: Holdfast[] = [];
   const another = async (more: SceneOptions = {}, way: Store = store.store): Promise<Holdfast> => {
-    // In the middle of its range chance changes nothing: jitter is 0 and maintenance comes exactly at its interval.
+    // The middle of the range: jitter is 0, and maintenance runs exactly at its interval.
     const client = await holdfast({ random: () => 0.5, ...more, store: way, clock, logger });
     clients.push(client);
     return client;
@@ -151,7 +151,7 @@ function shared(store: Store): Store {
   });
 }
 
-/** A folder that is gone after the test. */
+/** A folder that is deleted after the test. */
 export async function folder(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), "holdfast-engine-"));
   onTestFinished(() => rm(path, { recursive: true, force: true }));
@@ -182,11 +182,11 @@ export function deferred<Value = void>(): Deferred<Value> {
   return { promise, resolve, reject };
 }
 
-/** Everything heard of an event, in order. */
-export function hear<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
-  const heard: Events[Name][] = [];
-  hf.on(name, (event) => void heard.push(event));
-  return heard;
+/** All events of this name, in order. */
+export function eventsOf<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
+  const received: Events[Name][] = [];
+  hf.on(name, (event) => void received.push(event));
+  return received;
 }
 
 /** The next event of this name. */

@@ -1,13 +1,13 @@
 import { job, type CatchUp, type Holdfast, type SlotRecord } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { hear, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const MISSED = "missed";
 
-/** What is known of the slots, oldest first, without ids and times. */
+/** The stored slots, oldest first, without ids and times. */
 async function kept(hf: Holdfast, name: string): Promise<[Date, Date | null, "job" | "none", string | null][]> {
   const slots = (await hf.schedules.get(name))?.slots ?? [];
   return slots
@@ -69,7 +69,7 @@ const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof k
   ],
 ];
 
-describe("slots missed while nothing ran", () => {
+describe("slots missed during downtime", () => {
   it.each(WAYS)("on a file that no process had open, %s", async (_what, catchUp, made, slots) => {
     const { clock, open } = await processes();
     const before = await open({ jobs: [nothing] });
@@ -79,7 +79,7 @@ describe("slots missed while nothing ran", () => {
     await before.close();
     await clock.advance("320m");
     const hf = await open({ jobs: [nothing] });
-    const [skipped, fired] = [hear(hf, "skipped"), hear(hf, "fired")];
+    const [skipped, fired] = [eventsOf(hf, "skipped"), eventsOf(hf, "fired")];
     expect(await hf.schedules.fireDue()).toBe(made.length);
     expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
     expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
@@ -92,7 +92,7 @@ describe("slots missed while nothing ran", () => {
     expect(fired.map(({ slot, reason }) => [slot, null, "job", reason])).toEqual(
       slots.filter(([, , what]) => what === "job"),
     );
-    // And on it goes as if nothing had happened.
+    // And continues normally.
     await clock.advance("40m");
     expect(await hf.schedules.fireDue()).toBe(1);
     expect((await kept(hf, "hourly")).at(-1)).toEqual([after(7 * HOUR), null, "job", null]);
@@ -104,14 +104,14 @@ describe("slots missed while nothing ran", () => {
     clock.setWall(clock.now() + 59 * MINUTE + 30_000);
     hf.work();
     await clock.advance("1m");
-    // Asleep: monotonic time stands still, the wall clock does not.
+    // Asleep: the monotonic clock stops, the wall clock does not.
     clock.setWall(clock.now() + 320 * MINUTE - 30_000);
     await clock.advance("10s");
     expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
     expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
   });
 
-  it("that are late by less than a minute are not missed, whatever the rule", async () => {
+  it("that are late by less than a minute are not missed", async () => {
     for (const catchUp of ["skip", "latest", { all: 5 }] as const) {
       for (const [lateMs, made] of [
         [60_000, 1],
@@ -127,7 +127,7 @@ describe("slots missed while nothing ran", () => {
     }
   });
 
-  it("with skip: the one that is just due runs, and those before it are missed", async () => {
+  it("with skip: only the newest due slot runs", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: "skip" });
     await clock.advance("3h");
@@ -138,7 +138,7 @@ describe("slots missed while nothing ran", () => {
     ]);
   });
 
-  it("are told in hours and days when they are very late", async () => {
+  it("are logged in hours and days if they are very late", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("monthly", { job: nothing, cron: "0 0 1 * *", startAt: after(1), catchUp: { all: 3 } });
     clock.setWall(Date.UTC(2026, 2, 2, 1, 5));
@@ -146,19 +146,19 @@ describe("slots missed while nothing ran", () => {
     expect((await kept(hf, "monthly")).map(([, , , reason]) => reason)).toEqual(["late", "late"]);
   });
 
-  it("run as late as they are: no jitter, and in their place in line", async () => {
+  it("run without jitter, in their order", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 3 }, jitter: "30m" });
     await clock.advance("10h");
     await hf.schedules.fireDue();
     const made = await jobsOf(hf, "hourly");
     expect(made.slice(0, 2).map(({ runAt }) => runAt)).toEqual([after(10 * HOUR), after(10 * HOUR)]);
-    // Only that of the last slot, which is on time, is still to come.
+    // Only the last slot is on time, and is still to run.
     const late = Number(made[2]?.runAt) - Number(after(10 * HOUR));
     expect(late >= 0 && late <= 30 * MINUTE).toBe(true);
   });
 
-  it("before the start are not missed, and none comes after the end", async () => {
+  it("do not include slots before the start or after the end", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     const window = { startAt: after(2 * HOUR), endAt: after(5 * HOUR) };
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 100 }, ...window });
@@ -171,11 +171,11 @@ describe("slots missed while nothing ran", () => {
 });
 
 describe("a thousand slots to catch up", () => {
-  it("are made up for in parts, each slot once and in order", async () => {
+  it("are caught up in batches, each slot once and in order", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
     clock.setWall(Number(after(2_000 * MINUTE)));
-    const fired = hear(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     hf.work({ concurrency: 50 });
     for (let round = 0; round < 50 && fired.length < 1_000; round++) await clock.settle();
     expect(fired.map(({ slot }) => slot)).toEqual(steps(MINUTE, 1_001, 2_000));
@@ -189,7 +189,7 @@ describe("a thousand slots to catch up", () => {
     expect((await hf.stats()).states.completed).toBe(1_001);
   });
 
-  it("are made up for in smaller parts if their input is large", async () => {
+  it("are caught up in smaller batches if their input is large", async () => {
     const large = job({ type: "large", input: z.object({ text: z.string() }), run() {} });
     const { hf, clock, store } = await scene({ jobs: [large] });
     const input = { text: "x".repeat(200_000) };
@@ -206,7 +206,7 @@ describe("a thousand slots to catch up", () => {
     for (const name of ["a", "b", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(MINUTE, 1, 12));
   });
 
-  it("of many schedules at once are spread over transactions too, so that none keeps the others waiting", async () => {
+  it("of many schedules are spread over transactions", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     for (let n = 0; n < 30; n++) {
       await hf.schedule(`s ${n}`, { job: nothing, every: "1m", catchUp: { all: 150 } });
@@ -217,11 +217,11 @@ describe("a thousand slots to catch up", () => {
     const made = store.calls("fire").map(([firings]) => {
       return (firings as { slots: unknown[] }[]).reduce((sum, { slots }) => sum + slots.length, 0);
     });
-    // As many as an enqueue of many would write at once, and a few that are only told.
+    // One batch of an enqueueMany, and a few that are only recorded.
     expect(Math.max(...made)).toBeLessThanOrEqual(600);
   });
 
-  it("lose none and double none if the store fails half way", async () => {
+  it("are neither lost nor doubled if the store fails midway", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
     await clock.advance("1000m");
@@ -230,7 +230,7 @@ describe("a thousand slots to catch up", () => {
       if (Number(slot) === Number(after(350 * MINUTE))) store.fail(gone, "fire");
     });
     await expect(hf.schedules.fireDue()).rejects.toBe(gone);
-    // Whole parts, up to the one in which it was told.
+    // Whole batches, up to the failed one.
     const made = (await slotsMade(hf, "minutely")).length;
     expect(made).toBeGreaterThanOrEqual(350);
     expect(made).toBeLessThan(1_000);

@@ -1,12 +1,12 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene } from "./scene.js";
-import { after, byHand, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { eventsOf, scene } from "./scene.js";
+import { after, overwrite, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
-describe("C-12 a clock that is set while a scheduler runs", () => {
-  it("back by an hour: nothing runs twice, and all goes on when the hour has passed again", async () => {
+describe("C-12 a clock that is changed while a scheduler runs", () => {
+  it("back by an hour: no slot runs twice, and schedules resume after the hour", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "10m" });
     await hf.schedule("cron", { job: nothing, cron: "*/10 * * * *", timezone: "Europe/Berlin" });
@@ -19,7 +19,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     clock.setWall(clock.now() - HOUR);
     await clock.advance("58m");
     expect(await slotsMade(hf, "every")).toEqual(before);
-    // From 02:00 on, the clock is where it was.
+    // From 02:00 on, the clock has caught up.
     await clock.advance("11m");
     const expected = [...before, after(2 * HOUR + 10 * MINUTE)];
     for (const name of ["every", "cron"]) expect(await slotsMade(hf, name)).toEqual(expected);
@@ -27,7 +27,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
       expect(createdAt).toEqual(schedule?.slot);
   });
 
-  it("back by an hour: nor does a change, an enabling or a new start in that hour make a slot come again", async () => {
+  it("back by an hour: changes and restarts repeat no slot", async () => {
     const { hf, clock, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10m" });
     await clock.advance("1h");
@@ -42,7 +42,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("back by a few seconds: the slot that was just fired is not fired again", async () => {
+  it("back by a few seconds: the last slot is not fired again", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work();
@@ -52,7 +52,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("back by an hour: one that was removed and made anew does not make the same job twice", async () => {
+  it("back by an hour: a recreated schedule does not repeat a job", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     for (let times = 0; times < 2; times++) {
       await hf.schedule("s", { job: nothing, every: "1h" });
@@ -67,7 +67,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     ]);
   });
 
-  it("back by days, because it had been wrong: schedules go on from the right time, and need not wait for the wrong one", async () => {
+  it("back by days: schedules continue from the right time", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "1m" });
     await hf.schedule("daily", { job: nothing, cron: "0 0 * * *" });
@@ -78,7 +78,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     await hf.schedules.disable("off");
     expect((await slotsMade(hf, "every")).at(-1)).toEqual(after(10 * DAY + MINUTE));
     clock.setWall(START + HOUR);
-    // Until maintenance has noticed.
+    // Until maintenance has noticed it.
     await clock.advance("2m");
     const before = (await jobsOf(hf, "every")).length;
     await clock.advance("5m");
@@ -87,7 +87,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await hf.schedules.enable("off")).nextRunAt).toEqual(after(HOUR + 8 * MINUTE));
   });
 
-  it("back by days: also schedules go on that were made, and not yet run, while it was wrong", async () => {
+  it("back by days: schedules created meanwhile continue too", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     clock.setWall(START + 1_000 * DAY);
     await hf.schedule("s", { job: nothing, every: "1m" });
@@ -101,7 +101,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await slotsMade(hf, "s")).length).toBeGreaterThanOrEqual(4);
   });
 
-  it("back by days: also if no maintenance came while it was wrong", async () => {
+  it("back by days: also without maintenance meanwhile", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await hf.maintain();
@@ -117,7 +117,7 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
     expect((await slotsMade(hf, "s")).length).toBe(before + 6);
   });
 
-  it("forward by hours: what was jumped over is caught up as if nothing had run, within a tick", async () => {
+  it("forward by hours: skipped slots are caught up within a tick", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("latest", { job: nothing, every: "1h" });
     await hf.schedule("all", { job: nothing, every: "1h", catchUp: { all: 10 } });
@@ -131,13 +131,13 @@ describe("C-12 a clock that is set while a scheduler runs", () => {
 });
 
 describe("C-13 a next run that is missing", () => {
-  it("is computed at start, from now on", async () => {
+  it("is computed at the start, from now on", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "1h", catchUp: { all: 100 } });
-    await byHand(store.store, "s", { nextRunAt: null });
+    await overwrite(store.store, "s", { nextRunAt: null });
     await clock.advance("150m");
     expect((await hf.schedules.get("s"))?.nextRunAt).toBeNull();
-    const [fired, skipped] = [hear(hf, "fired"), hear(hf, "skipped")];
+    const [fired, skipped] = [eventsOf(hf, "fired"), eventsOf(hf, "skipped")];
     hf.work({ poll: "1h" });
     await clock.settle();
     expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(3 * HOUR), slots: [] });
@@ -146,39 +146,39 @@ describe("C-13 a next run that is missing", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(3 * HOUR)]);
   });
 
-  it("is computed after the last slot, so that none comes again", async () => {
+  it("is computed after the last slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("2h");
     await hf.schedules.fireDue();
-    await byHand(store.store, "s", { nextRunAt: null });
+    await overwrite(store.store, "s", { nextRunAt: null });
     clock.setWall(START + HOUR);
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(3 * HOUR));
   });
 
-  it("or lies before the last slot is computed after it: what had its run has had it", async () => {
+  it("or is before the last slot is computed after it", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
     await clock.advance("60s");
     await hf.schedules.fireDue();
-    const told = (await hf.schedules.get("s"))?.slots;
-    await byHand(store.store, "s", { nextRunAt: START + 20 * SECOND });
+    const logged = (await hf.schedules.get("s"))?.slots;
+    await overwrite(store.store, "s", { nextRunAt: START + 20 * SECOND });
     store.forget();
-    const fired = hear(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     hf.work({ poll: "1h" });
     await clock.advance("5s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
     expect(fired).toEqual([]);
-    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots: told });
+    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots: logged });
     expect(store.count("fire")).toBe(1);
   });
 
-  it("of one that is disabled stays unknown, and one that is over stays over", async () => {
+  it("of a disabled or ended schedule stays null", async () => {
     const { hf, store, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("off", { job: nothing, every: "1h", enabled: false });
     await hf.schedule("over", { job: nothing, every: "1h", endAt: after(-1) });
-    await byHand(store.store, "over", { nextRunAt: null });
+    await overwrite(store.store, "over", { nextRunAt: null });
     expect(await hf.schedules.fireDue()).toBe(0);
     store.forget();
     await clock.advance("1d");
@@ -188,40 +188,37 @@ describe("C-13 a next run that is missing", () => {
 });
 
 describe("a schedule that cannot be read", () => {
-  it.each<[string, Parameters<typeof byHand>[2], RegExp]>([
+  it.each<[string, Parameters<typeof overwrite>[2], RegExp]>([
     ["a nonsense pattern", { cron: "every morning" }, /^cron: "every morning" has 2 fields/],
     ["a zone that is gone", { timezone: "Europe/Atlantis" }, /^timezone: "Europe\/Atlantis"/],
-  ])(
-    "for %s is told and left alone; the others go on, and it is not asked again and again",
-    async (_what, changes, why) => {
-      const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
-      await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
-      await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
-      await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
-      await byHand(store.store, "bad", changes);
-      const skipped = hear(hf, "skipped");
-      hf.work({ poll: "1h" });
-      await clock.advance("1m");
-      expect(skipped).toEqual([]);
-      for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
-      const told = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
-      expect(told.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
-      // A firing for each of the slots of the others, two where the machine was busy, and nothing more.
-      expect(store.count("fire")).toBeGreaterThanOrEqual(6);
-      expect(store.count("fire")).toBeLessThanOrEqual(12);
-      // Its slot waits: another process may be able to read it.
-      expect(await hf.schedules.get("bad")).toMatchObject({ slots: [], nextRunAt: after(10 * SECOND) });
-      // Once it is mended it runs.
-      await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
-      await clock.advance("10s");
-      expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
-    },
-  );
+  ])("for %s is logged once and does not affect others", async (_what, changes, why) => {
+    const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
+    await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
+    await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
+    await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
+    await overwrite(store.store, "bad", changes);
+    const skipped = eventsOf(hf, "skipped");
+    hf.work({ poll: "1h" });
+    await clock.advance("1m");
+    expect(skipped).toEqual([]);
+    for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
+    const logged = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
+    expect(logged.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
+    // One firing for each slot of the others, two on a busy machine, and no more.
+    expect(store.count("fire")).toBeGreaterThanOrEqual(6);
+    expect(store.count("fire")).toBeLessThanOrEqual(12);
+    // Its slot waits: another process may be able to read it.
+    expect(await hf.schedules.get("bad")).toMatchObject({ slots: [], nextRunAt: after(10 * SECOND) });
+    // Once it is repaired it runs.
+    await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
+    await clock.advance("10s");
+    expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
+  });
 
-  it("is asked again an hour later", async () => {
+  it("is read again an hour later", async () => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("bad", { job: nothing, cron: "* * * * *" });
-    await byHand(store.store, "bad", { cron: "never ever" });
+    await overwrite(store.store, "bad", { cron: "never ever" });
     for (let minute = 0; minute < 150; minute++) {
       await clock.advance("1m");
       await hf.schedules.fireDue();

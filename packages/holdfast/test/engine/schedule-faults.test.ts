@@ -2,29 +2,29 @@ import { holdfast, job } from "holdfast";
 import type { Store, StoredSchedule } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { scene } from "./scene.js";
-import { after, byHand, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { after, overwrite, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const other = job({ type: "other", run() {} });
 
-describe("C-12 a slot is neither lost nor made up", () => {
-  it("by a process that cannot read the schedule: the slot waits for one that can", async () => {
+describe("C-12 a slot is neither lost nor invented", () => {
+  it("by a process that cannot read the schedule", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
-    await byHand(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
+    await overwrite(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
     expect(await hf.schedules.fireDue()).toBe(0);
-    await byHand(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
+    await overwrite(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
     await clock.advance("10m");
     const elsewhere = await another({ jobs: [nothing], scheduler: false });
     expect(await elsewhere.schedules.fireDue()).toBe(1);
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("by a stored next run that is no slot any more, as after a change of a zone's rules", async () => {
+  it("by a stored next run that is no longer a slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, cron: "0 * * * *" });
-    await byHand(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
+    await overwrite(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
     await clock.advance("45m");
     expect(await hf.schedules.fireDue()).toBe(0);
     await clock.advance("15m");
@@ -32,7 +32,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("by a deployment that changes its times, or when it ends, while slots are open", async () => {
+  it("by a deployment that changes its timing", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     const daily = { job: nothing, every: "1d", catchUp: { all: 10 } } as const;
     await hf.schedule("s", { ...daily, endAt: START + 400 * DAY });
@@ -45,7 +45,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(6 * DAY));
   });
 
-  it("but a schedule that is put to rest takes its open slots along", async () => {
+  it("but disabling a schedule drops its due slots", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
@@ -54,7 +54,7 @@ describe("C-12 a slot is neither lost nor made up", () => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("by a schedule made again under the same name: it has its own slots, and its own job", async () => {
+  it("by a recreated schedule of the same name", async () => {
     const { hf, clock } = await scene({ jobs: [nothing, other], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await clock.advance("10s");
@@ -73,10 +73,10 @@ describe("one bad schedule", () => {
     ["a start beyond all dates", { startAt: 9_000_000_000_000_000 }],
     ["a catch-up of no number", { catchUp: { all: Number.NaN } }],
     ["neither pattern nor interval that makes sense", { cron: "x y z", timezone: "UTC", everyMs: null }],
-  ])("with %s keeps no other from its slots", async (_what, changes) => {
+  ])("with %s does not affect other schedules", async (_what, changes) => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, cron: "* * * * *" });
-    await byHand(store.store, "bad", changes);
+    await overwrite(store.store, "bad", changes);
     await clock.advance("1m");
     expect(await hf.schedules.fireDue()).toBe(2);
     await clock.advance("1m");
@@ -84,7 +84,7 @@ describe("one bad schedule", () => {
     expect(lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad")).toHaveLength(1);
   });
 
-  it("that the store cannot take keeps no other from its slots", async () => {
+  it("that the store refuses does not affect others", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, every: "1m" });
     const choosy = new Proxy(store.store, {
@@ -104,17 +104,17 @@ describe("one bad schedule", () => {
 });
 
 describe("a scheduler in trouble", () => {
-  it("that is slower than its schedules still comes to an end", async () => {
+  it("that is slower than its schedules still returns", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1s" });
     const slow = new Proxy(store.store, {
       get(target, property) {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (firings: Parameters<Store["fire"]>[0]) => {
-          const answers = await target.fire(firings);
-          // Each firing takes longer than the interval: when it is through, the next slot has come.
+          const results = await target.fire(firings);
+          // Each firing takes longer than the interval: afterwards the next slot is due.
           clock.setWall(clock.now() + 2_000);
-          return answers;
+          return results;
         };
       },
     });
@@ -123,7 +123,7 @@ describe("a scheduler in trouble", () => {
     expect(await client.schedules.fireDue()).toBe(1);
   });
 
-  it("asks again soon after one failure, however seldom it looks otherwise", async () => {
+  it("retries soon after a failure, even with a long tick", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: "skip" });
     hf.work({ poll: "1h" });
@@ -135,12 +135,12 @@ describe("a scheduler in trouble", () => {
   });
 });
 
-describe("what a schedule keeps", () => {
-  it("has a large input once, however often it is defined and changed", async () => {
+describe("stored schedules", () => {
+  it("store a large input once", async () => {
     const { hf, store } = await scene({ jobs: [nothing], scheduler: false });
     const text = "x".repeat(100_000);
     await hf.schedules.create("s", { job: "big", input: { text }, every: "1h" });
-    await byHand(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
+    await overwrite(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
     await hf.schedules.update("s", { priority: 5 });
     const { input, defined, changes } = (await store.store.getSchedule("s")) ?? {};
     expect([input?.length, (defined?.length ?? 0) < 1_000, (changes?.length ?? 0) < 1_000]).toEqual([
@@ -150,7 +150,7 @@ describe("what a schedule keeps", () => {
     ]);
   });
 
-  it("C-15 rests for as long as somebody put it to rest, also when code agrees for a while", async () => {
+  it("C-15 stay disabled by an operator, also if code agrees for a while", async () => {
     const { hf } = await scene({ jobs: [nothing], scheduler: false });
     const hourly = { job: nothing, every: "1h" } as const;
     await hf.schedule("s", hourly);
@@ -161,7 +161,7 @@ describe("what a schedule keeps", () => {
     expect((await hf.schedule("s", hourly)).changed).toEqual([]);
   });
 
-  it("a run done again keeps to overlap: skip", async () => {
+  it("respect overlap: skip in a rerun", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h", overlap: "skip" });
     await clock.advance("1h");

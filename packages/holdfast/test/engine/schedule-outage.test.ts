@@ -1,6 +1,6 @@
 import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 import { after, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
@@ -12,7 +12,7 @@ describe("a scheduler whose store fails", () => {
     async (call) => {
       const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
       await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
-      const [outages, backs] = [hear(hf, "outage"), hear(hf, "outageEnded")];
+      const [outages, backs] = [eventsOf(hf, "outage"), eventsOf(hf, "outageEnded")];
       hf.work();
       await clock.advance("11s");
       store.forget();
@@ -33,15 +33,15 @@ describe("a scheduler whose store fails", () => {
     },
   );
 
-  it("after the jobs were made, before it answered: nothing is doubled", async () => {
+  it("after the jobs were stored, before it returned: nothing is doubled", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     const lossy = new Proxy(store.store, {
       get(target, property) {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (...args: Parameters<typeof target.fire>) => {
-          const answers = await target.fire(...args);
+          const results = await target.fire(...args);
           if (failing) throw gone;
-          return answers;
+          return results;
         };
       },
     });
@@ -54,11 +54,11 @@ describe("a scheduler whose store fails", () => {
     await clock.advance("25s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
     expect((await hf.stats()).states.completed).toBe(6);
-    const told = (await hf.schedules.get("s"))?.slots.map(({ slot }) => slot);
-    expect(told?.toReversed()).toEqual(steps(10 * SECOND, 1, 6));
+    const slots = (await hf.schedules.get("s"))?.slots.map(({ slot }) => slot);
+    expect(slots?.toReversed()).toEqual(steps(10 * SECOND, 1, 6));
   });
 
-  it("while it looks for schedules that nobody defines goes on firing", async () => {
+  it("while it searches undefined schedules keeps firing", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     store.fail(gone, "workers", "listSchedules");
@@ -67,7 +67,7 @@ describe("a scheduler whose store fails", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 3));
   });
 
-  it("does not keep the client from closing", async () => {
+  it("does not prevent close", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work();
@@ -81,7 +81,7 @@ describe("a scheduler whose store fails", () => {
     back();
   });
 
-  it("under fireDue throws what the store threw, and can be asked again", async () => {
+  it("in fireDue throws the error, and can be called again", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await clock.advance("10s");
@@ -92,7 +92,7 @@ describe("a scheduler whose store fails", () => {
     expect(await hf.schedules.fireDue()).toBe(1);
   });
 
-  it("under a definition or a change throws what the store threw, and nothing is changed", async () => {
+  it("in a definition or change throws, and nothing is changed", async () => {
     const { hf, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     const back = store.fail(gone, "putSchedule");
@@ -102,7 +102,7 @@ describe("a scheduler whose store fails", () => {
     expect(await hf.schedules.get("s")).toMatchObject({ everyMs: 10_000, enabled: true, changed: [] });
   });
 
-  it("at one firing of many still makes the others that fit into a transaction of their own", async () => {
+  it("at one of many firings still fires the others", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     for (let n = 0; n < 250; n++) await hf.schedule(`s ${n}`, { job: nothing, every: "10s" });
     let fires = 0;

@@ -12,17 +12,17 @@ export const MINUTE = 60_000;
 export const HOUR = 3_600_000;
 export const DAY = 86_400_000;
 
-/** An instant so many milliseconds after the clock's start. */
+/** An instant this many milliseconds after the clock's start. */
 export function after(ms: number): Date {
   return new Date(START + ms);
 }
 
-/** Whole steps after the clock's start, from one to another. */
+/** Multiples of a step after the clock's start, from one to another. */
 export function steps(stepMs: number, from: number, to: number): Date[] {
   return Array.from({ length: to - from + 1 }, (_, index) => after((from + index) * stepMs));
 }
 
-/** A job type that notes for which slot it ran and when. */
+/** A job type that records its slot and time. */
 export function noting(clock: () => FakeClock): { type: JobType<NoInput>; ran: { slot: Date | null; at: Date }[] } {
   const ran: { slot: Date | null; at: Date }[] = [];
   const type = job({
@@ -34,7 +34,7 @@ export function noting(clock: () => FakeClock): { type: JobType<NoInput>; ran: {
   return { type, ran };
 }
 
-/** Every job that a schedule made, by their slots. */
+/** All jobs of a schedule, by slot. */
 export async function jobsOf(hf: Holdfast, schedule: string): Promise<Job[]> {
   const all: Job[] = [];
   let cursor: string | null = null;
@@ -51,7 +51,7 @@ export async function slotsMade(hf: Holdfast, schedule: string): Promise<Date[]>
   return (await jobsOf(hf, schedule)).map((made) => made.schedule?.slot ?? new Date(Number.NaN));
 }
 
-/** A database on a file that is opened and closed as processes come and go, on one clock that the test moves. */
+/** A database file that clients open and close like processes, with one fake clock. */
 export async function processes(): Promise<{
   clock: FakeClock;
   open: (options?: Omit<HoldfastOptions, "store">) => Promise<Holdfast>;
@@ -69,17 +69,17 @@ export async function processes(): Promise<{
   };
 }
 
-/** Changes what is stored of a schedule, past every check, as somebody with a database shell would. */
-export async function byHand(
+/** Changes a stored schedule without any check, as in a database shell. */
+export async function overwrite(
   store: Store,
   name: string,
   changes: Partial<NonNullable<Awaited<ReturnType<Store["getSchedule"]>>>>,
 ): Promise<void> {
   const stored = await store.getSchedule(name);
   if (stored === null) throw new Error(`no schedule ${name}`);
-  const answer = await store.putSchedule(
-    { ...stored, ...changes, version: `${stored.version}, by hand` },
+  const result = await store.putSchedule(
+    { ...stored, ...changes, version: `${stored.version}, overwritten` },
     stored.version,
   );
-  if (answer !== "put") throw new Error(`${name} could not be written`);
+  if (result !== "put") throw new Error(`${name} could not be written`);
 }

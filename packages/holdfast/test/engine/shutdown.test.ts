@@ -6,10 +6,10 @@ import { JobWorker } from "#src/engine/worker/worker.js";
 import type { Outcome, SettleResult, Store } from "#src/store.js";
 import { ClosedError, job, WorkerStoppingError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, hear, scene, untilAborted } from "./scene.js";
+import { deferred, eventsOf, scene, untilAborted } from "./scene.js";
 
 describe("shutdown", () => {
-  it("C-10 B-14 stop waits for running handlers, and no new job begins meanwhile", async () => {
+  it("C-10 B-14 stop waits for running handlers and starts no job", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read, store } = await scene({ jobs: [type] });
@@ -24,7 +24,7 @@ describe("shutdown", () => {
     expect(stopped).toBe(false);
     expect(store.count("claim")).toBe(0);
     expect((await read(second.id)).state).toBe("pending");
-    // The lease is kept all the while.
+    // The lease is extended meanwhile.
     expect((await read(first.id)).dueAt?.getTime()).toBeGreaterThan(clock.now() + 15_000);
 
     gate.resolve();
@@ -33,7 +33,7 @@ describe("shutdown", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("C-10 after the grace time handlers are aborted with WorkerStoppingError, and their jobs go back uncounted", async () => {
+  it("C-10 after the grace time handlers are aborted and released", async () => {
     let reason: AbortReason | undefined;
     const type = job({
       type: "t",
@@ -44,7 +44,7 @@ describe("shutdown", () => {
         }),
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const released = hear(hf, "released");
+    const released = eventsOf(hf, "released");
     const worker = hf.work({ grace: "10s" });
     const { id } = await hf.enqueue(type);
     await clock.advance("1s");
@@ -60,7 +60,7 @@ describe("shutdown", () => {
     expect(released).toMatchObject([{ id, worker: worker.id }]);
   });
 
-  it("C-10 a handler that ignores its signal is left behind and its job released; its late result is ignored", async () => {
+  it("C-10 a handler that ignores its signal is abandoned", async () => {
     const gate = deferred<{ late: boolean }>();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -76,7 +76,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "pending", output: null });
   });
 
-  it("the log tells for how many jobs a stop waits, which are aborted, and how many handlers ignored their signals", async () => {
+  it("logs waiting, aborted and abandoned jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, lines } = await scene({ jobs: [type] });
@@ -113,7 +113,7 @@ describe("shutdown", () => {
     gate.resolve();
   });
 
-  it("a stop with nothing to wait for says nothing", async () => {
+  it("a stop without running jobs logs nothing", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "t", run() {} })] });
     const worker = hf.work();
     await clock.settle();
@@ -131,7 +131,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { saved: true } });
   });
 
-  it("a release gives the attempt back at most three times", async () => {
+  it("a release restores the attempt at most three times", async () => {
     const type = job({ type: "t", retry: { maxAttempts: 2 }, run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -152,7 +152,7 @@ describe("shutdown", () => {
     ]);
   });
 
-  it("C-10 jobs claimed ahead and not begun are released at once, without counting an attempt", async () => {
+  it("C-10 prefetched jobs are released without an attempt", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => {} });
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -177,9 +177,9 @@ describe("shutdown", () => {
     for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a double stop is one stop, and a stop before the start is fine", async () => {
+  it("stop can be repeated, and called before start", async () => {
     const { hf, clock } = await scene();
-    const stopped = hear(hf, "workerStopped");
+    const stopped = eventsOf(hf, "workerStopped");
     const worker = hf.work();
     await clock.settle();
     await Promise.all([worker.stop(), worker.stop()]);
@@ -193,7 +193,7 @@ describe("shutdown", () => {
     expect(() => unstarted.start()).toThrow(ClosedError);
   });
 
-  it("C-10 close stops workers, flushes what is under way, closes the store; again it is the same close", async () => {
+  it("C-10 close stops workers, flushes outcomes and closes the store", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, another } = await scene({ jobs: [type] });
@@ -216,7 +216,7 @@ describe("shutdown", () => {
     expect(() => hf.work()).toThrow(ClosedError);
   });
 
-  it("C-10 a handler in its grace time can still use the client: what it enqueues is kept", async () => {
+  it("C-10 a handler can enqueue during its grace time", async () => {
     const gate = deferred();
     const follow = job({ type: "follow", run: () => {} });
     const type = job({
@@ -239,11 +239,11 @@ describe("shutdown", () => {
     expect((await reader.list({ type: follow, state: "pending" })).jobs).toHaveLength(1);
   });
 
-  it("the flush waits for what was to be settled so far, not for a busy neighbour to pause", async () => {
+  it("a flush waits only for earlier outcomes", async () => {
     const { clock } = await scene();
-    const answers: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> =>
-      new Promise((resolve) => answers.push(() => resolve(outcomes.map(() => "applied"))));
+      new Promise((resolve) => pending.push(() => resolve(outcomes.map(() => "applied"))));
     const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
     const add = (): void => settler.add({} as Outcome, 30_000, () => {});
     add();
@@ -253,15 +253,15 @@ describe("shutdown", () => {
     add();
     await clock.settle();
     expect(flushed).toBe(false);
-    answers.shift()?.();
-    // The next is under way already, and will be for ever.
+    pending.shift()?.();
+    // The next batch is in flight, and never ends.
     await clock.settle();
-    expect(settler.size + answers.length).toBeGreaterThan(0);
+    expect(settler.size + pending.length).toBeGreaterThan(0);
     expect(flushed).toBe(true);
     await flushing;
   });
 
-  it("closing in the middle of a drain ends it: the rest stays for others", async () => {
+  it("close ends a drain and leaves the other jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, another } = await scene({ jobs: [type] });

@@ -7,18 +7,18 @@ import { newJob } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred, recordingLogger, watch, type LogLine, type WatchedStore } from "./scene.js";
 
-/** A store on a clock the test moves, empty and migrated; closed after the test. */
+/** An empty, migrated store with a fake clock. Closed after the test. */
 export type OpenStore = (clock: FakeClock) => Promise<Store>;
 
 interface Scene {
   hf: Holdfast;
   clock: FakeClock;
-  /** Without hints: who wants work must look for it. */
+  /** Without hints: workers must poll. */
   store: WatchedStore;
   lines: LogLine[];
   read: (id: string) => Promise<Job>;
   reaches: (id: string, state: Job["state"]) => Promise<Job>;
-  /** A claim has been answered. */
+  /** A claim has returned. */
   looked: () => Promise<unknown>;
 }
 
@@ -56,7 +56,7 @@ function withoutHints(store: Store, looked: () => void): Store {
   });
 }
 
-/** Runs the job until it is dead and gives the delay in front of each retry. */
+/** Runs the job until it is dead and returns the delay before each retry. */
 async function delaysOf({ hf, clock, read }: Scene, id: string): Promise<number[]> {
   const delays: number[] = [];
   for (;;) {
@@ -76,10 +76,10 @@ function raise(error: unknown): never {
   throw error;
 }
 
-/** What the seeds ask of retries, to the millisecond. */
+/** Requirements on retries, to the millisecond. */
 export function retryCases(name: string, open: OpenStore): void {
   describe(`${name}: retries`, () => {
-    it("A-12 A-30 with jitter 0 wait exactly min(30 s × 2^n, 15 min), whatever chance says", async () => {
+    it("A-12 A-30 with jitter 0 wait exactly min(30 s × 2^n, 15 min)", async () => {
       const mail = job({
         type: "mail",
         retry: { maxAttempts: 8, backoff: { jitter: 0 } },
@@ -104,7 +104,7 @@ export function retryCases(name: string, open: OpenStore): void {
       });
     });
 
-    it("E-03 with jitter 0 for all types wait exactly 30, 60 and 120 s; then the job is dead and logged", async () => {
+    it("E-03 with jitter 0 wait exactly 30, 60 and 120 s", async () => {
       let works = false;
       const mail = job({ type: "mail", run: () => (works ? "sent" : raise(new Error("down"))) });
       const scene = await sceneOn(open, { jobs: [mail], retry: { backoff: { jitter: 0 } } });
@@ -118,7 +118,7 @@ export function retryCases(name: string, open: OpenStore): void {
       expect(await scene.read(id)).toMatchObject({ state: "completed", attempt: 1, output: "sent" });
     });
 
-    it("C-06 wait 5 s × 2^(n−1) plus 0–1 s, at most 5 min, the same for the same clock and chance", async () => {
+    it("C-06 wait 5 s × 2^(n−1) plus 0–1 s, at most 5 min", async () => {
       const backoff = { base: "5s", factor: 2, max: "5m", jitter: "1s" };
       const mail = job({ type: "mail", retry: { maxAttempts: 9, backoff }, run: () => raise(new Error("down")) });
       const run = async (): Promise<number[]> => {
@@ -134,10 +134,10 @@ export function retryCases(name: string, open: OpenStore): void {
   });
 }
 
-/** What seed A asks of the loop that runs jobs. */
+/** Requirements on the worker loop. */
 export function runnerCases(name: string, open: OpenStore): void {
   describe(`${name}: the runner`, () => {
-    it("A-15 polls every 5 s, marks running, and completes, fails or gives up what it finds", async () => {
+    it("A-15 polls every 5 s and settles the jobs it finds", async () => {
       const gate = deferred();
       const types = [
         job({ type: "slow", run: () => gate.promise.then(() => ({ done: true })) }),
@@ -163,9 +163,9 @@ export function runnerCases(name: string, open: OpenStore): void {
       expect(await reaches(slow.id, "completed")).toMatchObject({ output: { done: true } });
     });
 
-    it("A-16 expires stale claims by itself every 5 minutes, where nobody else would take the job", async () => {
+    it("A-16 reaps expired leases every 5 minutes", async () => {
       const type = job({ type: "mail", run: () => {} });
-      // In the middle of its range, chance does not move the turns of maintenance.
+      // The middle of the range: maintenance runs exactly at its interval.
       const { hf, clock, store, read, reaches } = await sceneOn(open, { jobs: [type], random: () => 0.5 });
       const { id } = await hf.enqueue(type, undefined, { queue: "elsewhere" });
       const [lease] = await hf.claim({ lease: "30s" });
@@ -182,7 +182,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       });
     });
 
-    it("A-17 goes on whatever a handler throws, and the message lands in the job's error", async () => {
+    it("A-17 continues after any handler error and stores its message", async () => {
       const thrown: [value: unknown, message: string][] = [
         [new TypeError("not a function"), "not a function"],
         ["plain", "plain"],
@@ -218,7 +218,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       for (const [id, message] of ids) expect((await reaches(id, "failed")).error?.message).toBe(message);
     });
 
-    it("A-33 completes with {} what returns nothing", async () => {
+    it("A-33 completes with {} if a handler returns nothing", async () => {
       const types = [job({ type: "nothing", run: () => {} }), job({ type: "later", run: async () => {} })];
       const { hf, read } = await sceneOn(open, { jobs: types });
       for (const type of types) {
@@ -231,9 +231,9 @@ export function runnerCases(name: string, open: OpenStore): void {
   });
 }
 
-/** What seed D asks of payloads. */
+/** Requirements on payloads. */
 export function payloadCases(name: string, open: OpenStore): void {
-  it(`D-07 ${name}: a payload that does not parse never reaches the handler, and the wrong field is named`, async () => {
+  it(`D-07 ${name}: an invalid payload never reaches the handler`, async () => {
     let ran = 0;
     const input = z.object({ to: z.string(), copies: z.array(z.object({ at: z.email() })) });
     const greet = job({ type: "greet", input, run: () => void ran++ });

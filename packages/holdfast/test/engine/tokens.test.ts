@@ -8,14 +8,14 @@ import { scene } from "./scene.js";
 const DAY = 86_400_000;
 const FORM = /^hf_[0-9a-f]{16}_[0-9A-Za-z]{43}$/;
 
-/** The token with another character at this place from its end. */
+/** The token with one character changed, counted from its end. */
 function altered(token: string, fromEnd: number): string {
   const at = token.length - 1 - fromEnd;
   return `${token.slice(0, at)}${token[at] === "a" ? "b" : "a"}${token.slice(at + 1)}`;
 }
 
-describe("a token", () => {
-  it("is told once, and stands for its name and role", async () => {
+describe("an API token", () => {
+  it("is returned once, and verifies to its name and role", async () => {
     const { hf } = await scene();
     for (const role of ["viewer", "operator", "admin"] as const) {
       const { id, token } = await hf.tokens.create({ name: `for ${role}`, role });
@@ -25,14 +25,14 @@ describe("a token", () => {
     }
   });
 
-  it("of the role user names the user whose jobs it is for", async () => {
+  it("of the role user has a user", async () => {
     const { hf } = await scene();
     const name = `naïve 漢字 \u{1f680}`;
     const { id, token } = await hf.tokens.create({ name, role: "user", user: "ada" });
     expect(await hf.tokens.check(token)).toEqual({ id, name, role: "user", user: "ada", expiresAt: null });
   });
 
-  it("is kept as a hash: neither the store nor a list can tell it", async () => {
+  it("is stored as a hash", async () => {
     const { hf, store } = await scene();
     const { id, token } = await hf.tokens.create({ name: "deploy", role: "admin" });
     const secret = token.slice(-43);
@@ -45,20 +45,20 @@ describe("a token", () => {
     ]);
   });
 
-  it("is one of its kind, with 256 bits of chance", async () => {
+  it("is unique, with 256 random bits", async () => {
     const { hf } = await scene();
     const made: NewToken[] = [];
     for (let n = 0; n < 300; n++) made.push(await hf.tokens.create({ name: "n", role: "viewer" }));
     for (const { token } of made) expect(token).toMatch(FORM);
     expect(new Set(made.map(({ token }) => token.slice(-43))).size).toBe(300);
     expect(new Set(made.map(({ id }) => id)).size).toBe(300);
-    // Of digits that chance draws, none is missing in so many.
+    // All digits occur in this many random tokens.
     for (const place of [1, 20, 42]) {
       expect(new Set(made.map(({ token }) => token.slice(-43)[place])).size).toBeGreaterThan(40);
     }
   });
 
-  it("counts only as a whole: with any part of it changed it is nobody's", async () => {
+  it("is invalid if any part is changed", async () => {
     const { hf } = await scene();
     const one = await hf.tokens.create({ name: "one", role: "viewer" });
     const two = await hf.tokens.create({ name: "two", role: "admin" });
@@ -81,7 +81,7 @@ describe("a token", () => {
     ["a token in capitals", (token) => token.toUpperCase()],
     ["a secret with other letters", (token) => `${token.slice(0, -1)}é`],
     ["ten megabytes", () => `hf_${"a".repeat(10_000_000)}`],
-  ])("that is %s is nobody's, and costs the store no call", async (_name, spoil) => {
+  ])("that is %s is invalid, without a store call", async (_name, spoil) => {
     const { hf, store } = await scene();
     const { token } = await hf.tokens.create({ name: "n", role: "admin" });
     store.forget();
@@ -89,7 +89,7 @@ describe("a token", () => {
     expect(store.total()).toBe(0);
   });
 
-  it("costs the store one call, whether it counts or not", async () => {
+  it("needs one store call, valid or not", async () => {
     const { hf, store } = await scene();
     const { token } = await hf.tokens.create({ name: "n", role: "admin" });
     store.forget();
@@ -99,7 +99,7 @@ describe("a token", () => {
     expect([store.count("getToken"), store.total()]).toEqual([3, 3]);
   });
 
-  it("whose hash was damaged is nobody's, and nothing breaks", async () => {
+  it("with a damaged hash is invalid", async () => {
     const { hf, store } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "admin" });
     const [record] = await store.store.listTokens();
@@ -110,7 +110,7 @@ describe("a token", () => {
     }
   });
 
-  it("that was revoked counts no more, in any process", async () => {
+  it("is invalid in all processes once revoked", async () => {
     const { hf, another } = await scene();
     const other = await another();
     const { id, token } = await hf.tokens.create({ name: "n", role: "operator" });
@@ -121,7 +121,7 @@ describe("a token", () => {
     expect(await hf.tokens.list()).toEqual([]);
   });
 
-  it("that expires counts until then, and is listed after it", async () => {
+  it("is valid until it expires, and still listed", async () => {
     const { hf, clock } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "viewer", expiresIn: "30d" });
     await clock.advance(30 * DAY - 1);
@@ -132,7 +132,7 @@ describe("a token", () => {
   });
 });
 
-describe("tokens", () => {
+describe("API tokens", () => {
   it("are listed oldest first", async () => {
     const { hf, clock } = await scene();
     for (const role of TOKEN_ROLES) {
@@ -142,7 +142,7 @@ describe("tokens", () => {
     expect((await hf.tokens.list()).map(({ name }) => name)).toEqual([...TOKEN_ROLES]);
   });
 
-  it("are so many at most; those that expired make room, and no others", async () => {
+  it("are limited in number; expired ones are replaced", async () => {
     const { hf, clock, store } = await scene();
     const expiring = await hf.tokens.create({ name: "short", role: "viewer", expiresIn: "1h" });
     for (let n = 1; n < LIMITS.tokens; n++) await store.store.putToken(newTokenRecord());
@@ -173,7 +173,7 @@ describe("tokens", () => {
     ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /goes with the role user only/],
     ["an expiry at once", { name: "n", role: "viewer", expiresIn: 0 }, "expiresIn", /longer than 0/],
     ["an expiry that is no duration", { name: "n", role: "viewer", expiresIn: "soon" }, "expiresIn", /not a duration/],
-  ])("create refuses %s by name, and makes none", async (_name, options, field, says) => {
+  ])("create refuses %s and names the option", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.tokens.create(options as never);
     await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
@@ -181,7 +181,7 @@ describe("tokens", () => {
     expect(await hf.tokens.list()).toEqual([]);
   });
 
-  it("revoke refuses what is no id, a whole token above all, and does not repeat it", async () => {
+  it("revoke refuses a whole token without printing it", async () => {
     const { hf } = await scene();
     const { token } = await hf.tokens.create({ name: "n", role: "viewer" });
     for (const id of [token, "", undefined, "7"]) {
@@ -192,7 +192,7 @@ describe("tokens", () => {
     expect(await hf.tokens.check(token)).not.toBeNull();
   });
 
-  it("are closed with their client", async () => {
+  it("cannot be used after close", async () => {
     const { hf } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "viewer" });
     await hf.close();

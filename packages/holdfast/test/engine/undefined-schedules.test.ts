@@ -1,16 +1,16 @@
 import { job, type Events } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { hear, scene, type Scene } from "./scene.js";
+import { eventsOf, scene, type Scene } from "./scene.js";
 import { MINUTE, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const hourly = { job: nothing, every: "1h" } as const;
 const minutely = { job: nothing, every: "1m" } as const;
-// Nothing is lost by claiming seldom: it is the scheduler that is looked at.
+// Claims are rare: only the scheduler is tested.
 const seldom = { poll: "1h" } as const;
 
-/** A process that has started again with code that no longer defines the schedule `old`. */
-async function restarted(): Promise<Scene & { told: Events["undefinedSchedule"][] }> {
+/** A restarted process whose code no longer defines the schedule `old`. */
+async function restarted(): Promise<Scene & { reported: Events["undefinedSchedule"][] }> {
   const scenery = await scene({ jobs: [nothing] });
   const before = await scenery.another({ jobs: [nothing] });
   await before.schedule("old", minutely);
@@ -20,62 +20,62 @@ async function restarted(): Promise<Scene & { told: Events["undefinedSchedule"][
   const { hf } = scenery;
   await hf.schedule("kept", hourly);
   await hf.schedule("new", hourly);
-  return { ...scenery, told: hear(hf, "undefinedSchedule") };
+  return { ...scenery, reported: eventsOf(hf, "undefinedSchedule") };
 }
 
 describe("a schedule that code no longer defines", () => {
-  it("is told once, and goes on: it is never deleted", async () => {
-    const { hf, clock, lines, told } = await restarted();
+  it("is reported once, and never deleted", async () => {
+    const { hf, clock, lines, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
-    expect(told).toEqual([{ schedule: "old" }]);
+    expect(reported).toEqual([{ schedule: "old" }]);
     await clock.advance("20m");
-    expect(told).toHaveLength(1);
+    expect(reported).toHaveLength(1);
     const logged = lines.filter(({ fields }) => fields["schedule"] === "old");
     expect(logged.map(({ level, message }) => [level, /hf\.unschedule/.test(message)])).toEqual([["warn", true]]);
     expect(await hf.schedules.get("old")).toMatchObject({ enabled: true, origin: "code" });
     expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 21));
   });
 
-  it("is not told while another live worker's code defines it, and is once that has left", async () => {
-    const { hf, clock, another, told } = await restarted();
+  it("is reported after the last worker that defines it has stopped", async () => {
+    const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
     other.work(seldom);
     hf.work(seldom);
     await clock.advance("20m");
-    expect(told).toEqual([]);
-    // It is asked for every five minutes; who has said goodbye does not count, however lately that was.
+    expect(reported).toEqual([]);
+    // Checked every five minutes. Deregistered workers do not count.
     await clock.advance("298s");
     const closing = other.close();
     await clock.advance("70s");
     await closing;
-    expect(told).toEqual([{ schedule: "old" }]);
+    expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not told while another live worker's code defines it, however seldom that worker says so", async () => {
-    const { hf, clock, another, told } = await restarted();
+  it("is not reported while a live worker with rare heartbeats defines it", async () => {
+    const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
     other.work({ ...seldom, lease: "13m" });
     hf.work(seldom);
     await clock.advance("1h");
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
-  it("is not told if the other worker began to work before its schedules were defined", async () => {
-    const { hf, clock, another, told } = await restarted();
+  it("is not reported if another worker defined it after its start", async () => {
+    const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     other.work(seldom);
     await clock.settle();
     await other.schedule("old", minutely);
     hf.work(seldom);
     await clock.advance("1m");
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
-  it("is told if the worker whose code defined it died without a word", async () => {
-    const { hf, clock, store, told } = await restarted();
+  it("is reported if the worker that defined it crashed", async () => {
+    const { hf, clock, store, reported } = await restarted();
     await store.store.heartbeat({
       id: "dead",
       queues: null,
@@ -89,33 +89,33 @@ describe("a schedule that code no longer defines", () => {
     });
     hf.work(seldom);
     await clock.advance("30s");
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     await clock.advance("11m");
-    expect(told).toEqual([{ schedule: "old" }]);
+    expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not told again once it is unscheduled", async () => {
-    const { hf, clock, told } = await restarted();
+  it("is not reported again after it is unscheduled", async () => {
+    const { hf, clock, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
     await hf.unschedule("old");
     await clock.advance("6m");
-    expect(told).toEqual([{ schedule: "old" }]);
+    expect(reported).toEqual([{ schedule: "old" }]);
     expect(await hf.schedules.get("old")).toBeNull();
   });
 
-  it("is told also where code defined it once, and then unscheduled it", async () => {
-    const { hf, clock, another, told } = await restarted();
+  it("is reported if code defined and unscheduled it", async () => {
+    const { hf, clock, another, reported } = await restarted();
     await hf.schedule("old", minutely);
     await hf.unschedule("old");
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
     hf.work(seldom);
     await clock.advance("66s");
-    expect(told).toEqual([{ schedule: "old" }]);
+    expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is looked for seldom: a page of names and a list of workers every five minutes", async () => {
+  it("is searched every five minutes with two calls", async () => {
     const { hf, clock, store } = await restarted();
     hf.work(seldom);
     await clock.advance("1m");
@@ -126,7 +126,7 @@ describe("a schedule that code no longer defines", () => {
   });
 
   it("is found among thousands", async () => {
-    const { hf, clock, store, told } = await restarted();
+    const { hf, clock, store, reported } = await restarted();
     const old = await store.store.getSchedule("old");
     if (old === null) throw new Error("it was just made");
     for (let n = 0; n < 2_100; n++) {
@@ -134,6 +134,6 @@ describe("a schedule that code no longer defines", () => {
     }
     hf.work(seldom);
     await clock.advance("66s");
-    expect(new Set(told.map(({ schedule }) => schedule)).size).toBe(2_101);
+    expect(new Set(reported.map(({ schedule }) => schedule)).size).toBe(2_101);
   });
 });

@@ -7,8 +7,8 @@ const report = job({ type: "report", run() {} });
 const QUEUES = "this worker claims from queues that no job type here uses and the store does not know. Misspelt?";
 const TYPES = "no handler here for types that this worker claims. Misspelt, or missing from holdfast({ jobs })?";
 
-describe("a worker that takes from a queue nobody knows", () => {
-  it("is told with the queues that are known, once for each queue", async () => {
+describe("a worker on an unknown queue", () => {
+  it("is logged with the known queues, once per queue", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail] });
     await hf.enqueue(report, undefined, { queue: "reports" });
     hf.work({ queues: ["mial"] });
@@ -21,7 +21,7 @@ describe("a worker that takes from a queue nobody knows", () => {
     ]);
   });
 
-  it("is not told where a job type here uses it, nor where it had a job", async () => {
+  it("is not logged if a job type or a job uses the queue", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
     hf.work({ queues: ["mail"] });
     await clock.settle();
@@ -32,14 +32,14 @@ describe("a worker that takes from a queue nobody knows", () => {
     expect(lines).toEqual([]);
   });
 
-  it("begins before the store has said which queues there are, and whether it can or not", async () => {
+  it("starts before the queues are listed", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
-    const answer = store.hold("queues");
+    const release = store.hold("queues");
     const slow = hf.work({ queues: ["express"] });
     const { id } = await hf.enqueue(mail, undefined, { queue: "express" });
     await clock.settle();
     expect(await hf.get(id)).toMatchObject({ state: "completed", worker: slow.id });
-    answer();
+    release();
     store.fail(new StoreUnavailableError("away"), "queues");
     hf.work({ queues: ["mial"] });
     await clock.settle();
@@ -47,8 +47,8 @@ describe("a worker that takes from a queue nobody knows", () => {
   });
 });
 
-describe("a worker that takes types without a handler here", () => {
-  it("is told with the types that have one", async () => {
+describe("a worker for types without a handler", () => {
+  it("is logged with the known types", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail, report] });
     hf.work({ types: [mail, "mail.sned"] });
     hf.work({ types: [report] });

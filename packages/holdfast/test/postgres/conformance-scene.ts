@@ -45,7 +45,7 @@ async function onNewSchema(server: Server, clock: Clock): Promise<StoreOnSchema>
 
 /**
  * A store on a migrated schema that other cases may have used before. A case on the system's clock gets a new one: the
- * processes that it kills may have a statement under way.
+ * processes that it kills may still have a statement running.
  */
 export async function onMigratedSchema(server: Server, clock: Clock): Promise<StoreOnSchema> {
   if (clock === systemClock) {

@@ -1,7 +1,7 @@
 import { holdfast, type Holdfast, type JobType, type Store } from "holdfast";
 import { postgres, type PostgresOptions, type PostgresStore } from "holdfast/postgres";
 import type pg from "pg";
-import { onTestFinished } from "vitest";
+import { beforeAll, onTestFinished } from "vitest";
 import { schemaPool } from "./schema-pool.js";
 import type { Server } from "./server.js";
 
@@ -57,6 +57,26 @@ async function reusedSchema(server: Server): Promise<string> {
   const schema = await pool.acquire();
   onTestFinished(() => pool.release(schema));
   return schema;
+}
+
+/**
+ * The name of an empty schema for a client that migrates it where needed: one that other tests of the file have used, if there
+ * is one. Needs `prepareSchema`; without it every schema is new.
+ */
+export function clientSchema(server: Server): string {
+  const pool = schemaPool(server);
+  const schema = pool.acquireIdle();
+  if (schema === null) return ownSchema(server);
+  onTestFinished(() => pool.release(schema));
+  return schema;
+}
+
+/** Migrates a schema before the tests of the file, for `clientSchema`. */
+export function prepareSchema(server: Server): void {
+  beforeAll(async () => {
+    const pool = schemaPool(server);
+    await pool.release(await pool.acquire());
+  }, 60_000);
 }
 
 /** The name of a schema that does not exist yet. It is dropped after the test. */

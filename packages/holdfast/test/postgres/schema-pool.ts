@@ -40,9 +40,13 @@ class SchemaPool {
 
   /** The name of an empty, migrated schema. */
   async acquire(): Promise<string> {
-    const schema = this.#idle.pop() ?? (await this.#migrate());
-    this.#inUse.set(schema.name, schema);
-    return schema.name;
+    return this.acquireIdle() ?? this.#use(await this.#migrate());
+  }
+
+  /** The name of an empty, migrated schema if there is an idle one. */
+  acquireIdle(): string | null {
+    const schema = this.#idle.pop();
+    return schema === undefined ? null : this.#use(schema);
   }
 
   /** Takes a schema back once every store and session on it is closed. */
@@ -51,6 +55,11 @@ class SchemaPool {
     this.#inUse.delete(name);
     if (schema !== undefined && (await this.#reset(schema))) this.#idle.push(schema);
     else await this.#server.query(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
+  }
+
+  #use(schema: PooledSchema): string {
+    this.#inUse.set(schema.name, schema);
+    return schema.name;
   }
 
   async #migrate(): Promise<PooledSchema> {
@@ -92,7 +101,8 @@ class SchemaPool {
       const results = (await this.#server.query(
         `BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL session_replication_role = replica; ${reset} COMMIT; ${catalogVersion(name)}`,
       )) as unknown as pg.QueryResult[];
-      return (results.at(-1)?.rows as { version: string }[])[0]?.version === version;
+      const [found] = (results.at(-1)?.rows ?? []) as { version: string }[];
+      return found?.version === version;
     } catch {
       return false;
     }

@@ -57,6 +57,7 @@ export function postgresServer({ durable = false, own = durable }: ServerOptions
   afterAll(async () => {
     await started?.stop();
     if (sharedUrl !== null) await queryOnce(sharedUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    if (NOT_OURS !== null) await dropSchemas(url, name);
   }, 60_000);
 
   return {
@@ -73,6 +74,14 @@ export function postgresServer({ durable = false, own = durable }: ServerOptions
       started?.crash() ?? Promise.reject(new Error(NOT_OURS ?? "only a server of the file itself can crash")),
     query: (text, values = []) => queryOnce(url, text, values),
   };
+}
+
+/** Drops the schemas of a file in the database of `DATABASE_URL`, which stays. */
+async function dropSchemas(url: string, prefix: string): Promise<void> {
+  const { rows } = await queryOnce(url, "SELECT nspname AS name FROM pg_namespace WHERE starts_with(nspname, $1)", [
+    prefix,
+  ]);
+  for (const { name } of rows as { name: string }[]) await queryOnce(url, `DROP SCHEMA IF EXISTS ${name} CASCADE`);
 }
 
 async function connect(url: string): Promise<pg.Client> {

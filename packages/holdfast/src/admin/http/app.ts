@@ -259,7 +259,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
   for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(indexPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
     const { tokenId, identity } = await authenticator.authorize(req.raw, { role: "viewer" });
-    // Hono routes HEAD requests here too. Opening a stream that is never read would use up a viewer for minutes.
+    // Hono routes HEAD requests here too. A stream that is never read would stay open for minutes.
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
     return new Response(feed.open(tokenId ?? identity.name), {

@@ -1,4 +1,4 @@
-import { keyOf, KEYS, type Config, type KeyName, type Kind, type ValueOf } from "../../config/index.js";
+import { keyOf, type Config, type KEYS, type KeyName, type Kind, type ValueOf } from "../../config/index.js";
 import type { Output } from "../ui/output.js";
 
 /** Common to flags and arguments. */

@@ -119,7 +119,7 @@ export class Schedules {
     const slots = details
       .filter((each) => numberOf(each, "nth") !== null)
       .toSorted((a, b) => (numberOf(b, "nth") ?? 0) - (numberOf(a, "nth") ?? 0))
-      .map((each) => JSON.parse(stringOf(each, "slot") ?? "null") as StoredSlot);
+      .map(readSlot);
     return readSchedule(item, fieldValues(details), slots);
   }
 
@@ -455,6 +455,12 @@ function dueFields(
     lane: isIndexed ? schedulesLane(shardOf(name, shards)) : null,
     due: isIndexed ? `${sortableTime(nextRunAt ?? 0)}#${name}` : null,
   };
+}
+
+/** Earlier builds stored another reason for manual runs. */
+function readSlot(item: Item): StoredSlot {
+  const slot = JSON.parse(stringOf(item, "slot") ?? "null") as Omit<StoredSlot, "reason"> & { reason: string | null };
+  return { ...slot, reason: (slot.reason === "by hand" ? "manual" : slot.reason) as SlotReason | null };
 }
 
 function createdAt(item: Item | null): number | null {

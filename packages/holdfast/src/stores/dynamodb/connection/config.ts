@@ -47,7 +47,7 @@ class TooManyNamesError extends HoldfastError {
       "NOT_STORED",
       "too many different types, queues and priorities: their names are stored in one DynamoDB item of at most " +
         `${MAX_ITEM_BYTES} bytes; use fewer, and separate customers by user or tags. ` +
-        "Names that are empty and were not used for two days are removed automatically",
+        "Names without jobs that were not used for two days are removed automatically",
       { cause },
     );
   }

@@ -135,8 +135,41 @@ const WORDS: Readonly<Record<State, readonly string[]>> = {
   cancelled: ["cancelled", "canceled"],
 };
 
-const OPTIONS: ReadonlySet<string> = optionKeys<LegacyImportOptions>({ table: true, type: true, map: true, statuses: true, queue: true, priority: true, maxAttempts: true, tags: true, drop: true, dryRun: true, onProgress: true });
-const FIELDS: ReadonlySet<string> = optionKeys<LegacyMap>({ id: true, status: true, user: true, input: true, inputMerge: true, output: true, error: true, queue: true, priority: true, attempt: true, retries: true, maxAttempts: true, maxRetries: true, runAt: true, expiresAt: true, createdAt: true, updatedAt: true, claimedAt: true, startedAt: true, finishedAt: true });
+const OPTIONS: ReadonlySet<string> = optionKeys<LegacyImportOptions>({
+  table: true,
+  type: true,
+  map: true,
+  statuses: true,
+  queue: true,
+  priority: true,
+  maxAttempts: true,
+  tags: true,
+  drop: true,
+  dryRun: true,
+  onProgress: true,
+});
+const FIELDS: ReadonlySet<string> = optionKeys<LegacyMap>({
+  id: true,
+  status: true,
+  user: true,
+  input: true,
+  inputMerge: true,
+  output: true,
+  error: true,
+  queue: true,
+  priority: true,
+  attempt: true,
+  retries: true,
+  maxAttempts: true,
+  maxRetries: true,
+  runAt: true,
+  expiresAt: true,
+  createdAt: true,
+  updatedAt: true,
+  claimedAt: true,
+  startedAt: true,
+  finishedAt: true,
+});
 
 export function readImportOptions(options: LegacyImportOptions): ImportPlan {
   refuseUnknown(options, OPTIONS, "importLegacy");

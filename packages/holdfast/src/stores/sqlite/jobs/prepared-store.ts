@@ -97,7 +97,7 @@ export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
 export interface PreparedStore {
   operations: Operations;
   counts: Counts;
-  isHeld(lease: S.LeaseRef): boolean;
+  readonly isHeld: (lease: S.LeaseRef) => boolean;
   /** The result of a claim that would find nothing, else null. Takes no write lock. */
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
   /** Leased jobs with a cancel request. */

@@ -2,8 +2,8 @@ import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { LeftAlone } from "#src/engine/scheduler/backoff-map.js";
 
-describe("a schedule that is left alone", () => {
-  it("is so for a while, and for longer each time until it had its peace", async () => {
+describe("a schedule with a backoff", () => {
+  it("waits longer each time, until it is reset", async () => {
     const clock = fakeClock();
     const left = new LeftAlone(clock);
     const waits: number[] = [];
@@ -24,7 +24,7 @@ describe("a schedule that is left alone", () => {
     expect(left.count().nextInMs).toBe(100);
   });
 
-  it("is one of many, of which no more are remembered than memory has room for", () => {
+  it("is one of a bounded number", () => {
     const left = new LeftAlone(fakeClock());
     for (let n = 0; n < 10_001; n++) left.leave(`v${n}`, 100);
     expect(left.count().versions).toBe(10_000);

@@ -6,24 +6,24 @@ import { dynamoServer } from "./server.js";
 
 const server = dynamoServer();
 
-interface Answer {
+interface QueryOutput {
   Items?: unknown[];
 }
 
-/** A store that meets every entry of an index twice, as one does whose entries move while it reads. */
-async function openDoubled(): Promise<DynamoStore> {
+/** A store that reads every index entry twice, as happens when an entry is moved during the read. */
+async function openReadingTwice(): Promise<DynamoStore> {
   const table = server.newTable();
   const client = server.client();
   client.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args);
-      const answer = result.output as Answer;
+      const output = result.output as QueryOutput;
       if ((args.input as { IndexName?: string }).IndexName !== undefined) {
-        answer.Items = answer.Items?.flatMap((item) => [item, item]) ?? [];
+        output.Items = output.Items?.flatMap((item) => [item, item]) ?? [];
       }
       return result;
     },
-    { step: "initialize", name: "doubled" },
+    { step: "initialize", name: "read twice" },
   );
   const store = dynamodb({ client, table, shards: 1, marginMs: 0 });
   onTestFinished(async () => {
@@ -35,9 +35,9 @@ async function openDoubled(): Promise<DynamoStore> {
   return store;
 }
 
-describe("an entry that is met twice in an index", () => {
+describe("an index entry that is read twice", () => {
   it("is one job in lists", async () => {
-    const store = await openDoubled();
+    const store = await openReadingTwice();
     const dead = await jobIn(store, "dead", { user: "ada" });
     const running = await jobIn(store, "running");
     expect(await jobIds(store, {})).toEqual([running, dead]);
@@ -45,10 +45,10 @@ describe("an entry that is met twice in an index", () => {
     expect(await jobIds(store, { user: "ada" })).toEqual([dead]);
   });
 
-  it("is one job to claims, stats and upkeep", async () => {
-    const store = await openDoubled();
+  it("is one job in claims, stats and maintenance", async () => {
+    const store = await openReadingTwice();
     const id = await add(store);
-    // A lease that is over as it begins.
+    // A lease that has expired when it starts.
     expect(await claimIds(store, { leaseMs: -1_000 })).toEqual([id]);
     const { counts } = await store.stats();
     expect(counts.filter(({ state }) => state === "claimed").map(({ count }) => count)).toEqual([1]);
@@ -57,8 +57,8 @@ describe("an entry that is met twice in an index", () => {
     expect(await store.purge({ state: "dead", before: null, keep: null, limit: 10 })).toBe(1);
   });
 
-  it("is one schedule that is due", async () => {
-    const store = await openDoubled();
+  it("is one due schedule", async () => {
+    const store = await openReadingTwice();
     const { name } = await addSchedule(store, { nextRunAt: 1 });
     expect((await store.dueSchedules(10)).schedules.map((schedule) => schedule.name)).toEqual([name]);
   });

@@ -11,10 +11,10 @@ import { dynamoServer } from "./server.js";
 const server = dynamoServer();
 
 const HOUR = 3_600_000;
-/** Many jobs, one after the other through the proxy. */
+/** Many jobs, one after another through the proxy. */
 const TIMED = { timeout: 90_000 };
 
-/** As maintenance does: chunk after chunk, until one is not full. */
+/** Purges in chunks until one is not full, as maintenance does. */
 async function purgeAll(store: DynamoStore, keep: number | null, limit: number): Promise<number[]> {
   const chunks: number[] = [];
   do chunks.push(await store.purge({ state: "cancelled", before: null, keep, limit }));
@@ -22,21 +22,17 @@ async function purgeAll(store: DynamoStore, keep: number | null, limit: number):
   return chunks;
 }
 
-it(
-  "retention goes on while there is more to delete, though indexes still show what was deleted before",
-  TIMED,
-  async () => {
-    const { store, proxy } = await openScene(server, { shards: 4 });
-    proxy.lag(0);
-    const ids = await addAll(store, newJobs(40, { delayMs: HOUR }));
-    await store.cancel(ids);
-    // From now on no index hears of anything.
-    proxy.lag(HOUR);
-    expect(await purgeAll(store, null, 10)).toEqual([10, 10, 10, 10, 0]);
-  },
-);
+it("purges everything although the indexes lag", TIMED, async () => {
+  const { store, proxy } = await openScene(server, { shards: 4 });
+  proxy.lag(0);
+  const ids = await addAll(store, newJobs(40, { delayMs: HOUR }));
+  await store.cancel(ids);
+  // From now on the indexes never change.
+  proxy.lag(HOUR);
+  expect(await purgeAll(store, null, 10)).toEqual([10, 10, 10, 10, 0]);
+});
 
-it("of a state that is kept by number, the newest so many are kept, though indexes still show what was deleted", async () => {
+it("keeps the newest jobs although the indexes lag", async () => {
   const { store, proxy } = await openScene(server, { shards: 4 });
   proxy.lag(0);
   const ids = await addAll(store, newJobs(60, { delayMs: HOUR }));
@@ -50,21 +46,21 @@ it("of a state that is kept by number, the newest so many are kept, though index
   );
 });
 
-it("of a state that is kept by number, no more entries are read than are kept and deleted, and those kept once", async () => {
+it("reads the entries of kept jobs once per purge", async () => {
   const { meter, store } = await openMetered();
   const ids = await addAll(store, newJobs(120, { delayMs: HOUR }));
   await store.cancel(ids);
   meter.reset();
   expect(await purgeAll(store, 20, 20)).toEqual([20, 20, 20, 20, 20, 0]);
-  // Once for the newest, once a chunk.
+  // One query for the newest jobs, one per chunk.
   expect(meter.requests.get("Query")).toBeLessThanOrEqual(1 + 6);
 });
 
-it("a look for stale leases behind a long queue is cut short, and the next goes on from there", async () => {
+it("continues a long scan for expired leases", async () => {
   const { table, store: direct } = await openScene(server, { shards: 1 });
   await addAll(direct, newJobs(130));
   const [stale] = await addAll(direct, newJobs(1, { type: "stale" }));
-  // A lease that is over as it begins.
+  // A lease that has expired when it starts.
   expect(await claim(direct, { types: ["stale"], leaseMs: -10_000 })).toMatchObject([{ id: stale }]);
   const client = server.client();
   let pages = 0;
@@ -72,12 +68,12 @@ it("a look for stale leases behind a long queue is cut short, and the next goes 
     (next) => async (args) => {
       const input = args.input as { IndexName?: string; Limit?: number };
       if (input.IndexName === undefined) return next(args);
-      // As if there were a hundred times as many: a page of thousands.
+      // Simulates a hundred times as many entries.
       input.Limit = 40;
       pages++;
       const result = await next(args);
-      const answer = result.output as { Items?: unknown[] };
-      answer.Items = answer.Items?.flatMap((item) => Array.from({ length: 100 }, () => item)) ?? [];
+      const output = result.output as { Items?: unknown[] };
+      output.Items = output.Items?.flatMap((item) => Array.from({ length: 100 }, () => item)) ?? [];
       return result;
     },
     { step: "initialize", name: "a long queue" },
@@ -90,12 +86,12 @@ it("a look for stale leases behind a long queue is cut short, and the next goes 
   expect(await store.reapExpiredLeases(10)).toEqual([]);
   expect(pages).toBe(3);
   expect(await store.reapExpiredLeases(10)).toMatchObject([{ id: stale, to: "pending" }]);
-  // The rest, and what is left of the look from the beginning on.
+  // The remaining pages, and those before the start.
   expect(pages).toBeLessThanOrEqual(3 + 4);
   expect(await store.reapExpiredLeases(10)).toEqual([]);
 });
 
-it("stale leases are laid down so many at a time, and no queue is read anew for each time", async () => {
+it("reaps expired leases in chunks without reading again", async () => {
   const { meter, store } = await openMetered();
   await addAll(store, newJobs(50));
   expect(await claim(store, { leaseMs: -10_000 })).toHaveLength(50);
@@ -107,7 +103,7 @@ it("stale leases are laid down so many at a time, and no queue is read anew for 
   expect(meter.requests.get("Query")).toBeLessThanOrEqual(4);
 });
 
-/** A store with one shard, whose requests are counted. */
+/** A store with one shard and counted requests. */
 async function openMetered(): Promise<{ meter: Meter; store: DynamoStore }> {
   const meter = new Meter();
   const client = meter.watch(server.client());
@@ -122,7 +118,7 @@ async function openMetered(): Promise<{ meter: Meter; store: DynamoStore }> {
   return { meter, store };
 }
 
-it("workers that are long gone are deleted now and then, and those that are back are not", async () => {
+it("deletes records of workers that are long gone", async () => {
   const clock = fakeClock();
   const { store, table } = await openScene(server, { clock });
   const ids = Array.from({ length: 20 }, (_, nth) => `worker ${nth}`);
@@ -143,7 +139,7 @@ it("workers that are long gone are deleted now and then, and those that are back
   expect(Items.map(({ sk }) => sk?.S)).toEqual(["worker 7"]);
 });
 
-it("a list of live jobs finds those that stand behind more than it keeps in mind", TIMED, async () => {
+it("lists old live jobs behind many newer ones", TIMED, async () => {
   const { store } = await openScene(server, { shards: 2 });
   const old = await addAll(store, newJobs(3, { tags: ["old"] }));
   for (let n = 0; n < 9; n++) await addAll(store, newJobs(250));

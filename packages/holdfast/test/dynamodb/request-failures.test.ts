@@ -3,7 +3,7 @@ import { dynamodb } from "holdfast/dynamodb";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { add, claim, claimOne, failureOf, insertOne, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
-import { startProxy, type Asked } from "./proxy.js";
+import { startProxy, type SentRequest } from "./proxy.js";
 import { openClient, openScene } from "./scene.js";
 import { dynamoServer, REGION } from "./server.js";
 
@@ -11,48 +11,48 @@ const server = dynamoServer();
 
 const ofJob =
   (operation: string) =>
-  (asked: Asked): boolean =>
-    asked.operation === operation && asked.text.includes('"job#');
+  (sent: SentRequest): boolean =>
+    sent.operation === operation && sent.text.includes('"job#');
 
-describe("an answer that is cut off in its middle is one that is lost: what was asked is asked again", () => {
-  it("by an insert", async () => {
+describe("a truncated response", () => {
+  it("of an insert is a lost response", async () => {
     const { store, proxy } = await openScene(server);
-    const cut = proxy.cutAnswerTo(ofJob("PutItem"));
+    const cut = proxy.cutNextResponse(ofJob("PutItem"));
     expect(await insertOne(store, newJob())).toEqual({ status: "inserted" });
     await cut;
   });
 
-  it("by a claim", async () => {
+  it("of a claim is a lost response", async () => {
     const { store, proxy } = await openScene(server);
     const id = await add(store);
-    const cut = proxy.cutAnswerTo(ofJob("UpdateItem"));
+    const cut = proxy.cutNextResponse(ofJob("UpdateItem"));
     expect((await claim(store)).map((job) => job.id)).toEqual([id]);
     await cut;
   });
 
-  it("by an outcome", async () => {
+  it("of an outcome is a lost response", async () => {
     const { store, proxy } = await openScene(server);
     await add(store);
     const leased = await claimOne(store);
-    const cut = proxy.cutAnswerTo(({ text }) => text.includes(leased.id));
+    const cut = proxy.cutNextResponse(({ text }) => text.includes(leased.id));
     expect(await store.settle([failureOf(leased, "no")])).toEqual(["applied"]);
     await cut;
     expect(await recordOf(store, leased.id)).toMatchObject({ state: "failed", error: { message: "no" } });
   });
 });
 
-describe("requests that are taken and never answered", () => {
-  it("are given up and sent again", async () => {
+describe("requests without a response", () => {
+  it("are sent again after the timeout", async () => {
     const { proxy, again } = await openScene(server);
     const store = again({ requestTimeoutMs: 200 });
-    const silence = proxy.swallow();
+    const outage = proxy.ignoreRequests();
     const inserted = insertOne(store, newJob());
-    await until("it to be asked again", () => silence.count >= 2);
-    silence.end();
+    await until("the request to be sent again", () => outage.count >= 2);
+    outage.end();
     expect(await inserted).toEqual({ status: "inserted" });
   });
 
-  it("do not hold up a worker once they are answered again", { timeout: 30_000 }, async () => {
+  it("do not block a worker after the outage", { timeout: 30_000 }, async () => {
     const { proxy, again, direct } = await openScene(server);
     const ran: string[] = [];
     const type = job({ type: "t", run: ({ job: { id } }) => void ran.push(id) });
@@ -66,16 +66,16 @@ describe("requests that are taken and never answered", () => {
       await until("the job to have run", () => ran.includes(id), 20_000);
     };
     await runs(other);
-    const silence = proxy.swallow();
-    await until("the worker to ask in vain", () => silence.count >= 2);
-    silence.end();
+    const outage = proxy.ignoreRequests();
+    await until("the worker to poll without a response", () => outage.count >= 2);
+    outage.end();
     await runs(other);
   });
 });
 
-describe("an error of DynamoDB's that nobody knows says nothing of the job", () => {
+describe("an unknown error of DynamoDB", () => {
   it.each(["IDPCommunicationErrorException", "Throttling", "KMSInternalException"])(
-    "with %s once, what its handler returned is kept",
+    "%s does not lose the output",
     async (name) => {
       const table = server.newTable();
       const client = server.client();
@@ -85,8 +85,8 @@ describe("an error of DynamoDB's that nobody knows says nothing of the job", () 
           async (args) => {
             if (armed && commandName === "UpdateItemCommand" && JSON.stringify(args.input).includes('"job#')) {
               armed = false;
-              const told = new Error("not this moment");
-              throw Object.assign(told, { name, $metadata: { httpStatusCode: 400 } });
+              const unknown = new Error("temporarily unavailable");
+              throw Object.assign(unknown, { name, $metadata: { httpStatusCode: 400 } });
             }
             return next(args);
           },
@@ -112,7 +112,7 @@ describe("an error of DynamoDB's that nobody knows says nothing of the job", () 
   );
 });
 
-it("a machine whose clock is ten minutes off can open the store: the request is signed again", async () => {
+it("signs a request again when the clock is wrong", async () => {
   const proxy = await startProxy(server.endpoint());
   proxy.checkSigningTime();
   const now = Date.now;
@@ -126,11 +126,11 @@ it("a machine whose clock is ten minutes off can open the store: the request is 
 });
 
 describe("pages of a list", () => {
-  it("are told apart by cursors that the client takes back", async () => {
+  it("follow each other by cursor", async () => {
     const { store } = await openScene(server);
     const type = job({ type: "t", run: () => {} });
     const hf = await openClient({ store, jobs: [type] });
-    const made = await Promise.all(Array.from({ length: 5 }, () => hf.enqueue(type, {}, { user: "ada" })));
+    const enqueued = await Promise.all(Array.from({ length: 5 }, () => hf.enqueue(type, {}, { user: "ada" })));
     for (const of of [hf, hf.forUser("ada")]) {
       const found: string[] = [];
       let cursor: string | null = null;
@@ -139,12 +139,12 @@ describe("pages of a list", () => {
         found.push(...page.jobs.map(({ id }) => id));
         cursor = page.cursor;
       } while (cursor !== null);
-      expect(found.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
+      expect(found.toSorted()).toEqual(enqueued.map(({ id }) => id).toSorted());
     }
   });
 });
 
-it("tells how many shards the table has, and that order is strict only with one", async () => {
+it("reports the number of shards and strict order", async () => {
   const { store, again } = await openScene(server, { shards: 1 });
   await store.insert([newJob()]);
   expect(await store.shards()).toBe(1);

@@ -6,35 +6,35 @@ import { cleanup } from "./scene.js";
 const CLIENTS = 5;
 const hourly = { job: cleanup, every: "1h" } as const;
 
-/** Several clients with connections of their own on one file, as so many processes would be. */
+/** Several clients with separate connections on one file, like as many processes. */
 async function several(): Promise<{ clients: Holdfast[] } & Awaited<ReturnType<typeof openOn>>> {
   const scene = await openOn("on a file");
   const others = await Promise.all(Array.from({ length: CLIENTS - 1 }, () => scene.another()));
   return { ...scene, clients: [scene.hf, ...others] };
 }
 
-describe("clients that change schedules on one file at the same time", () => {
-  it("define one schedule, if it is the same they define", async () => {
+describe("clients that change schedules on one file concurrently", () => {
+  it("define one schedule if their definitions are equal", async () => {
     const { hf, clients } = await several();
     const defined = await Promise.all(clients.map((client) => client.schedule("s", hourly)));
     expect((await hf.schedules.list()).schedules).toHaveLength(1);
-    for (const answer of defined) expect(answer).toEqual(defined[0]);
+    for (const result of defined) expect(result).toEqual(defined[0]);
   });
 
-  it("C-11 create one schedule, and the others are told that there is one", async () => {
+  it("C-11 create one schedule; the others throw ScheduleExistsError", async () => {
     const { hf, clients } = await several();
-    const answers = await Promise.allSettled(
+    const results = await Promise.allSettled(
       clients.map((client, index) => client.schedules.create("s", { ...hourly, priority: index })),
     );
-    const made = answers.filter((answer) => answer.status === "fulfilled");
+    const made = results.filter((result) => result.status === "fulfilled");
     expect(made).toHaveLength(1);
     expect(await scheduleOf(hf, "s")).toEqual(made[0]?.value);
-    for (const answer of answers) {
-      if (answer.status === "rejected") expect(answer.reason).toBeInstanceOf(ScheduleExistsError);
+    for (const result of results) {
+      if (result.status === "rejected") expect(result.reason).toBeInstanceOf(ScheduleExistsError);
     }
   });
 
-  it("keep each other's changes, if they change different things", async () => {
+  it("keep each other's changes of different settings", async () => {
     const { hf, clients } = await several();
     await hf.schedule("s", hourly);
     const changes: ScheduleChanges[] = [
@@ -50,7 +50,7 @@ describe("clients that change schedules on one file at the same time", () => {
     expect(changed.toSorted()).toEqual(["catchUp", "maxAttempts", "priority", "queue", "tags"]);
   });
 
-  it("C-15 keep what an operator changes while they start", async () => {
+  it("C-15 keep changes of an operator while they start", async () => {
     const { hf, clients } = await several();
     await hf.schedule("s", hourly);
     const deployed = { ...hourly, queue: "deployed", priority: 1 };
@@ -62,10 +62,10 @@ describe("clients that change schedules on one file at the same time", () => {
     expect(await scheduleOf(hf, "s")).toMatchObject({ priority: 7, queue: "deployed", changed: ["priority"] });
   });
 
-  it("C-12 fire each slot once, while others change the schedule and run it by hand", async () => {
+  it("C-12 fire each slot once during changes and manual runs", async () => {
     const { hf, clients, clock } = await several();
     await hf.schedule("s", { ...hourly, catchUp: { all: 100 } });
-    const byHand: string[] = [];
+    const manualRuns: string[] = [];
     for (let hour = 1; hour <= 8; hour++) {
       await clock.advance("1h");
       const [, , run] = await Promise.all([
@@ -75,11 +75,11 @@ describe("clients that change schedules on one file at the same time", () => {
         clients[3]?.schedules.update("s", { priority: hour }),
         clients[4]?.schedules.fireDue(),
       ]);
-      byHand.push(run?.id ?? "");
+      manualRuns.push(run?.id ?? "");
     }
     await hf.schedules.fireDue();
     const { jobs } = await hf.list({ schedule: "s" });
-    const bySlot = jobs.filter(({ id }) => !byHand.includes(id)).map(({ schedule }) => schedule?.slot);
+    const bySlot = jobs.filter(({ id }) => !manualRuns.includes(id)).map(({ schedule }) => schedule?.slot);
     expect(bySlot.toSorted((a, b) => Number(a) - Number(b))).toEqual(
       Array.from({ length: 8 }, (_, index) => after((index + 1) * HOUR)),
     );

@@ -8,30 +8,30 @@ import { addSchedule, newSchedule } from "#src/testing/exercise-store/schedule-b
 import { openScene } from "./scene.js";
 import { dynamoServer } from "./server.js";
 
-/** A job or a schedule that is made anew under the same name while its predecessor is being deleted. */
+/** Jobs and schedules that are created again while their predecessor is being deleted. */
 const server = dynamoServer();
 
 const LARGE = JSON.stringify("x".repeat(2_000));
 
-interface HeldUp {
+interface DelayedStore {
   store: DynamoStore;
-  /** Its requests of this kind that have this text wait from now on, until they are let go. */
-  hold(operation: string, text: string): { reached: Promise<void>; letGo: () => void };
+  /** Delays requests of this operation that contain `text`, until `release`. */
+  delay(operation: string, text: string): { reached: Promise<void>; release: () => void };
 }
 
-/** A store on a table, some of whose requests can be held up. */
-function openHeldUp(table: string): HeldUp {
+/** A store whose requests can be delayed. */
+function openDelayed(table: string): DelayedStore {
   const client = server.client();
-  let held: { operation: string; text: string; reach: () => void; gate: Promise<void> } | null = null;
+  let delayed: { operation: string; text: string; reach: () => void; gate: Promise<void> } | null = null;
   client.middlewareStack.add(
     (next, context) => async (args) => {
-      if (held !== null && isHeld(held, context["commandName"], args.input)) {
-        held.reach();
-        await held.gate;
+      if (delayed !== null && isDelayed(delayed, context["commandName"], args.input)) {
+        delayed.reach();
+        await delayed.gate;
       }
       return next(args);
     },
-    { step: "initialize", name: "held up" },
+    { step: "initialize", name: "delay" },
   );
   const store = dynamodb({ client, table });
   onTestFinished(async () => {
@@ -40,20 +40,20 @@ function openHeldUp(table: string): HeldUp {
   });
   return {
     store,
-    hold(operation, text) {
-      let letGo = (): void => {};
-      const gate = new Promise<void>((resolve) => (letGo = resolve));
-      const reached = new Promise<void>((resolve) => (held = { operation, text, reach: resolve, gate }));
-      return { reached, letGo };
+    delay(operation, text) {
+      let release = (): void => {};
+      const gate = new Promise<void>((resolve) => (release = resolve));
+      const reached = new Promise<void>((resolve) => (delayed = { operation, text, reach: resolve, gate }));
+      return { reached, release };
     },
   };
 }
 
-function isHeld({ operation, text }: { operation: string; text: string }, name: unknown, input: object): boolean {
+function isDelayed({ operation, text }: { operation: string; text: string }, name: unknown, input: object): boolean {
   return name === `${operation}Command` && JSON.stringify(input).includes(text);
 }
 
-describe("a job that is enqueued under the id of one that is being deleted keeps its input", () => {
+describe("a job keeps its input while a job of the same id is", () => {
   it.each<[string, (store: DynamoStore, job: NewJob) => Promise<() => Promise<unknown>>]>([
     [
       "removed",
@@ -77,25 +77,25 @@ describe("a job that is enqueued under the id of one that is being deleted keeps
     ],
   ])("%s", async (_what, prepare) => {
     const { store, table } = await openScene(server);
-    const slow = openHeldUp(table);
+    const slow = openDelayed(table);
     const job = newJob({ input: LARGE });
     await insertOne(store, job);
-    // With something beside it, so that there is more to delete.
+    // With a log, so that there is more to delete.
     const begun = await claimOne(store);
     await store.note([{ id: job.id, fence: begun.fence, progress: null, log: [{ at: 1, line: "begun" }] }]);
     await finish(store, begun, "pending");
     const end = await prepare(slow.store, job);
-    const { reached, letGo } = slow.hold("Query", "job#");
+    const { reached, release } = slow.delay("Query", "job#");
     const ending = end();
     await reached;
     expect(await insertOne(store, job)).toEqual({ status: "inserted" });
-    letGo();
+    release();
     await ending;
     expect(await claim(store)).toMatchObject([{ id: job.id, input: LARGE }]);
   });
 });
 
-it("an input that an enqueue of long ago left behind goes with the job of that id", async () => {
+it("deletes an abandoned input with the next job of that id", async () => {
   const clock = fakeClock();
   const { store, table, proxy } = await openScene(server, { clock });
   const job = newJob({ input: LARGE });
@@ -122,29 +122,29 @@ async function inputsOf(table: string, id: string): Promise<number> {
   return Count ?? 0;
 }
 
-it("a schedule that is put under the name of one that is being removed keeps its input", async () => {
+it("a schedule keeps its input while one of the same name is removed", async () => {
   const { store, table } = await openScene(server);
   await addSchedule(store, { input: LARGE });
-  const slow = openHeldUp(table);
-  const { reached, letGo } = slow.hold("Query", "slots#");
+  const slow = openDelayed(table);
+  const { reached, release } = slow.delay("Query", "slots#");
   const removing = slow.store.removeSchedule("digest");
   await reached;
   expect(await store.putSchedule(newSchedule({ input: LARGE, nextRunAt: 1 }), null)).toBe("put");
-  letGo();
+  release();
   expect(await removing).toBe(true);
   expect((await store.dueSchedules(10)).schedules).toMatchObject([{ name: "digest", input: LARGE }]);
 });
 
-describe("a job whose predecessor of the same id has left its unique key behind", () => {
+describe("a job whose predecessor left its unique key", () => {
   it.each([
     ["not kept", { keep: false }],
-    ["kept for a while", { keepMs: 1_000 }],
-  ])("can be enqueued: one that completed and was %s", async (_what, outcome) => {
+    ["kept for a second", { keepMs: 1_000 }],
+  ])("can be enqueued after a predecessor that was %s", async (_what, outcome) => {
     const clock = fakeClock();
     const { store, proxy } = await openScene(server, { clock });
     const job = newJob({ unique: key("k") });
     await insertOne(store, job);
-    // Stands for a crash between the two requests.
+    // Simulates a crash between the two requests.
     const crash = proxy.refuse("AccessDeniedException", 1, ({ operation, text }) => {
       return operation === "DeleteItem" && text.includes("key#k");
     });
@@ -157,17 +157,17 @@ describe("a job whose predecessor of the same id has left its unique key behind"
     expect(await insertOne(store, other)).toEqual({ status: "duplicate", of: job.id, replaced: false });
   });
 
-  it("keeps the key, though the predecessor lets go of it only then", async () => {
+  it("keeps the key when the predecessor deletes it late", async () => {
     const { store, table } = await openScene(server);
-    const slow = openHeldUp(table);
+    const slow = openDelayed(table);
     const job = newJob({ unique: key("k") });
     await insertOne(store, job);
     const leased = await claimOne(slow.store);
-    const { reached, letGo } = slow.hold("DeleteItem", "key#k");
+    const { reached, release } = slow.delay("DeleteItem", "key#k");
     const finishing = finish(slow.store, leased, "completed", { keep: false });
     await reached;
     expect(await insertOne(store, job)).toEqual({ status: "inserted" });
-    letGo();
+    release();
     await finishing;
     const other = newJob({ unique: key("k") });
     expect(await insertOne(store, other)).toEqual({ status: "duplicate", of: job.id, replaced: false });

@@ -1,6 +1,7 @@
 import { UpdateItemCommand } from "@aws-sdk/client-dynamodb";
 import { expect, it, onTestFinished } from "vitest";
 import { claimOne, finish, insertOne, key, newJob } from "#src/testing/exercise-store/builders.js";
+import { addSchedule, fireAll, firingFor, scheduleOf } from "#src/testing/exercise-store/schedule-builders.js";
 import { openScene, type Scene } from "./scene.js";
 import { dynamoServer } from "./server.js";
 
@@ -44,4 +45,24 @@ it("frees a key of the earlier scope ever when its job is removed", async () => 
   const { store, id } = await openWithEarlierScope();
   expect(await store.remove([id])).toEqual(["removed"]);
   expect(await insertOne(store, newJob({ unique }))).toEqual({ status: "inserted" });
+});
+
+it("reads the earlier slot reason of manual runs", async () => {
+  const { store, table } = await openScene(server);
+  const schedule = await addSchedule(store, { nextRunAt: 1_000 });
+  await fireAll(store, firingFor(schedule, [1_000]));
+  const client = server.client();
+  onTestFinished(() => client.destroy());
+  const slot = { slot: 1_000, through: null, job: null, reason: "by hand", at: 1_000 };
+  await client.send(
+    new UpdateItemCommand({
+      TableName: table,
+      Key: { pk: { S: `slots#${schedule.name}` }, sk: { S: "made#0" } },
+      UpdateExpression: "SET #slot = :slot",
+      ConditionExpression: "attribute_exists(#slot)",
+      ExpressionAttributeNames: { "#slot": "slot" },
+      ExpressionAttributeValues: { ":slot": { S: JSON.stringify(slot) } },
+    }),
+  );
+  expect((await scheduleOf(store)).slots).toEqual([{ ...slot, reason: "manual" }]);
 });
