@@ -206,7 +206,7 @@ export class Maintenance {
       signal?.throwIfAborted();
       const deleted = await this.#engine.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
-      await onProgress?.({ looked: total, changed: total });
+      await onProgress?.({ examined: total, changed: total });
       if (deleted < chunk) break;
     }
     if (total > 0) this.#engine.events.emit("purged", { state, count: total });

@@ -113,7 +113,7 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly schema: StandardSchemaV1 | null;
   /** The handler. */
   readonly run: (context: RunContext<never>) => unknown;
-  /** Only for the compiler; the property does not exist at run time. */
+  /** Only for the compiler: there is no such property at run time. */
   readonly [types]?: { input: Input; output: Output };
 }
 

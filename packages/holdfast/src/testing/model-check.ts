@@ -122,7 +122,7 @@ export class Invariants {
       () => `${id} was claimed while another lease on it had ${(end ?? 0) - at} ms left`,
     );
     const before = this.#fences.get(id) ?? 0;
-    must(fence > before, () => `a claim of ${id} gave fence ${fence} after ${before}`);
+    must(fence > before, () => `a claim of ${id} returned fence ${fence} after ${before}`);
     this.#fences.set(id, fence);
     this.#leaseEnds.set(id, until);
   }

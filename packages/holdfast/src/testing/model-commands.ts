@@ -74,7 +74,7 @@ export interface OutcomeDraft {
   how: "complete" | "fail" | "give up" | "cancelled" | "release" | "triage" | "no-handler";
   delayMs: number;
   /** The handler has started, even if `start` was not called. */
-  began: boolean;
+  started: boolean;
   /** For a finished state. */
   keep: boolean;
 }
@@ -89,7 +89,7 @@ const DELAY_MS = [0, 1, 1_000, 10_000, 60_000];
 const ADVANCE_MS = [1, 1_000, 9_999, 10_000, 10_001, 29_999, 30_000, 30_001, 60_000, 3_600_000];
 
 // Longer than every lease, delay and period: afterwards every live job is due.
-const LONGEST_MS = 3_600_000;
+const MAX_MS = 3_600_000;
 const FINISHED = ["completed", "dead", "cancelled"] as const;
 const KEYS = ["k1", "k2"];
 
@@ -141,7 +141,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     lease,
     how: fc.constantFrom("complete", "fail", "fail", "give up", "cancelled", "release", "triage", "no-handler"),
     delayMs: fc.constantFrom(...DELAY_MS),
-    began: fc.boolean(),
+    started: fc.boolean(),
     keep: fc.constantFrom(true, true, true, false),
   });
   const choices: { weight: number; arbitrary: Arbitrary<Command> }[] = [];
@@ -207,7 +207,7 @@ export const LOOK_AT_KEYS: readonly Command[] = [
 /** Ends everything that keeps jobs waiting. */
 export const CALM: readonly Command[] = [
   ...QUEUES.map((queue) => ({ do: "resume", queue }) as const),
-  { do: "advance", ms: LONGEST_MS },
+  { do: "advance", ms: MAX_MS },
 ];
 
 export const CLAIM_ALL: Command = {
@@ -217,12 +217,12 @@ export const CLAIM_ALL: Command = {
   types: null,
   limit: LIMITS.batchJobs,
   bytes: LIMITS.batchBytes,
-  leaseMs: LONGEST_MS,
+  leaseMs: MAX_MS,
 };
 
 /** The outcome of a worker without faults for its `nth` lease. */
 export function sensibleOutcome(nth: number): OutcomeDraft {
-  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, began: true, keep: true };
+  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, started: true, keep: true };
 }
 
 /** A readable line; fields without information are omitted. */

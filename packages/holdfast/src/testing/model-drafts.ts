@@ -24,7 +24,7 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
 
 /** The outcome that the engine would report. The retry policy is the real one; only the handler's result is made up. */
 export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
-  const known = { ...lease, startedAt: lease.startedAt ?? (draft.began ? now : null) };
+  const known = { ...lease, startedAt: lease.startedAt ?? (draft.started ? now : null) };
   const policy = {
     backoff: () => draft.delayMs,
     random: () => 0,

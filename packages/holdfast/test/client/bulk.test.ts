@@ -43,9 +43,9 @@ describe("changes of many jobs", () => {
     const hf = await open();
     await many(hf, 500, "bounce");
     await hf.drain();
-    const reports: { looked: number; changed: number }[] = [];
+    const reports: { examined: number; changed: number }[] = [];
     expect(await hf.retry({ state: "dead" }, { onProgress: (progress) => void reports.push(progress) })).toBe(500);
-    expect(reports).toEqual([200, 400, 500].map((count) => ({ looked: count, changed: count })));
+    expect(reports).toEqual([200, 400, 500].map((count) => ({ examined: count, changed: count })));
     const stop = new AbortController();
     const cancelling = hf.cancel({ state: "pending" }, { signal: stop.signal, onProgress: () => stop.abort() });
     await expect(cancelling).rejects.toMatchObject({ name: "AbortError" });

@@ -65,10 +65,10 @@ describe("the audit log", () => {
 
   it("stores an entry with the same id once", async () => {
     const { hf, clock } = await scene();
-    const deed = { ...retry, id: newId(clock.now()) };
-    await recordAudit(engineOf(hf), deed);
+    const entry = { ...retry, id: newId(clock.now()) };
+    await recordAudit(engineOf(hf), entry);
     await clock.advance("1m");
-    await recordAudit(engineOf(hf), deed, { ...retry, target: "another" });
+    await recordAudit(engineOf(hf), entry, { ...retry, target: "another" });
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 

@@ -10,10 +10,10 @@ export interface BulkOptions {
   /** When aborted, the call stops after the current chunk and rejects. Jobs changed by then stay changed. */
   signal?: AbortSignal;
   /**
-   * Called after each chunk with how many jobs were read and how many of them changed. If it returns a promise, the next chunk
+   * Called after each chunk with how many jobs were examined and how many of them changed. If it returns a promise, the next chunk
    * waits for it. If it fails, so does the call; jobs changed by then stay changed.
    */
-  onProgress?: (progress: { looked: number; changed: number }) => unknown;
+  onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
 /** An id, several ids, or a filter. */
@@ -88,7 +88,7 @@ export class Changes {
       return results;
     }
     refuseUnknown(options, BULK_KEYS, "a bulk change");
-    const progress = { looked: 0, changed: 0 };
+    const progress = { examined: 0, changed: 0 };
     const filter = readFilter(target);
     // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
     const within = { ...scope, states: filter.states };
@@ -96,7 +96,7 @@ export class Changes {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
       const results = await apply(ids, within, jobs);
-      progress.looked += ids.length;
+      progress.examined += ids.length;
       progress.changed += results.filter((result) => counted.includes(result)).length;
       await options.onProgress?.({ ...progress });
     }

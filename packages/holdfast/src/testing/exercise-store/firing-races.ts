@@ -21,7 +21,7 @@ import { randomFrom } from "./until.js";
 const HANDLES = 4;
 const CALLERS = 24;
 const ROUNDS = 10;
-const MOST_SCHEDULES = 200;
+const MAX_SCHEDULES = 200;
 const SLOTS = 12;
 
 export function firingRaceCases(test: DefineCase): void {
@@ -29,18 +29,18 @@ export function firingRaceCases(test: DefineCase): void {
     const { store } = scene;
     const handles = await handlesOf(scene, HANDLES);
     let schedule = await addSchedule(store);
-    const made: string[] = [];
+    const created: string[] = [];
     for (let slot = 1; slot <= ROUNDS; slot++) {
       // Each with a different job id: only the version prevents several jobs.
       const firings = Array.from({ length: CALLERS }, () => firingFor(schedule, [slot]));
       const results = await Promise.all(firings.map((firing, n) => fireOne(handleOf(handles, n), firing)));
       const winner = theOne(firings, results);
-      made.push(jobOf(winner));
+      created.push(jobOf(winner));
       schedule = await scheduleOf(store);
       assert.equal(schedule.version, winner.newVersion);
       assert.deepEqual(schedule.slots[0]?.job, jobOf(winner));
     }
-    assert.deepEqual([...(await allRecords(store)).keys()].toSorted(), made.toSorted());
+    assert.deepEqual([...(await allRecords(store)).keys()].toSorted(), created.toSorted());
     assert.equal(schedule.slots.length, ROUNDS);
   });
 
@@ -49,8 +49,8 @@ export function firingRaceCases(test: DefineCase): void {
     const handles = await handlesOf(scene, HANDLES);
     for (let round = 0; round < ROUNDS; round++) {
       const name = `s${round}`;
-      const made = Array.from({ length: CALLERS }, (_, n) => newSchedule({ name, user: `maker ${n}` }));
-      const first = await onePut(handles, made, null);
+      const created = Array.from({ length: CALLERS }, (_, n) => newSchedule({ name, user: `maker ${n}` }));
+      const first = await onePut(handles, created, null);
       const stored = await scheduleOf(store, name);
       assert.deepEqual({ ...stored, ...first }, stored);
       const changes = Array.from({ length: CALLERS }, (_, n) => changed(stored, { user: `changer ${n}` }));
@@ -147,7 +147,7 @@ async function stampede(scene: LiveScene): Promise<void> {
   const seed = Date.now() % 1_000_000;
   const handles = await handlesOf(scene, HANDLES);
   const start = Date.now() - SLOTS * MINUTE;
-  const count = Math.min(MOST_SCHEDULES, many / 5);
+  const count = Math.min(MAX_SCHEDULES, many / 5);
   const names = Array.from({ length: count }, (_, n) => `s${n}`);
   await addSchedules(store, names, { nextRunAt: start, startAt: start, endAt: start + SLOTS * MINUTE });
   const acknowledged = await Promise.all(handles.map((handle, n) => scheduler(handle, randomFrom(seed + n))));
@@ -156,14 +156,14 @@ async function stampede(scene: LiveScene): Promise<void> {
 
 /** Fires until no schedule is due. Returns the ids of the acknowledged jobs. */
 async function scheduler(store: Store, random: (below: number) => number): Promise<string[]> {
-  const made: string[] = [];
+  const created: string[] = [];
   // A store that does not update the next run would keep the schedulers busy forever.
   const deadline = performance.now() + 60_000;
   for (;;) {
-    const { schedules } = await store.dueSchedules(1 + random(MOST_SCHEDULES));
-    if (schedules.length === 0) return made;
+    const { schedules } = await store.dueSchedules(1 + random(MAX_SCHEDULES));
+    if (schedules.length === 0) return created;
     assert.ok(performance.now() < deadline, `${schedules.length} or more schedules are still due`);
-    made.push(...(await fireSome(store, schedules, random)));
+    created.push(...(await fireSome(store, schedules, random)));
   }
 }
 

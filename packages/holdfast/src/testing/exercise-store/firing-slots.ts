@@ -35,7 +35,7 @@ function overlapCases(test: DefineCase): void {
     let schedule = await fireAll(store, first);
     const holder = jobOf(first);
     const slotsBefore = schedule.slots;
-    const meet = async (slot: number): Promise<void> => {
+    const skips = async (slot: number): Promise<void> => {
       const firing = firingOf(schedule, {
         lastSlot: slot,
         nextRunAt: slot + MINUTE,
@@ -48,12 +48,12 @@ function overlapCases(test: DefineCase): void {
       const kept = { slot, through: null, job: null, reason: OVERLAP, at: clock.now() };
       assert.deepEqual(schedule.slots[0], kept);
     };
-    await meet(2);
+    await skips(2);
     const job = await claimOne(store);
-    await meet(3);
+    await skips(3);
     await finish(store, job, "failed");
     await clock.advance(SECOND);
-    await meet(4);
+    await skips(4);
     assert.deepEqual(schedule.slots.slice(3), slotsBefore);
     assert.deepEqual(await jobIds(store, {}), [holder]);
   });

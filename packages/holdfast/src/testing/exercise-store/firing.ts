@@ -39,7 +39,7 @@ import type { DefineCase, Scene } from "./scene.js";
 const CHANGED = { status: "changed" } as const;
 const BATCH = 500;
 /** The maximum that the engine puts into one firing. */
-const MOST_SLOTS = LIMITS.firedSlots;
+const MAX_SLOTS = LIMITS.firedSlots;
 
 export function firingCases(test: DefineCase): void {
   togetherCases(test);
@@ -203,8 +203,8 @@ function togetherCases(test: DefineCase): void {
     const [first, second] = [firingFor(a, [1, 2]), firingFor(c, [1])];
     const results = await store.fire([gone, first, firingFor(b, [1]), back, second]);
     assert.deepEqual(results, [CHANGED, firedAll(first), CHANGED, CHANGED, firedAll(second)]);
-    const made = (await jobIds(store, {})).length;
-    assert.equal(made, 4);
+    const created = (await jobIds(store, {})).length;
+    assert.equal(created, 4);
     assert.deepEqual((await scheduleOf(store, "b")).slots, []);
     assert.equal(await store.getSchedule("never was"), null);
   });
@@ -220,19 +220,19 @@ function togetherCases(test: DefineCase): void {
     assert.equal((await scheduleOf(store)).version, winner.newVersion);
   });
 
-  test(`fires ${MOST_SLOTS} slots in one firing`, async ({ store, clock }) => {
+  test(`fires ${MAX_SLOTS} slots in one firing`, async ({ store, clock }) => {
     const read = await addSchedule(store);
     const slots = [
       skippedSlot(0, "missed", 9),
-      ...Array.from({ length: MOST_SLOTS }, (_, n) => jobSlot("digest", 10 + n)),
+      ...Array.from({ length: MAX_SLOTS }, (_, n) => jobSlot("digest", 10 + n)),
     ];
-    const firing = firingOf(read, { slots, lastSlot: 9 + MOST_SLOTS, nextRunAt: clock.now() });
+    const firing = firingOf(read, { slots, lastSlot: 9 + MAX_SLOTS, nextRunAt: clock.now() });
     assert.deepEqual(await fireOne(store, { ...firing, version: "old" }), CHANGED);
     assert.deepEqual(await jobIds(store, {}), []);
     const after = await fireAll(store, firing);
-    assert.deepEqual([after.lastSlot, after.nextRunAt], [9 + MOST_SLOTS, clock.now()]);
-    const made = slots.flatMap(({ job }) => job?.id ?? []);
-    assert.deepEqual((await jobIds(store, {})).toSorted(), made.toSorted());
+    assert.deepEqual([after.lastSlot, after.nextRunAt], [9 + MAX_SLOTS, clock.now()]);
+    const created = slots.flatMap(({ job }) => job?.id ?? []);
+    assert.deepEqual((await jobIds(store, {})).toSorted(), created.toSorted());
   });
 
   test(`returns one result per firing for ${BATCH} firings`, async ({ store, clock }) => {
@@ -247,8 +247,8 @@ function togetherCases(test: DefineCase): void {
       await store.fire(firings),
       firings.map((firing) => (firing.version === "old" ? CHANGED : firedAll(firing))),
     );
-    const made = firings.filter((firing) => firing.version !== "old").map((firing) => jobOf(firing));
-    assert.deepEqual((await jobIds(store, {})).toSorted(), made.toSorted());
+    const created = firings.filter((firing) => firing.version !== "old").map((firing) => jobOf(firing));
+    assert.deepEqual((await jobIds(store, {})).toSorted(), created.toSorted());
     const left = (await store.dueSchedules(BATCH)).schedules.map((schedule) => schedule.name);
     assert.deepEqual(
       left.toSorted(),
@@ -282,10 +282,10 @@ function jobCases(test: DefineCase): void {
     assert.ok(given != null);
     const plain = { ...given, schedule: null, unique: null };
     const twin = await recordOf(store, await add(store, { ...plain, id: newJob().id }));
-    const made = await recordOf(store, given.id);
-    assert.deepEqual(made, { ...twin, id: given.id, key: "k", schedule: { name: "digest", slot: now } });
+    const created = await recordOf(store, given.id);
+    assert.deepEqual(created, { ...twin, id: given.id, key: "k", schedule: { name: "digest", slot: now } });
     const listed = (await store.list({ schedule: "digest" }, { limit: 10, cursor: null })).jobs;
-    assert.deepEqual(listed, [made]);
+    assert.deepEqual(listed, [created]);
     assert.deepEqual((await store.queues()).find((queue) => queue.queue === "reports")?.priorities, [7]);
     const counts = [{ queue: "reports", type: "report", state: "pending", count: 2 }];
     assert.deepEqual((await store.stats()).counts, counts);
@@ -333,21 +333,21 @@ function jobCases(test: DefineCase): void {
 
   test("list filters jobs by schedule", async (scene) => {
     const { store, clock } = scene;
-    const made: Record<string, string[]> = {};
+    const created: Record<string, string[]> = {};
     for (const name of ["a", "ab"]) {
       let schedule = await addSchedule(store, { name });
-      made[name] = [];
+      created[name] = [];
       for (let slot = 1; slot <= 5; slot++) {
         const firing = firingFor(schedule, [slot], { type: slot % 2 === 0 ? "even" : "odd", queue: `${name} ${slot}` });
         schedule = await fireAll(store, firing);
-        made[name].unshift(jobOf(firing));
+        created[name].unshift(jobOf(firing));
         await clock.advance(1);
       }
     }
     await add(store, { type: "odd" });
     await finish(store, await claimOne(store, { queues: ["a 2"] }));
-    for (const name of ["a", "ab"]) assert.deepEqual(await jobIds(store, { schedule: name }), made[name]);
-    const a = made["a"] ?? [];
+    for (const name of ["a", "ab"]) assert.deepEqual(await jobIds(store, { schedule: name }), created[name]);
+    const a = created["a"] ?? [];
     assert.deepEqual(await jobIds(store, { schedule: "a", types: ["even"] }), [a[1], a[3]]);
     assert.deepEqual(await jobIds(store, { schedule: "a", states: ["completed"] }), [a[3]]);
     assert.deepEqual(await jobIds(store, { schedule: "A" }), []);
@@ -382,9 +382,9 @@ function jobCases(test: DefineCase): void {
     const bad = jobSlot("digest", 2, { maxAttempts: 0, unique: key("k") }, "late");
     const slots: FiredSlot[] = [jobSlot("digest", 1), bad, jobSlot("digest", 3)];
     const firing = firingOf(read, { lastSlot: 3, nextRunAt: clock.now() + MINUTE, slots });
-    const beside = firingFor(other, [1]);
-    const [result, next] = await store.fire([firing, beside]);
-    assert.deepEqual(next, firedAll(beside));
+    const second = firingFor(other, [1]);
+    const [result, next] = await store.fire([firing, second]);
+    assert.deepEqual(next, firedAll(second));
     assert.deepEqual(result, {
       status: "fired",
       slots: [

@@ -38,8 +38,8 @@ const ODD_INPUTS: readonly string[] = [
 export function insertCases(test: DefineCase): void {
   test("stores or refuses an input with an escaped NUL", async ({ store }) => {
     const nul = newJob({ input: `{"a":"\\\\\\u0000"}` });
-    const beside = newJob();
-    const [result, other] = await insertAll(store, [nul, beside]);
+    const plain = newJob();
+    const [result, other] = await insertAll(store, [nul, plain]);
     assert.deepEqual(other, { status: "inserted" });
     if (result?.status === "inserted") assert.equal((await recordOf(store, nul.id)).input, nul.input);
     else assert.match(result?.status === "refused" && result.reason === "not-stored" ? result.error : "", /u0000/);

@@ -7,7 +7,7 @@ import { addAll, MINUTE, newJobs, recordOf } from "./builders.js";
 import { allRecords, assertNothingVanished, History } from "./history.js";
 import type { Order, Report, Settings } from "./process.js";
 import { addSchedules } from "./schedule-builders.js";
-import { assertEachSlotOnce, MOST_SLOTS } from "./schedulers.js";
+import { assertEachSlotOnce, MAX_SLOTS } from "./schedulers.js";
 import type { DefineCase, LiveScene } from "./scene.js";
 import { randomFrom, until } from "./until.js";
 
@@ -103,7 +103,7 @@ async function threeSchedulers(scene: LiveScene): Promise<void> {
     await assertEachSlotOnce(store, names, acknowledged);
     // Only the last step of each killed process may have gone unreported.
     const unreported = names.length * SLOTS - acknowledged.length;
-    assert.ok(unreported <= KILLS * FIRED * MOST_SLOTS, `${unreported} jobs were created but not reported`);
+    assert.ok(unreported <= KILLS * FIRED * MAX_SLOTS, `${unreported} jobs were created but not reported`);
   } finally {
     for (const scheduler of schedulers) scheduler.kill();
   }

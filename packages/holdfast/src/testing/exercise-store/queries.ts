@@ -42,12 +42,12 @@ export function queryCases(test: DefineCase): void {
   });
 
   test("list orders by enqueue time, not by id", async ({ store, clock }) => {
-    const made = newJobs(3).toReversed();
-    for (const job of made) {
+    const created = newJobs(3).toReversed();
+    for (const job of created) {
       await addAll(store, [job]);
       await clock.advance(1);
     }
-    assert.deepEqual(ids(await list(store, {})), ids(made).toReversed());
+    assert.deepEqual(ids(await list(store, {})), ids(created).toReversed());
   });
 
   test("skip continues where list would", async ({ store, clock }) => {
@@ -131,15 +131,15 @@ export function queryCases(test: DefineCase): void {
 
   test("list filters by enqueue time", async ({ store, clock }) => {
     const start = clock.now();
-    const made: string[] = [];
+    const created: string[] = [];
     for (let count = 0; count < 3; count++) {
-      made.push(await jobIn(store, count === 1 ? "completed" : "pending"));
+      created.push(await jobIn(store, count === 1 ? "completed" : "pending"));
       await clock.advance(10 * SECOND);
     }
-    assert.deepEqual(ids(await list(store, { createdAfter: start + 5 * SECOND })), [made[2], made[1]]);
-    assert.deepEqual(ids(await list(store, { createdBefore: start + 15 * SECOND })), [made[1], made[0]]);
+    assert.deepEqual(ids(await list(store, { createdAfter: start + 5 * SECOND })), [created[2], created[1]]);
+    assert.deepEqual(ids(await list(store, { createdBefore: start + 15 * SECOND })), [created[1], created[0]]);
     const between = { createdAfter: start + 5 * SECOND, createdBefore: start + 15 * SECOND };
-    assert.deepEqual(ids(await list(store, between)), [made[1]]);
+    assert.deepEqual(ids(await list(store, between)), [created[1]]);
   });
 
   test("a job added while paging is not on later pages", async ({ store, clock }) => {
@@ -171,10 +171,10 @@ export function queryCases(test: DefineCase): void {
   });
 
   test("paging returns every job once, newest first", async ({ store, clock }) => {
-    const made: string[] = [];
+    const created: string[] = [];
     // Several per millisecond: the cursor must distinguish them.
     for (let count = 0; count < 5; count++) {
-      made.push(...(await addAll(store, newJobs(5, { tags: [count % 2 === 0 ? "even" : "odd"] }))));
+      created.push(...(await addAll(store, newJobs(5, { tags: [count % 2 === 0 ? "even" : "odd"] }))));
       await clock.advance(1);
     }
     for (const job of await claim(store, { limit: 9 })) await finish(store, job);
@@ -185,7 +185,7 @@ export function queryCases(test: DefineCase): void {
         `at most ${limit} a page`,
       );
       const all = pages.flat();
-      assert.deepEqual(ids(all).toSorted(), made.toSorted(), `by ${limit}`);
+      assert.deepEqual(ids(all).toSorted(), created.toSorted(), `by ${limit}`);
       assert.ok(
         all.every((job, index) => index === 0 || job.createdAt <= (all[index - 1]?.createdAt ?? 0)),
         "newest first",
@@ -195,16 +195,16 @@ export function queryCases(test: DefineCase): void {
   });
 
   test("new and changed jobs do not shift later pages", async ({ store, clock }) => {
-    const made: string[] = [];
+    const created: string[] = [];
     for (let count = 0; count < 6; count++) {
-      made.unshift(await add(store));
+      created.unshift(await add(store));
       await clock.advance(1);
     }
     const first = await store.list({}, { limit: 3, cursor: null });
     await add(store);
     await finish(store, await claimOne(store));
     const rest = first.cursor === null ? [] : (await pagesOf(store, {}, 10, first.cursor)).flat();
-    assert.deepEqual(ids([...first.jobs, ...rest]), made);
+    assert.deepEqual(ids([...first.jobs, ...rest]), created);
   });
 
   test("list without payloads omits only inputs and outputs", async ({ store }) => {

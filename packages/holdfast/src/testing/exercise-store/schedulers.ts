@@ -6,7 +6,7 @@ import { allRecords } from "./history.js";
 import { firedAll, firingOf, jobOf, jobSlot, scheduleOf } from "./schedule-builders.js";
 
 /** The maximum number of slots in one firing. */
-export const MOST_SLOTS = 3;
+export const MAX_SLOTS = 3;
 
 /** Fires some of these in random order, a few slots each. Returns the ids of the acknowledged jobs. */
 export async function fireSome(
@@ -21,7 +21,7 @@ export async function fireSome(
     .map((schedule) => ({ schedule, place: random(1_000_000) }))
     .toSorted((a, b) => a.place - b.place)
     .map(({ schedule }) => schedule);
-  const firings = shuffled.map((schedule) => nextFiring(schedule, 1 + random(MOST_SLOTS)));
+  const firings = shuffled.map((schedule) => nextFiring(schedule, 1 + random(MAX_SLOTS)));
   const results = await store.fire(firings);
   assert.equal(results.length, firings.length);
   return firings.flatMap((firing, n) => {

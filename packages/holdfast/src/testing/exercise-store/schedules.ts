@@ -228,12 +228,12 @@ function putCases(test: DefineCase): void {
 function listCases(test: DefineCase): void {
   test("list returns schedules by name, without slots", async ({ store, clock }) => {
     assert.deepEqual(await store.listSchedules({}, { limit: 10, cursor: null }), { schedules: [], cursor: null });
-    const made: StoredSchedule[] = [];
+    const created: StoredSchedule[] = [];
     for (const name of ["d", "b", "a", "c", "bb"]) {
-      made.push(await addSchedule(store, { ...FULL, name, version: newId(Date.now()) }));
+      created.push(await addSchedule(store, { ...FULL, name, version: newId(Date.now()) }));
       await clock.advance(1);
     }
-    await fireOne(store, firingOf(made[0] ?? FULL, { slots: [jobSlot("d", 5), skippedSlot(6, "missed")] }));
+    await fireOne(store, firingOf(created[0] ?? FULL, { slots: [jobSlot("d", 5), skippedSlot(6, "missed")] }));
     const expected: StoredSchedule[] = [];
     for (const name of ["a", "b", "bb", "c", "d"]) expected.push({ ...(await scheduleOf(store, name)), slots: [] });
     const page = { schedules: expected, cursor: null };
