@@ -3,8 +3,9 @@ import type { Migration } from "./schema.js";
 import { jobsView } from "./views.js";
 
 /**
- * The view `jobs` gets the names of the API. The old one stays, as `job_records`: views that depend on it follow the rename. Roles that
- * could read the old view can read both. The functions are created again because they check the names of scopes.
+ * The view `jobs` gets the names of the API. The old one stays, as `job_records`: views that depend on it follow the
+ * rename. Roles that could read the old view can read both. The functions are created again because they check the
+ * names of scopes.
  */
 export const API_NAMES: Migration = {
   version: 7,
