@@ -164,7 +164,7 @@ describe("a transaction that somebody left open", () => {
     const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
     return { pid: (rows[0] as { pid: number }).pid, end: () => client.end() };
   }
-  const waits = { table: 100, turn: 10_000 };
+  const waits = { table: 100, migration: 10_000 };
 
   it("does not hold up workers behind a migration, which gives up and names the session", async () => {
     const { schema, settings, address, db } = scene();
