@@ -181,7 +181,7 @@ export function keyFlag<Name extends KeyName>(
   key: Name,
   more: { short?: string; placeholder?: string; description?: string; complete?: readonly string[] | "files" } = {},
 ): (typeof KEYS)[Name] & { readonly key: Name; readonly description: string } {
-  const { default: _default, says: description, ...kind } = keyOf(key);
+  const { default: _default, description, ...kind } = keyOf(key);
   return { ...kind, description, ...more, key } as unknown as (typeof KEYS)[Name] & {
     key: Name;
     description: string;
