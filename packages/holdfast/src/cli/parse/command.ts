@@ -128,7 +128,7 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
  *   name: "greet",
  *   summary: "Greet a user.",
  *   arguments: { name: { kind: "text", description: "The name of the user." } },
- *   flags: { times: { kind: "count", least: 1, most: 9, default: 1, description: "How often." } },
+ *   flags: { times: { kind: "count", min: 1, max: 9, default: 1, description: "How often." } },
  *   run({ output }, { args, flags }) {
  *     output.result({ name: args.name }, (page) => page.line(`Hello ${args.name}`.repeat(flags.times)));
  *   },
