@@ -9,6 +9,7 @@ export type { DrainOptions } from "./engine/worker/drain.js";
 export { job } from "./job/job.js";
 export type {
   AttemptError,
+  InputAnd,
   Job,
   JobAttempt,
   JobOptions,
@@ -60,7 +61,7 @@ export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";
 export type { Redactor } from "./observe/redact.js";
 export { RetryAfter } from "./job/retry-after.js";
-export type { BackoffOptions, RetryOptions } from "./job/retry.js";
+export type { Backoff, BackoffOptions, RetryOptions } from "./job/retry.js";
 export type { Duration } from "./duration.js";
 export type { Clock, Timer } from "./clock.js";
 export type {

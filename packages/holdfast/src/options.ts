@@ -54,6 +54,16 @@ export function readCount(value: unknown, field: string, min: number, max: numbe
   return value as number;
 }
 
+/**
+ * The keys of an options interface, to refuse unknown options. The compiler checks that they are complete: a key that is missing
+ * here, or that the interface does not have, is an error.
+ */
+export function optionKeys<Options extends object>(keys: {
+  readonly [Key in keyof Required<Options>]: true;
+}): ReadonlySet<string> {
+  return new Set(Object.keys(keys));
+}
+
 /** Refuses unknown options: a misspelt one would be ignored silently, and in JavaScript no compiler catches it. */
 export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
   refuse(options, known, { what, within: "" });

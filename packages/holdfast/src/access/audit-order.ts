@@ -1,7 +1,7 @@
 import { InvalidOptionError } from "../errors.js";
 
 /** The position of an audit entry in the log: ordered by the store's time, then by id. */
-export interface AuditPlace {
+export interface AuditPosition {
   at: number;
   id: string;
 }
@@ -9,14 +9,14 @@ export interface AuditPlace {
 /** The entries of a page: not older than `from`, and before the position `below`. */
 export interface AuditWindow {
   from: number;
-  below: AuditPlace;
+  below: AuditPosition;
 }
 
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const FORM = /^(\d{1,16})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 /** The cursor of a page that ends at this entry. It stays valid when entries are added. */
-export function auditCursor({ at, id }: AuditPlace): string {
+export function auditCursor({ at, id }: AuditPosition): string {
   return `${at}_${id}`;
 }
 
@@ -31,11 +31,11 @@ export function auditWindow(
   return { from, below: isBelow(last, bound) ? last : bound };
 }
 
-function isBelow(a: AuditPlace, b: AuditPlace): boolean {
+function isBelow(a: AuditPosition, b: AuditPosition): boolean {
   return a.at === b.at ? a.id < b.id : a.at < b.at;
 }
 
-function readCursor(cursor: string): AuditPlace {
+function readCursor(cursor: string): AuditPosition {
   const [, at, id] = FORM.exec(cursor) ?? [];
   if (at === undefined || id === undefined || !Number.isSafeInteger(Number(at))) {
     throw new InvalidOptionError("cursor", "is not a cursor that list gave");

@@ -26,6 +26,7 @@ export type {
   TokenResult,
   WorkerResult,
 } from "./contract/api-types.js";
+export type { Auth, ClientAddress } from "./auth/authenticator.js";
 export type { Identity } from "./auth/identity.js";
 export { lambdaHandler } from "./http/lambda.js";
 export type { LambdaResult } from "./http/lambda.js";

@@ -2,7 +2,7 @@ import type { Timer } from "../clock.js";
 import { DEFAULTS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOptionError } from "../errors.js";
-import { readCount, refuseUnknown, refuseUnknownIn, show } from "../options.js";
+import { optionKeys, readCount, refuseUnknown, refuseUnknownIn, show } from "../options.js";
 import { EXPIRED_ERROR, isFinished, isState, STALE_ERROR, type FinishedState } from "../job/state.js";
 import type { ReapedJob } from "../store.js";
 import { publishReaped } from "./events/publish.js";
@@ -24,7 +24,7 @@ export interface PurgeOptions {
   olderThan: Duration;
 }
 
-const PURGE_FIELDS: ReadonlySet<string> = new Set(["state", "olderThan"]);
+const PURGE_KEYS: ReadonlySet<string> = optionKeys<PurgeOptions>({ state: true, olderThan: true });
 
 export interface RetentionRule {
   state: FinishedState;
@@ -32,16 +32,24 @@ export interface RetentionRule {
   count: number | null;
 }
 
+const RETENTION_KEYS: ReadonlySet<string> = optionKeys<RetentionOptions>({
+  completed: true,
+  dead: true,
+  cancelled: true,
+  audit: true,
+});
+const RULE_KEYS: ReadonlySet<string> = optionKeys<Extract<Retention, { count?: number }>>({ age: true, count: true });
+const AUDIT_KEYS: ReadonlySet<string> = optionKeys<{ age: Duration }>({ age: true });
 const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
 
 export function readRetention(options: RetentionOptions): RetentionRule[] {
-  refuseUnknownIn(options, new Set([...FINISHED, "audit"]), "retention");
+  refuseUnknownIn(options, RETENTION_KEYS, "retention");
   return FINISHED.map((state): RetentionRule => {
     const value = options[state] ?? DEFAULTS.retention[state];
     const field = `retention.${state}`;
     if (value === false) return { state, ageMs: null, count: null };
     if (typeof value !== "object") return { state, ageMs: durationMs(value, field), count: null };
-    refuseUnknownIn(value, new Set(["age", "count"]), field);
+    refuseUnknownIn(value, RULE_KEYS, field);
     const { age, count } = value as { age?: Duration; count?: number };
     if (age === undefined && count === undefined)
       throw new InvalidOptionError(field, "must have an age, a count or both");
@@ -57,7 +65,7 @@ export function readRetention(options: RetentionOptions): RetentionRule[] {
 export function readAuditRetention({ audit = DEFAULTS.retention.audit }: RetentionOptions): number | null {
   if (audit === false) return null;
   if (typeof audit !== "object") return durationMs(audit, "retention.audit");
-  refuseUnknownIn(audit, new Set(["age"]), "retention.audit");
+  refuseUnknownIn(audit, AUDIT_KEYS, "retention.audit");
   return durationMs(audit.age, "retention.audit.age");
 }
 
@@ -166,7 +174,7 @@ export class Maintenance {
 
   /** Deletes jobs of one finished state that finished longer ago than `olderThan`. Returns how many. */
   async purgeOlder(options: PurgeOptions, bulk?: BulkOptions): Promise<number> {
-    refuseUnknown(options, PURGE_FIELDS, "purge");
+    refuseUnknown(options, PURGE_KEYS, "purge");
     if (!isState(options.state) || !isFinished(options.state)) {
       throw new InvalidOptionError("state", `${show(options.state)} is none of completed, dead, cancelled`);
     }
@@ -198,7 +206,7 @@ export class Maintenance {
       signal?.throwIfAborted();
       const deleted = await this.#engine.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
-      await onProgress?.({ looked: total, changed: total });
+      await onProgress?.({ examined: total, changed: total });
       if (deleted < chunk) break;
     }
     if (total > 0) this.#engine.events.emit("purged", { state, count: total });

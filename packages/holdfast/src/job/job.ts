@@ -13,7 +13,7 @@ import {
 import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
+import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
 
 /** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -81,17 +81,17 @@ export interface JobOptions {
   tags?: readonly string[];
 }
 
-const JOB_FIELDS: ReadonlySet<string> = new Set([
-  "type",
-  "input",
-  "run",
-  "retry",
-  "timeout",
-  "queue",
-  "priority",
-  "expiresAfter",
-  "tags",
-]);
+const JOB_FIELDS: ReadonlySet<string> = optionKeys<JobWithInput<StandardSchemaV1, unknown>>({
+  type: true,
+  input: true,
+  run: true,
+  retry: true,
+  timeout: true,
+  queue: true,
+  priority: true,
+  expiresAfter: true,
+  tags: true,
+});
 
 declare const types: unique symbol;
 
@@ -105,11 +105,15 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly timeoutMs: number;
   readonly expiresAfterMs: number | null;
   readonly tags: readonly string[];
-  /** @internal The options set by the type itself. */ readonly retry: RetryOptions;
-  /** @internal */ readonly backoff: Backoff;
-  /** @internal */ readonly schema: StandardSchemaV1 | null;
-  /** @internal */ readonly run: (context: RunContext<never>) => unknown;
-  /** Only for the compiler; the property does not exist at run time. */
+  /** The `retry` of the definition; the client's defaults are not included. */
+  readonly retry: RetryOptions;
+  /** The delay before a retry, computed from `retry`. */
+  readonly backoff: Backoff;
+  /** The schema of the input; null if the type takes no input. */
+  readonly schema: StandardSchemaV1 | null;
+  /** The handler. */
+  readonly run: (context: RunContext<never>) => unknown;
+  /** Only for the compiler: there is no such property at run time. */
   readonly [types]?: { input: Input; output: Output };
 }
 

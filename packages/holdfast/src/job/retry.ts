@@ -2,7 +2,7 @@ import { isThenable, watchResult } from "../callbacks.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOptionError } from "../errors.js";
-import { refuseUnknownIn, show } from "../options.js";
+import { optionKeys, refuseUnknownIn, show } from "../options.js";
 
 /** The delay between attempts: `base × factor^n`, at most `max`, where n is the number of previous retries. */
 export interface BackoffOptions {
@@ -29,8 +29,13 @@ export interface RetryOptions {
 /** The delay after attempt `attempt` failed with `error`. */
 export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
 
-const RETRY_FIELDS: ReadonlySet<string> = new Set(["maxAttempts", "backoff"]);
-const BACKOFF_FIELDS: ReadonlySet<string> = new Set(["base", "factor", "max", "jitter"]);
+const RETRY_FIELDS: ReadonlySet<string> = optionKeys<RetryOptions>({ maxAttempts: true, backoff: true });
+const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
+  base: true,
+  factor: true,
+  max: true,
+  jitter: true,
+});
 
 export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
   const ofCurve = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);

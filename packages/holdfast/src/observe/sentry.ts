@@ -1,7 +1,7 @@
 import type { ErrorReporter, JobFailure } from "../engine/events/reports.js";
 import { watchResult } from "../callbacks.js";
 import { InvalidOptionError } from "../errors.js";
-import { refuseUnknown, show } from "../options.js";
+import { optionKeys, refuseUnknown, show } from "../options.js";
 import { truncate } from "../job/json.js";
 import { codeOf, nameOf } from "../job/thrown.js";
 
@@ -28,7 +28,7 @@ export interface SentryOptions {
   fingerprint?: ((failure: JobFailure) => string[]) | null;
 }
 
-const FIELDS: ReadonlySet<string> = new Set(["when", "fingerprint"]);
+const FIELDS: ReadonlySet<string> = optionKeys<SentryOptions>({ when: true, fingerprint: true });
 const FLUSH_MS = 2_000;
 // Sentry truncates large events at places that it chooses itself.
 const MAX_PAYLOAD_LENGTH = 8_000;

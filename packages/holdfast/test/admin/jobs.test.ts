@@ -271,7 +271,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       await client.jobs.retryMany({ filter: { state: ["dead"], type: ["mail"] } }),
     );
     expect(retry).toMatchObject({ action: "retry", total: 5 });
-    expect(await ended(client, retry)).toMatchObject({ state: "done", looked: 5, changed: 5, error: null });
+    expect(await ended(client, retry)).toMatchObject({ state: "done", examined: 5, changed: 5, error: null });
     const ids = (await client.jobs.list({ state: ["pending"] })).jobs.map(({ id }) => id);
     expect(await ended(client, await client.jobs.cancelMany({ ids: ids.slice(0, 2) }))).toMatchObject({
       state: "done",

@@ -87,7 +87,7 @@ it("Ctrl-C stops an operation that is being started", async () => {
     id: "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6",
     action: "delete",
     state: "running",
-    looked: 0,
+    examined: 0,
     changed: 0,
     total: null,
     actor: "cli:ada@host",

@@ -7,7 +7,7 @@ const run = (): void => {};
 const define = job as (definition: unknown) => unknown;
 const make = holdfast as (options: unknown) => Promise<unknown>;
 
-describe("job() refuses, with the option's name,", () => {
+describe("job() refuses and names the field", () => {
   it.each<[string, unknown, string, RegExp]>([
     ["an empty type", { type: "", run }, "type", /non-empty string/],
     ["no type", { run }, "type", /non-empty string/],
@@ -24,7 +24,7 @@ describe("job() refuses, with the option's name,", () => {
     ["a priority out of range", { type: "x", run, priority: 500 }, "priority", /-100 to 100/],
     ["tags that are not an array", { type: "x", run, tags: "a" }, "tags", /must be an array/],
     [
-      "a retry that is not an object",
+      "retry that is not an object",
       { type: "x", run, retry: 3 },
       "retry",
       /3 is not an options object; known: maxAttempts/,
@@ -44,13 +44,13 @@ describe("job() refuses, with the option's name,", () => {
       /at least 1/,
     ],
     [
-      "a jitter outside the curve",
+      "a jitter next to a backoff function",
       { type: "x", run, retry: { jitter: 0 } },
       "retry.jitter",
       /is not an option of retry; known: maxAttempts, backoff; did you mean retry\.backoff\.jitter\?/,
     ],
     [
-      "a base longer than max",
+      "a base above its max",
       { type: "x", run, retry: { backoff: { base: "1h", max: "15m" } } },
       "retry.backoff.base",
       /"1h" is longer than max, "15m"; raise max/,
@@ -71,20 +71,20 @@ describe("job() refuses, with the option's name,", () => {
       /known: .*max/,
     ],
     ["nothing at all", undefined, "job", /is not an options object/],
-  ])("%s", async (_name, definition, field, message) => {
-    await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, message });
+  ])("%s", async (_name, definition, field, says) => {
+    await expectRefusal(() => define(definition), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
   it("accepts a type of 200 characters", () => {
     expect(job({ type: "x".repeat(200), run }).type).toHaveLength(200);
   });
 
-  it("a job type is immutable", () => {
+  it("a job type is read-only", () => {
     expect(Object.isFrozen(double)).toBe(true);
   });
 });
 
-describe("holdfast() refuses, with the option's name,", () => {
+describe("holdfast() refuses and names the option", () => {
   const twin = job({ type: "double", input: z.object({}), run });
 
   it.each<[string, unknown, string, RegExp]>([
@@ -108,22 +108,22 @@ describe("holdfast() refuses, with the option's name,", () => {
       "retention.running",
       /known: completed, dead, cancelled/,
     ],
-    ["an empty retention", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
+    ["a retention that says nothing", { retention: { dead: {} } }, "retention.dead", /an age, a count or both/],
     ["a negative count", { retention: { dead: { count: -1 } } }, "retention.dead.count", /whole number from 0/],
     ["options that are no object", "sqlite::memory:", "holdfast", /is not an options object/],
-  ])("%s", async (_name, options, field, message) => {
-    await expectRefusal(make(options), { is: InvalidOptionError, code: "INVALID_OPTION", field, message });
+  ])("%s", async (_name, options, field, says) => {
+    await expectRefusal(make(options), { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
   });
 
   it.each(["mysql://localhost/jobs", "jobs.db", "", "C:\\jobs.db", "memory"])(
-    "refuses the store %j and lists the known forms",
+    "refuses the unknown store %j and lists the known forms",
     async (store) => {
-      const message = /unknown store .*; use "sqlite:<file>"/;
-      await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", message });
+      const says = /unknown store .*; use "sqlite:<file>"/;
+      await expectRefusal(holdfast({ store }), { is: UnknownStoreError, code: "UNKNOWN_STORE", says });
     },
   );
 
-  it("hides a password in a mistyped URL", async () => {
+  it("hides the password of a mistyped URL", async () => {
     const error = await errorOf(holdfast({ store: "postgress://app:s3cret@db.example:5432/jobs" }));
     expect((error as Error).message).toContain("postgress://app:***@db.example:5432/jobs");
     expect((error as Error).message).not.toContain("s3cret");

@@ -2,7 +2,7 @@ import { InvalidOptionError, type EnqueueOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { cleanup, double, expectRefusal, jobCount, open, START, untyped } from "./scene.js";
 
-describe("enqueue refuses an invalid option by name", () => {
+describe("enqueue refuses an invalid option and names it", () => {
   const long = "x".repeat(10_000);
   it.each<[string, object, string, RegExp]>([
     ["a negative delay", { delay: -1 }, "delay", /negative; use 0 or more/],
@@ -42,7 +42,7 @@ describe("enqueue refuses an invalid option by name", () => {
     ["a user that is a number", { user: 5 }, "user", /non-empty string/],
     ["an empty key", { unique: "" }, "unique", /non-empty string/],
     ["an empty key with options", { unique: { key: "" } }, "unique.key", /non-empty string/],
-    ["a key that is not a string", { unique: { key: 5 } }, "unique.key", /non-empty string/],
+    ["a key that is no text", { unique: { key: 5 } }, "unique.key", /non-empty string/],
     ["a long key", { unique: long }, "unique", /the limit is 500/],
     ["no unique options", { unique: null }, "unique", /null is not an options object; known: key, scope/],
     [
@@ -68,7 +68,7 @@ describe("enqueue refuses an invalid option by name", () => {
       /"fortnight" is none of "hour", "day", "week", "month", "year"/,
     ],
     [
-      "an invalid zone",
+      "a zone that is none",
       { unique: { key: "k", scope: { calendar: "day", zone: "Europe/Nowhere" } } },
       "unique.scope.zone",
       /"Europe\/Nowhere" is not an IANA time zone; for example "Europe\/Berlin"/,
@@ -103,21 +103,21 @@ describe("enqueue refuses an invalid option by name", () => {
       "unique.scope.zone",
       /is undefined; name a zone such as "Europe\/Berlin", or leave it out for UTC/,
     ],
-    ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /at most 20 tags/],
+    ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /the limit is 20/],
     ["tags that are not an array", { tags: "urgent" }, "tags", /must be an array/],
     ["a long tag", { tags: ["ok", long] }, "tags.1", /the limit is 100/],
     ["an empty tag", { tags: [""] }, "tags.0", /non-empty string/],
-    ["a tag that is not a string", { tags: [5] }, "tags.0", /non-empty string/],
+    ["a tag that is no text", { tags: [5] }, "tags.0", /non-empty string/],
     ["an id that is no UUID", { id: "42" }, "id", /"42" is not a UUID such as/],
     ["a misspelt option", { dealy: "5m" }, "dealy", /is not an option of enqueue; known: delay, runAt, priority/],
     ["an option of enqueueMany", { onResult: () => {} }, "onResult", /is not an option of enqueue/],
     ["options that are no object", "5m" as unknown as object, "enqueue", /is not an options object; known: delay/],
     ["options that are null", null as unknown as object, "enqueue", /null is not an options object/],
     ["a transaction on a store in memory", { tx: {} }, "tx", /not supported by this store/],
-  ])("%s", async (_name, options, field, message) => {
+  ])("%s", async (_name, options, field, says) => {
     const { hf } = await open();
     const refused = (): unknown => hf.enqueue(double, { n: 1 }, options);
-    await expectRefusal(refused, { is: InvalidOptionError, code: "INVALID_OPTION", field, message });
+    await expectRefusal(refused, { is: InvalidOptionError, code: "INVALID_OPTION", field, says });
     expect(await jobCount(hf)).toBe(0);
     expect(await hf.queues()).toEqual([]);
   });
@@ -129,7 +129,7 @@ describe("enqueue refuses an invalid option by name", () => {
         is: InvalidOptionError,
         code: "INVALID_OPTION",
         field: "type",
-        message: /is not a job type; pass what job\(\{ … \}\) returned/,
+        says: /is not a job type; pass what job\(\{ … \}\) returned/,
       });
     }
     expect(await jobCount(hf)).toBe(0);
@@ -147,8 +147,8 @@ describe("enqueue refuses an invalid option by name", () => {
   });
 });
 
-describe("limits", () => {
-  it("stores the largest allowed values", async () => {
+describe("values at the limits", () => {
+  it("are stored as given", async () => {
     const { hf } = await open();
     const options: EnqueueOptions = {
       priority: -100,
@@ -164,7 +164,7 @@ describe("limits", () => {
     expect(await hf.get(id)).toMatchObject({ ...same, key });
   });
 
-  it("stores priority -0 as 0", async () => {
+  it("minus zero is stored as priority zero", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 }, { priority: -0 });
     expect(Object.is((await hf.get(id))?.priority, 0)).toBe(true);

@@ -12,7 +12,7 @@ const order = job({
 });
 
 describe("a payload that does not match its schema", () => {
-  it("D-07 is refused with every invalid field", async () => {
+  it("D-07 is refused, and every wrong field is named", async () => {
     const { hf } = await open({ jobs: [order] });
     const bad = {
       id: 7,
@@ -34,37 +34,37 @@ describe("a payload that does not match its schema", () => {
     ["null", null],
     ["a string", "order"],
     ["a list", []],
-  ])("refuses %s instead of an object", async (_name, input) => {
+  ])("%s in place of an object is refused", async (_name, input) => {
     const { hf } = await open();
     await expectRefusal(untyped(hf).enqueue(order, input), { is: InvalidInputError, code: "INVALID_INPUT" });
     expect(await jobCount(hf)).toBe(0);
   });
 
-  it("works with valibot", async () => {
+  it("is refused by valibot, and the field is named", async () => {
     const { hf } = await open();
     const mail = job({ type: "mail", input: v.object({ to: v.object({ name: v.string() }) }), run: () => {} });
     const error = await errorOf(untyped(hf).enqueue(mail, { to: { name: 5 } }));
     expect((error as InvalidInputError).issues[0]?.path).toBe("to.name");
   });
 
-  it("works with an asynchronous schema", async () => {
+  it("is refused by an asynchronous schema too", async () => {
     const { hf } = await open();
     const free = z.string().refine(async (name) => Promise.resolve(name !== "taken"), "is taken");
     const signUp = job({ type: "signUp", input: z.object({ name: free }), run: () => {} });
     const refused = hf.enqueue(signUp, { name: "taken" });
-    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", message: /name: is taken/ });
+    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /name: is taken/ });
     await hf.enqueue(signUp, { name: "ada" });
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("validates the value as stored, so z.date() fails", async () => {
+  it("is checked as JSON: a Date does not match z.date()", async () => {
     const { hf } = await open();
     const remind = job({ type: "remind", input: z.object({ at: z.date() }), run: () => {} });
     const refused = hf.enqueue(remind, { at: new Date(0) });
-    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", message: /at: .*date/ });
+    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /at: .*date/ });
   });
 
-  it("limits the number of issues", async () => {
+  it("reports at most a few of many issues", async () => {
     const { hf } = await open();
     const list = job({ type: "list", input: z.array(z.string()), run: () => {} });
     const error = await errorOf(
@@ -81,7 +81,7 @@ describe("a payload over the size limit", () => {
   const limit = 256 * 1024;
   const text = (bytes: number, character = "x"): string => character.repeat(bytes / Buffer.byteLength(character));
 
-  it("accepts 256 KB of JSON, refuses one byte more", async () => {
+  it("is refused from 256 KB of JSON on", async () => {
     const { hf } = await open();
     await hf.enqueue(anything, text(limit - 2));
     const error = await errorOf(hf.enqueue(anything, text(limit - 1)));
@@ -106,7 +106,7 @@ describe("a payload over the size limit", () => {
   });
 });
 
-describe("a payload that JSON cannot represent", () => {
+describe("a payload that JSON cannot carry", () => {
   const cycle: Record<string, unknown> = {};
   cycle["again"] = { cycle };
 
@@ -127,7 +127,7 @@ describe("a payload that JSON cannot represent", () => {
     ["an invalid date", { at: new Date("x") }, "at"],
     ["a __proto__ key", JSON.parse('{"__proto__":{"admin":true}}'), "__proto__"],
     ["a nested __proto__ key", JSON.parse('{"a":{"b":[{"__proto__":{"admin":true}}]}}'), "a.b.0.__proto__"],
-  ])("refuses %s with its path", async (_name, input, path) => {
+  ])("%s is refused with its path", async (_name, input, path) => {
     const { hf } = await open();
     const error = await errorOf(hf.enqueue(anything, input));
     expect(error).toBeInstanceOf(InvalidInputError);
@@ -137,7 +137,7 @@ describe("a payload that JSON cannot represent", () => {
     expect(({} as { admin?: unknown }).admin).toBeUndefined();
   });
 
-  it("accepts null if the schema does", async () => {
+  it("null is stored if the schema accepts it", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(anything, null);
     expect((await hf.get(id))?.input).toBeNull();

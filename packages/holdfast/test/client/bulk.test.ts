@@ -8,7 +8,7 @@ const mail = job({
   retry: { maxAttempts: 1 },
   queue: "letters",
   run({ input }) {
-    if (input.to === "unknown") throw new Error("no such address");
+    if (input.to === "bounce") throw new Error("no such address");
   },
 });
 
@@ -26,7 +26,7 @@ async function many(hf: Holdfast, count: number, to = "ada"): Promise<string[]> 
   return results.map(({ id }) => id ?? "");
 }
 
-describe("bulk changes", () => {
+describe("changes of many jobs", () => {
   it("by ids return one result per id, in order", async () => {
     const hf = await open();
     const ids = await many(hf, 450);
@@ -41,11 +41,11 @@ describe("bulk changes", () => {
 
   it("by filter report progress and can be aborted", async () => {
     const hf = await open();
-    await many(hf, 500, "unknown");
+    await many(hf, 500, "bounce");
     await hf.drain();
-    const reported: { looked: number; changed: number }[] = [];
-    expect(await hf.retry({ state: "dead" }, { onProgress: (progress) => void reported.push(progress) })).toBe(500);
-    expect(reported).toEqual([200, 400, 500].map((count) => ({ looked: count, changed: count })));
+    const reports: { examined: number; changed: number }[] = [];
+    expect(await hf.retry({ state: "dead" }, { onProgress: (progress) => void reports.push(progress) })).toBe(500);
+    expect(reports).toEqual([200, 400, 500].map((count) => ({ examined: count, changed: count })));
     const stop = new AbortController();
     const cancelling = hf.cancel({ state: "pending" }, { signal: stop.signal, onProgress: () => stop.abort() });
     await expect(cancelling).rejects.toMatchObject({ name: "AbortError" });
@@ -55,7 +55,7 @@ describe("bulk changes", () => {
 });
 
 describe("enqueueNamed", () => {
-  it("uses the definition of a known type", async () => {
+  it("uses schema, queue and attempts of a known type", async () => {
     const hf = await open();
     const { id } = await hf.enqueueNamed("mail", { to: "ada" }, { priority: 3 });
     expect(await hf.get(id)).toMatchObject({ type: "mail", queue: "letters", maxAttempts: 1, priority: 3 });
@@ -74,13 +74,13 @@ describe("enqueueNamed", () => {
 });
 
 describe("rerun with another input", () => {
-  it("validates it and does not change the old job", async () => {
+  it("checks the schema, and leaves the old job unchanged", async () => {
     const hf = await open();
-    const { id } = await hf.enqueue(mail, { to: "unknown" }, { user: "ada", tags: ["x"] });
+    const { id } = await hf.enqueue(mail, { to: "bounce" }, { user: "ada", tags: ["x"] });
     await hf.drain();
     const again = await hf.rerun(id, { input: { to: "ada" } });
     expect(await hf.get(again.id)).toMatchObject({ input: { to: "ada" }, user: "ada", tags: ["x"], state: "pending" });
-    expect(await hf.get(id)).toMatchObject({ state: "dead", input: { to: "unknown" } });
+    expect(await hf.get(id)).toMatchObject({ state: "dead", input: { to: "bounce" } });
     await expect(hf.rerun(id, { input: { to: 1 } })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     await expect(hf.rerun(id, { imput: {} } as never)).rejects.toThrow(/imput/);
   });

@@ -5,7 +5,7 @@ import { cleanup, double, jobCount, jobOf, open, stateOf } from "./scene.js";
 
 const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
 
-/** One job per state, by the name of the state. */
+/** One job in each state, by the name of the state. */
 async function oneOfEach(): Promise<{ hf: Holdfast; ids: Record<string, string>; running: Lease }> {
   const { hf } = await open();
   const ids: Record<string, string> = {};
@@ -46,12 +46,12 @@ describe("cancel", () => {
     if (result === "cancelled") expect(found).toMatchObject({ dueAt: null, finishedAt: expect.any(Date) });
   });
 
-  it("an unknown job: missing", async () => {
+  it("a missing job: missing", async () => {
     const { hf } = await open();
     expect(await hf.cancel(missing)).toBe("missing");
   });
 
-  it("by filter returns the number of cancelled and signalled jobs", async () => {
+  it("by filter returns how many were cancelled or requested", async () => {
     const { hf, ids } = await oneOfEach();
     expect(await hf.cancel({ state: ["dead", "completed"] })).toBe(0);
     expect(await hf.cancel({ tag: "running" })).toBe(1);
@@ -70,7 +70,7 @@ describe("cancel", () => {
     expect((await hf.stats()).states).toMatchObject({ cancelled: 650, pending: 1 });
   });
 
-  it("only completing overrides a requested cancellation", async () => {
+  it("a requested cancellation is confirmed by the lease holder, unless it completes", async () => {
     const { hf, ids, running } = await oneOfEach();
     await hf.cancel(ids["running"]!);
     expect(await running.extend()).toEqual({ cancelRequested: true });
@@ -78,13 +78,13 @@ describe("cancel", () => {
     expect(await jobOf(hf, ids["running"]!)).toMatchObject({ state: "completed", output: { done: true } });
   });
 
-  it("emits cancelled", async () => {
+  it("emits an event", async () => {
     const { hf, ids } = await oneOfEach();
-    const received: string[] = [];
-    hf.on("cancelled", ({ id }) => received.push(id));
+    const events: string[] = [];
+    hf.on("cancelled", ({ id }) => events.push(id));
     await hf.cancel(ids["pending"]!);
     await hf.cancel(ids["dead"]!);
-    expect(received).toEqual([ids["pending"]]);
+    expect(events).toEqual([ids["pending"]]);
   });
 });
 
@@ -104,7 +104,7 @@ describe("retry", () => {
     if (result === "not-retryable") expect(await jobOf(hf, ids[state]!)).toEqual(before);
   });
 
-  it("E-03 C-08 a dead job is pending again, with all attempts", async () => {
+  it("E-03 C-08 a dead job becomes due with new attempts", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { maxAttempts: 1 });
     const [lease] = await hf.claim();
@@ -118,26 +118,26 @@ describe("retry", () => {
     expect(again).toMatchObject({ id, attempt: 1, fence: 2 });
   });
 
-  it("C-08 a failed job is due immediately", async () => {
+  it("C-08 a failed job skips its backoff", async () => {
     const { hf, ids } = await oneOfEach();
     await hf.pause("elsewhere");
     expect(await hf.retry(ids["failed"]!)).toBe("retried");
     expect((await hf.claim())[0]).toMatchObject({ id: ids["failed"], attempt: 2 });
   });
 
-  it("by filter returns the number and emits retried", async () => {
+  it("by filter returns the count and emits events", async () => {
     const { hf, ids } = await oneOfEach();
-    const received: string[] = [];
-    hf.on("retried", ({ id }) => received.push(id));
+    const events: string[] = [];
+    hf.on("retried", ({ id }) => events.push(id));
     expect(await hf.retry({ state: ["dead", "completed"] })).toBe(1);
     expect(await hf.retry({ state: STATE_NAMES })).toBe(2);
-    expect(received.toSorted()).toEqual([ids["dead"]!, ids["cancelled"]!, ids["failed"]!].toSorted());
+    expect(events.toSorted()).toEqual([ids["dead"]!, ids["cancelled"]!, ids["failed"]!].toSorted());
     expect(await hf.retry(missing)).toBe("missing");
   });
 });
 
 describe("remove", () => {
-  it("deletes a job with its tags and key", async () => {
+  it("deletes jobs that are not leased, with tags and key", async () => {
     const { hf, ids } = await oneOfEach();
     const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "k", scope: "forever" }, tags: ["t"] });
     expect(await hf.remove(id)).toBe("removed");
@@ -148,25 +148,25 @@ describe("remove", () => {
     expect(await hf.remove(id)).toBe("missing");
   });
 
-  it("by filter returns the number, skips leased jobs", async () => {
+  it("by filter returns the count and skips leased jobs", async () => {
     const { hf, ids } = await oneOfEach();
-    const received: string[] = [];
-    hf.on("removed", (event) => received.push(event.id));
+    const events: string[] = [];
+    hf.on("removed", (event) => events.push(event.id));
     expect(await hf.remove({ state: "completed" })).toBe(1);
-    expect(received).toEqual([ids["completed"]]);
+    expect(events).toEqual([ids["completed"]]);
     expect(await hf.remove({ state: STATE_NAMES })).toBe(4);
     expect(await jobCount(hf)).toBe(2);
   });
 });
 
 describe("rerun", () => {
-  it.each(["completed", "dead", "pending", "running"])("copies a %s job without changing it", async (state) => {
+  it.each(["completed", "dead", "pending", "running"])("copies a %s job and leaves it unchanged", async (state) => {
     const { hf, ids } = await oneOfEach();
     const before = await jobOf(hf, ids[state]!);
-    const received: string[] = [];
-    hf.on("enqueued", ({ id }) => received.push(id));
+    const events: string[] = [];
+    hf.on("enqueued", ({ id }) => events.push(id));
     const { id, duplicate } = await hf.rerun(before.id);
-    expect({ duplicate, received }).toEqual({ duplicate: false, received: [id] });
+    expect({ duplicate, events }).toEqual({ duplicate: false, events: [id] });
     const { type, queue, priority, user, input, maxAttempts, tags } = before;
     const fresh = { state: "pending", attempt: 0, fence: 0, key: null, error: null, output: null, expiresAt: null };
     expect(await jobOf(hf, id)).toMatchObject({ type, queue, priority, user, input, maxAttempts, tags, ...fresh });

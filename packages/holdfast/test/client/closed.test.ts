@@ -29,16 +29,16 @@ describe("after close", () => {
     ["reapExpiredLeases", []],
     ["expireOverdue", []],
     ["purge", []],
-  ])("%s(%j) fails with ClosedError and advice", async (call, args) => {
+  ])("%s(%j) throws ClosedError with what to do", async (call, args) => {
     const { hf } = await open({ jobs: [double] });
     await hf.close();
     await expectRefusal(() => untyped(hf)[call](...args), {
       ...closed,
-      message: /clos(ed|ing); make a new one with holdfast\(\)/,
+      says: /clos(ed|ing); make a new one with holdfast\(\)/,
     });
   });
 
-  it("forUser is closed too", async () => {
+  it("a client of forUser is closed too", async () => {
     const { hf } = await open();
     const mine = hf.forUser("ada");
     await hf.close();
@@ -54,13 +54,13 @@ describe("after close", () => {
     }
   });
 
-  it("an enqueue with tx throws synchronously", async () => {
+  it("an enqueue into a transaction throws synchronously", async () => {
     const { hf } = await open();
     await hf.close();
     expect(() => hf.enqueue(cleanup, {}, { tx: {} })).toThrow(ClosedError);
   });
 
-  it("close may be repeated", async () => {
+  it("close can be called again", async () => {
     const { hf } = await open();
     const first = hf.close();
     expect(hf.close()).toBe(first);
@@ -74,17 +74,17 @@ describe("after close", () => {
     await expectRefusal(hf.stats(), closed);
   });
 
-  it("a lease cannot be settled", async () => {
+  it("a lease cannot be settled after close", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const [lease] = await hf.claim();
     await hf.close();
-    await expectRefusal(lease!.complete(), { ...closed, message: /closed/ });
+    await expectRefusal(lease!.complete(), { ...closed, says: /closed/ });
   });
 });
 
 describe("while closing", () => {
-  it("stores earlier enqueues", async () => {
+  it("earlier enqueues are stored", async () => {
     const store = await fileStore();
     const hf = await holdfast({ store });
     const results = Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }));
@@ -94,7 +94,7 @@ describe("while closing", () => {
     await again.close();
   });
 
-  it("a concurrent enqueue is stored or refused", async () => {
+  it("a concurrent enqueue is stored or refused, never lost", async () => {
     const store = await fileStore();
     const hf = await holdfast({ store });
     const racing: Promise<void>[] = [];
@@ -121,15 +121,15 @@ describe("while closing", () => {
   });
 });
 
-describe("a stopped worker", () => {
+describe("a worker that was stopped", () => {
   it("cannot be started again", async () => {
     const { hf } = await open({ jobs: [double] });
     const worker = hf.work();
     await worker.stop();
-    await expectRefusal(() => worker.start(), { ...closed, message: /stopped; call hf\.work\(\) for a new one/ });
+    await expectRefusal(() => worker.start(), { ...closed, says: /stopped; call hf\.work\(\) for a new one/ });
   });
 
-  it("accepts repeated stop and start", async () => {
+  it("can be stopped again; start on a running one does nothing", async () => {
     const { hf } = await open({ jobs: [double] });
     const worker = hf.work();
     worker.start();

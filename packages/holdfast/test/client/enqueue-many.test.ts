@@ -15,8 +15,8 @@ import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open, untyp
 
 const inputs = (count: number): { n: number }[] => Array.from({ length: count }, (_, n) => ({ n }));
 
-describe("one result per job", () => {
-  it("in the order of the inputs", async () => {
+describe("enqueueMany returns one result per job", () => {
+  it("in the order of the inputs, with job ids", async () => {
     const { hf } = await open();
     const results = await hf.enqueueMany(double, inputs(1_234));
     expect(results).toHaveLength(1_234);
@@ -25,7 +25,7 @@ describe("one result per job", () => {
     expect(results.every((result) => result.error === null && !result.duplicate)).toBe(true);
   });
 
-  it("an invalid input does not affect the others", async () => {
+  it("an invalid input fails alone", async () => {
     const { hf } = await open();
     const mixed = [{ n: 1 }, { n: "two" }, { n: 3 }, { n: Number.NaN }, null, { n: 6 }] as { n: number }[];
     const results = await hf.enqueueMany(double, mixed);
@@ -42,7 +42,7 @@ describe("one result per job", () => {
     expect(await jobCount(hf)).toBe(3);
   });
 
-  it("accepts an empty array", async () => {
+  it("accepts an empty list", async () => {
     const { hf } = await open();
     expect(await hf.enqueueMany(double, [])).toEqual([]);
   });
@@ -62,7 +62,7 @@ describe("one result per job", () => {
     ]);
   });
 
-  it("an invalid option of one job is its result", async () => {
+  it("an invalid option or a held key fails alone", async () => {
     const { hf } = await open();
     const unique = { key: "one", onConflict: "reject" } as const;
     const results = await hf.enqueueMany(double, inputs(4), {
@@ -89,20 +89,20 @@ describe("one result per job", () => {
     expect(await jobCount(hf)).toBe(0);
   });
 
-  it.each([undefined, null, 5, { n: 1 }])("refuses %j instead of an array or stream", async (given) => {
+  it.each([undefined, null, 5, { n: 1 }])("refuses %j instead of an iterable", async (given) => {
     const { hf } = await open();
     const refused = untyped(hf).enqueueMany(double, given);
     await expectRefusal(refused, {
       is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "inputs",
-      message: /array or another iterable/,
+      says: /array or another iterable/,
     });
   });
 });
 
 describe("streams", () => {
-  it("accepts generators, sets and asynchronous streams", async () => {
+  it("accepts generators, sets and async iterables", async () => {
     const { hf } = await open();
     function* counting(): Generator<{ n: number }> {
       yield* inputs(3);
@@ -116,7 +116,7 @@ describe("streams", () => {
     expect(await jobCount(hf)).toBe(9);
   });
 
-  it("onResult returns an empty array", async () => {
+  it("with onResult no results are collected", async () => {
     const { hf } = await open();
     const seen: [number, string | null][] = [];
     const results = await hf.enqueueMany(double, inputs(3), { onResult: (result, n) => seen.push([n, result.id]) });
@@ -125,7 +125,7 @@ describe("streams", () => {
     for (const [n, id] of seen) expect((await jobOf(hf, id!)).input).toEqual({ n });
   });
 
-  it("a stream error rejects, reported jobs are stored", async () => {
+  it("an error of the stream reaches the caller; earlier jobs are stored", async () => {
     const { hf } = await open();
     const broken = new Error("the file ended early");
     async function* breaking(): AsyncGenerator<{ n: number }> {
@@ -141,20 +141,20 @@ describe("streams", () => {
     expect(await hf.get(results.at(-1)!.id!)).not.toBeNull();
   });
 
-  it("a stream error rejects after all writes have ended", async () => {
+  it("no write is in flight after a stream has failed", async () => {
     const hf = await holdfast({ store: await fileStore() });
     function* breaking(): Generator<{ n: number }> {
       yield* inputs(500);
       throw new Error("broken");
     }
-    let stored = 0;
-    await expect(hf.enqueueMany(double, breaking(), { onResult: () => stored++ })).rejects.toThrow("broken");
-    expect(stored).toBe(500);
+    let reported = 0;
+    await expect(hf.enqueueMany(double, breaking(), { onResult: () => reported++ })).rejects.toThrow("broken");
+    expect(reported).toBe(500);
     expect(await jobCount(hf)).toBe(500);
     await hf.close();
   });
 
-  it("a throwing `each` closes the stream", async () => {
+  it("an `each` that throws closes the stream", async () => {
     const { hf } = await open();
     let closed = false;
     function* watched(): Generator<{ n: number }> {
@@ -183,12 +183,12 @@ describe("streams", () => {
     expect((await jobOf(hf, results[11]!.id!)).input).toBe("11".repeat(120_000));
   });
 
-  it("streams 120,000 jobs within 64 MB of memory", async () => {
+  it("120,000 jobs from a stream fit into 64 MB of memory", async () => {
     const store = await fileStore();
     const script = fileURLToPath(new URL("stream.mjs", import.meta.url));
     const args = ["--max-old-space-size=64", script, store, "120000"];
     const { stdout } = await promisify(execFile)(process.execPath, args);
-    expect(JSON.parse(stdout)).toEqual({ stored: 120_000, inOrder: true, gathered: 0, pending: 120_000 });
+    expect(JSON.parse(stdout)).toEqual({ reported: 120_000, inOrder: true, gathered: 0, pending: 120_000 });
     const hf = await holdfast({ store });
     expect((await hf.stats()).types).toMatchObject({ line: { pending: 120_000 } });
     await hf.close();

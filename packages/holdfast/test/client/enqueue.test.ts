@@ -17,7 +17,7 @@ describe("when a job runs", () => {
     ["a runAt", { runAt: new Date(START + 600_000) }],
     ["a runAt in milliseconds", { runAt: START + 600_000 }],
     ["a runAt as ISO text", { runAt: "2026-01-01T00:10:00Z" }],
-  ])("A-08 E-01 %s delays the job", async (_name, options) => {
+  ])("A-08 E-01 %s keeps the job unclaimable until then", async (_name, options) => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, options);
     const stored = await jobOf(hf, id);
@@ -29,14 +29,14 @@ describe("when a job runs", () => {
     expect((await hf.claim())[0]?.id).toBe(id);
   });
 
-  it("a past runAt is due now, before earlier jobs", async () => {
+  it("a runAt in the past is due before earlier enqueued jobs", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const { id } = await hf.enqueue(cleanup, {}, { runAt: START - 1_000 });
     expect((await hf.claim())[0]?.id).toBe(id);
   });
 
-  it("A-09 claims by priority, due time and age", async () => {
+  it("A-09 higher priority first, then the older due time, then the older job", async () => {
     const { hf, clock } = await open();
     const add = async (n: number, options: object): Promise<void> => void (await hf.enqueue(double, { n }, options));
     await add(5, { priority: -100 });
@@ -49,7 +49,7 @@ describe("when a job runs", () => {
     expect(leases.map((lease) => (lease.input as { n: number }).n)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("A-34 dead-letters a job after expiresAt without running", async () => {
+  it("A-34 an expired job is never claimed and becomes dead", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { expiresAt: START + 1_000 });
     const { id: fine } = await hf.enqueue(cleanup);
@@ -59,7 +59,7 @@ describe("when a job runs", () => {
     expect(await jobOf(hf, id)).toMatchObject({ state: "dead", attempt: 0, error: { code: "EXPIRED" } });
   });
 
-  it("a job claimed before its expiry still completes", async () => {
+  it("a job claimed before it expires runs to its end", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { expiresAt: START + 1_000 });
     await clock.advance(999);
@@ -70,8 +70,8 @@ describe("when a job runs", () => {
   });
 });
 
-describe("queue, user and tags", () => {
-  it("stores queue, user, tags and attempts", async () => {
+describe("queue, user and names", () => {
+  it("queue, user, tags and attempts are stored", async () => {
     const { hf } = await open();
     const given = { queue: "mail", user: "ada", tags: ["vip", "eu", "vip"], maxAttempts: 2, priority: 7 };
     const { id } = await hf.enqueue(double, { n: 1 }, given);
@@ -81,7 +81,7 @@ describe("queue, user and tags", () => {
     expect(lease).toMatchObject({ id, queue: "mail", user: "ada", maxAttempts: 2 });
   });
 
-  it("accepts names such as __proto__", async () => {
+  it("names of Object.prototype are ordinary names", async () => {
     const { hf } = await open();
     for (const name of ["__proto__", "constructor", "toString", "'; DROP TABLE holdfast_jobs; --", "büro 🏠"]) {
       const { id } = await hf.enqueue(cleanup, {}, { queue: name, user: name, tags: [name], unique: name });
@@ -92,10 +92,10 @@ describe("queue, user and tags", () => {
   });
 });
 
-describe("a given id", () => {
+describe("an explicit id", () => {
   const id = "018F4D2E-7B3A-7C11-8A55-0123456789AB";
 
-  it("repeating an enqueue with an id is a duplicate", async () => {
+  it("makes a repeated enqueue return the same job", async () => {
     const { hf } = await open();
     const own = id.toLowerCase();
     const again = { id: own, duplicate: true, replaced: false };
@@ -109,7 +109,7 @@ describe("a given id", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("twenty concurrent enqueues with one id create one job", async () => {
+  it("makes twenty concurrent enqueues one job", async () => {
     const { hf } = await open();
     const results = await Promise.all(Array.from({ length: 20 }, (_, n) => hf.enqueue(double, { n }, { id })));
     expect(results.filter((result) => !result.duplicate)).toHaveLength(1);
@@ -117,7 +117,7 @@ describe("a given id", () => {
   });
 });
 
-describe("defaults of a job type", () => {
+describe("defaults of the job type", () => {
   const report = job({
     type: "report",
     queue: "reports",
@@ -129,7 +129,7 @@ describe("defaults of a job type", () => {
     run: () => {},
   });
 
-  it("apply to queue, priority, expiry, tags and attempts", async () => {
+  it("set queue, priority, expiry, tags and attempts", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(report, { day: "monday" });
     expect(await hf.get(id)).toMatchObject({
@@ -148,7 +148,7 @@ describe("defaults of a job type", () => {
     expect(await hf.get(id)).toMatchObject(own);
   });
 
-  it("are the global defaults if not set", async () => {
+  it("fall back to the general defaults", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const defaults = {
@@ -164,12 +164,12 @@ describe("defaults of a job type", () => {
   });
 });
 
-it("fifty concurrent enqueues return and emit their ids", async () => {
+it("fifty concurrent enqueues return and emit their own ids", async () => {
   const { hf } = await open();
-  const received: string[] = [];
-  hf.on("enqueued", ({ id }) => received.push(id));
+  const events: string[] = [];
+  hf.on("enqueued", ({ id }) => events.push(id));
   const results = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n })));
   expect(new Set(results.map((result) => result.id)).size).toBe(50);
-  expect(received).toEqual(results.map((result) => result.id));
+  expect(events).toEqual(results.map((result) => result.id));
   for (const [n, { id }] of results.entries()) expect((await jobOf(hf, id)).input).toEqual({ n });
 });

@@ -7,7 +7,7 @@ async function twoUsers(): Promise<{
   hf: Holdfast;
   ada: UserJobs;
   bob: UserJobs;
-  ids: { ada: string; ada2: string; bob: string; noUser: string };
+  ids: { ada: string; ada2: string; bob: string; unowned: string };
 }> {
   const { hf } = await open({ jobs: [double, cleanup] });
   const ada = hf.forUser("ada");
@@ -15,7 +15,7 @@ async function twoUsers(): Promise<{
   const ids = {
     ada: (await ada.enqueue(double, { n: 1 }, { tags: ["t"] })).id,
     bob: (await bob.enqueue(double, { n: 2 }, { tags: ["t"] })).id,
-    noUser: (await hf.enqueue(double, { n: 3 }, { tags: ["t"] })).id,
+    unowned: (await hf.enqueue(double, { n: 3 }, { tags: ["t"] })).id,
     ada2: (await hf.enqueue(cleanup, {}, { user: "ada" })).id,
   };
   return { hf, ada, bob, ids };
@@ -30,7 +30,7 @@ describe("A-06 a client bound to one user", () => {
     expect(await jobOf(hf, id)).toMatchObject({ user: "ada", priority: 3 });
   });
 
-  it("refuses another user as an option", async () => {
+  it("refuses calls that name another user", async () => {
     const { hf, ada, ids } = await twoUsers();
     for (const user of ["bob", "", null, 5]) {
       const other = { user } as object;
@@ -43,7 +43,7 @@ describe("A-06 a client bound to one user", () => {
       ]) {
         await expect(call()).rejects.toMatchObject({ code: "INVALID_OPTION", field: "user" });
       }
-      // With a transaction, the error is thrown synchronously, so that it is not committed.
+      // Inside a transaction it throws, so that the transaction is not committed.
       expect(() => ada.enqueue(cleanup, {}, { ...other, tx: {} })).toThrow(
         expect.objectContaining({ code: "INVALID_OPTION", field: "user" }),
       );
@@ -51,7 +51,7 @@ describe("A-06 a client bound to one user", () => {
     for (const id of Object.values(ids)) expect(await stateOf(hf, id)).toBe("pending");
   });
 
-  it("refuses a missing target", async () => {
+  it("refuses an undefined target", async () => {
     const { hf, ada, ids } = await twoUsers();
     for (const target of [undefined, null, 5] as unknown as string[]) {
       await expect(ada.cancel(target)).rejects.toMatchObject({ code: "INVALID_OPTION" });
@@ -60,11 +60,11 @@ describe("A-06 a client bound to one user", () => {
     expect(await stateOf(hf, ids.ada)).toBe("pending");
   });
 
-  it("reads only its own jobs", async () => {
+  it("reads only its own jobs; others are not found", async () => {
     const { ada, bob, ids } = await twoUsers();
     expect(await ada.get(ids.ada)).toMatchObject({ id: ids.ada, user: "ada" });
     expect(await bob.get(ids.ada)).toBeNull();
-    expect(await bob.get(ids.noUser)).toBeNull();
+    expect(await bob.get(ids.unowned)).toBeNull();
   });
 
   it("lists only its own jobs", async () => {
@@ -83,13 +83,13 @@ describe("A-06 a client bound to one user", () => {
     expect(await bob.cancel(ids.ada)).toBe("missing");
     expect(await bob.cancel({ user: "bob" } as object)).toBe(1);
     expect(await stateOf(hf, ids.bob)).toBe("cancelled");
-    for (const id of [ids.ada, ids.ada2, ids.noUser]) expect(await stateOf(hf, id)).toBe("pending");
+    for (const id of [ids.ada, ids.ada2, ids.unowned]) expect(await stateOf(hf, id)).toBe("pending");
     expect(await ada.cancel(ids.ada)).toBe("cancelled");
     expect(await ada.cancel({})).toBe(1);
-    expect(await stateOf(hf, ids.noUser)).toBe("pending");
+    expect(await stateOf(hf, ids.unowned)).toBe("pending");
   });
 
-  it("cannot cancel another user's running job", async () => {
+  it("cannot cancel a running job of another user", async () => {
     const { hf, bob, ids } = await twoUsers();
     const [lease] = await hf.claim();
     expect(lease?.id).toBe(ids.ada);
@@ -105,16 +105,16 @@ describe("A-06 a client bound to one user", () => {
     expect(await stateOf(hf, ids.bob)).toBe("pending");
     expect(await ada.retry(ids.ada)).toBe("retried");
     expect(await ada.retry({ state: "cancelled" })).toBe(1);
-    expect(await stateOf(hf, ids.noUser)).toBe("cancelled");
+    expect(await stateOf(hf, ids.unowned)).toBe("cancelled");
   });
 
-  it("waits only for results of its own jobs", async () => {
+  it("waits for results of its own jobs only, by id or by type and id", async () => {
     const { hf, ada, bob, ids } = await twoUsers();
     await hf.drain();
     expect(await ada.result(ids.ada)).toEqual({ twice: 2 });
     expect((await bob.result(double, ids.bob)).twice).toBe(4);
     await expectRefusal(bob.result(ids.ada), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
-    await expectRefusal(bob.result(double, ids.noUser), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
+    await expectRefusal(bob.result(double, ids.unowned), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
   });
 
   it("does not replace another user's job with the same key", async () => {
@@ -124,7 +124,7 @@ describe("A-06 a client bound to one user", () => {
     expect(await jobOf(hf, id)).toMatchObject({ user: "ada", input: { n: 1 } });
   });
 
-  it("distinguishes a user from a longer name", async () => {
+  it("matches the whole user name", async () => {
     const { hf } = await twoUsers();
     for (const name of ["ad", "ada ", "ADA", "%", "a*"]) expect((await hf.forUser(name).list()).jobs).toEqual([]);
   });

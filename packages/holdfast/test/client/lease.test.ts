@@ -19,7 +19,7 @@ async function claimOne(hf: Holdfast, options = {}): Promise<Lease> {
 const lost = { is: LeaseLostError, code: "LEASE_LOST" } as const;
 
 describe("claim", () => {
-  it("A-07 works on a given store and on a URL", async () => {
+  it("A-07 works on an open store and on a URL", async () => {
     const url = await fileStore();
     const opened = sqlite(url.slice("sqlite:".length), { durability: "normal" });
     const given = await holdfast({ store: opened });
@@ -30,14 +30,14 @@ describe("claim", () => {
     await Promise.all([given.close(), own.close()]);
   });
 
-  it("A-09 returns an empty array without due jobs", async () => {
+  it("A-09 returns no lease if no job is due", async () => {
     const { hf } = await open();
     expect(await hf.claim()).toEqual([]);
     await hf.enqueue(cleanup, {}, { delay: 1 });
     expect(await hf.claim({ limit: 10 })).toEqual([]);
   });
 
-  it("A-09 claims only matching due jobs", async () => {
+  it("A-09 takes only due, unexpired, waiting, matching jobs", async () => {
     const { hf, clock } = await open();
     const wanted = await hf.enqueue(double, { n: 1 });
     await hf.enqueue(cleanup, {}, { priority: 50 });
@@ -48,11 +48,11 @@ describe("claim", () => {
     await clock.advance(10);
     const options = { queues: ["default"], types: [double], limit: 10 };
     expect((await hf.claim(options)).map((lease) => lease.id)).toEqual([wanted.id]);
-    expect(await hf.claim({ types: ["unknown"] })).toEqual([]);
+    expect(await hf.claim({ types: ["unused"] })).toEqual([]);
     expect((await hf.claim({ limit: 10 })).map((lease) => lease.type)).toEqual(["cleanup", "double"]);
   });
 
-  it("claims one job by default, at most the limit", async () => {
+  it("takes one job by default, and at most `limit`", async () => {
     const { hf } = await open();
     await hf.enqueueMany(
       double,
@@ -63,14 +63,14 @@ describe("claim", () => {
     expect(await hf.claim({ limit: 500 })).toHaveLength(5);
   });
 
-  it("A-29 one of two concurrent claims gets a job", async () => {
+  it("A-29 gives one job to one of two concurrent claims", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const claims = await Promise.all([hf.claim(), hf.claim()]);
     expect(claims.flat()).toHaveLength(1);
   });
 
-  it("E-12 A-29 concurrent claims of two clients are disjoint", async () => {
+  it("E-12 A-29 gives concurrent claims of two clients different jobs", async () => {
     const store = await fileStore();
     const clients = [await holdfast({ store }), await holdfast({ store })] as const;
     await clients[0].enqueueMany(
@@ -86,7 +86,7 @@ describe("claim", () => {
 });
 
 describe("a lease", () => {
-  it("A-10 start sets the job to running", async () => {
+  it("A-10 start marks the job running with its start time", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf);
@@ -100,7 +100,7 @@ describe("a lease", () => {
     expect(await jobOf(hf, id)).toMatchObject(begun);
   });
 
-  it("A-11 complete stores output and time", async () => {
+  it("A-11 complete stores the output and the completion time", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf);
@@ -118,19 +118,19 @@ describe("a lease", () => {
     expect((await jobOf(hf, id)).output).toEqual({});
   });
 
-  it("an invalid output is refused, the lease stays held", async () => {
+  it("complete refuses an invalid output and keeps the lease", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf);
-    const message = /^output of cleanup: total: .*BigInt/;
-    await expectRefusal(lease.complete({ total: 5n }), { is: InvalidOutputError, code: "INVALID_OUTPUT", message });
+    const says = /^output of cleanup: total: .*BigInt/;
+    await expectRefusal(lease.complete({ total: 5n }), { is: InvalidOutputError, code: "INVALID_OUTPUT", says });
     await expectRefusal(lease.complete("x".repeat(300_000)), { is: PayloadTooLargeError, code: "PAYLOAD_TOO_LARGE" });
     expect(await stateOf(hf, id)).toBe("claimed");
     await lease.complete({ total: "5" });
     expect(await stateOf(hf, id)).toBe("completed");
   });
 
-  it("extend prolongs the lease", async () => {
+  it("extend renews the lease for its time or a given one", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf, { lease: "10s" });
@@ -145,7 +145,7 @@ describe("a lease", () => {
     expect(await hf.claim()).toHaveLength(1);
   });
 
-  it("release returns the job and its attempt", async () => {
+  it("release makes the job due later and restores the attempt", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup);
     await (await claimOne(hf)).release({ delay: "5s" });
@@ -156,7 +156,7 @@ describe("a lease", () => {
     expect(await claimOne(hf)).toMatchObject({ id, attempt: 1, fence: 2 });
   });
 
-  it("start and extend report a requested cancellation", async () => {
+  it("start and extend report a cancellation, and cancel confirms it", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const lease = await claimOne(hf);
@@ -167,7 +167,7 @@ describe("a lease", () => {
     expect(await jobOf(hf, id)).toMatchObject({ state: "cancelled", finishedAt: new Date(START), error: null });
   });
 
-  it("a requested cancellation overrides fail and release", async () => {
+  it("a requested cancellation wins over fail and release", async () => {
     const { hf } = await open();
     await hf.enqueueMany(cleanup, [{}, {}]);
     const [one, two] = await hf.claim({ limit: 2 });
@@ -179,7 +179,7 @@ describe("a lease", () => {
 });
 
 describe("fail", () => {
-  it("A-30 retries with backoff, then dead-letters", async () => {
+  it("A-30 retries after 30 s × 2ⁿ, at most 15 min, then is dead", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup, {}, { maxAttempts: 8 });
     for (const seconds of [30, 60, 120, 240, 480, 900, 900]) {
@@ -206,7 +206,7 @@ describe("fail", () => {
     ["5 s × 2^(n−1) plus 0–1 s", { base: "5s", max: "5m", jitter: "1s" }, [5_500, 10_500, 20_500, 40_500]],
     ["60 s × 2^(attempts−1)", { base: "60s", max: "1d", jitter: 0 }, [60_000, 120_000, 240_000, 480_000]],
     ["30, 60, 120 s", {}, [30_000, 60_000, 120_000]],
-  ])("%s with the client's random source, then dead", async (_name, backoff, delays) => {
+  ])("%s, with the client's random source; then dead", async (_name, backoff, delays) => {
     const type = job({ type: "flaky", retry: { maxAttempts: delays.length + 1, backoff }, run: () => {} });
     const { hf, clock } = await open({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -218,7 +218,7 @@ describe("fail", () => {
     expect(await (await claimOne(hf)).fail("broken")).toBe("dead");
   });
 
-  it("A-12 NotRetryable dead-letters the job immediately", async () => {
+  it("A-12 without retry makes the job dead", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     expect(await (await claimOne(hf)).fail("hopeless", { retry: false })).toBe("dead");
@@ -232,7 +232,7 @@ describe("fail", () => {
     [{ why: "an object" }, '{"why":"an object"}', null],
     [undefined, "undefined", null],
     [10n, "10", null],
-  ])("stores a thrown %s as a message", async (thrown, message, code) => {
+  ])("stores a thrown value (%s) as a message", async (thrown, message, code) => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     await (await claimOne(hf)).fail(thrown);
@@ -241,7 +241,7 @@ describe("fail", () => {
 });
 
 describe("a lost lease", () => {
-  it("throws and changes nothing after another claim", async () => {
+  it("changes nothing and throws, once another worker has the job", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(cleanup);
     const old = await claimOne(hf, { lease: "10s" });
@@ -257,14 +257,14 @@ describe("a lost lease", () => {
       () => old.release(),
       () => old.cancel(),
     ]) {
-      await expectRefusal(call, { ...lost, message: new RegExp(`${id} is no longer held`) });
+      await expectRefusal(call, { ...lost, says: new RegExp(`${id} is no longer held`) });
     }
     expect(await jobOf(hf, id)).toEqual(before);
     await fresh.complete({ by: "fresh" });
     expect((await jobOf(hf, id)).output).toEqual({ by: "fresh" });
   });
 
-  it("A-13 A-32 reapExpiredLeases returns the number and fences it", async () => {
+  it("A-13 A-32 is reaped by reapExpiredLeases and cannot settle", async () => {
     const { hf, clock } = await open();
     await hf.enqueueMany(cleanup, [{}, {}]);
     const [one, two] = await hf.claim({ limit: 2, lease: "10s" });
@@ -279,7 +279,7 @@ describe("a lost lease", () => {
     expect(await hf.reapExpiredLeases()).toBe(0);
   });
 
-  it("throws after the job was removed or finished", async () => {
+  it("cannot settle a removed or finished job", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const lease = await claimOne(hf);

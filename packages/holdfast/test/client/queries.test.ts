@@ -11,14 +11,14 @@ const numbers = async (hf: Holdfast, options: ListOptions): Promise<number[]> =>
   (await hf.list(options)).jobs.map((found) => (found.input as { n: number }).n);
 
 describe("get", () => {
-  it("returns the full record or null", async () => {
+  it("returns the whole record, or null", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     expect(await hf.get(id.toUpperCase())).toMatchObject({ id, state: "pending", input: { n: 1 } });
     expect(await hf.get("018f4d2e-7b3a-7c11-8a55-0123456789ab")).toBeNull();
   });
 
-  it("returns an input of 100 KB unchanged", async () => {
+  it("returns an input of 100 KB in full", async () => {
     const { hf } = await open();
     const text = job({ type: "text", input: z.string(), run: () => {} });
     const long = "äöü€😀".repeat(10_000);
@@ -29,7 +29,7 @@ describe("get", () => {
 });
 
 describe("list", () => {
-  it("omits payloads on request", async () => {
+  it("omits inputs and outputs on request", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     await (await hf.claim())[0]?.complete({ twice: 2 });
@@ -85,7 +85,7 @@ describe("list", () => {
     expect(await numbers(await eight(), options)).toEqual(expected);
   });
 
-  it("pages by cursor until it is null", async () => {
+  it("pages by cursor; the last page has none", async () => {
     const hf = await eight();
     const seen: number[] = [];
     let cursor: string | null = null;
@@ -101,7 +101,7 @@ describe("list", () => {
     expect((await hf.list({ limit: 8 })).cursor).toBeNull();
   });
 
-  it("new jobs do not shift later pages", async () => {
+  it("new jobs between two pages neither repeat nor hide any", async () => {
     const hf = await eight();
     const first = await hf.list({ limit: 5 });
     await hf.enqueueMany(double, [{ n: 8 }, { n: 9 }]);
@@ -120,7 +120,7 @@ describe("list", () => {
     expect((await hf.list({ limit: 1_000, cursor: page.cursor })).jobs).toHaveLength(1);
   });
 
-  it("omits history and log", async () => {
+  it("has no history and no log", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
     const [lease] = await hf.claim();
@@ -130,7 +130,7 @@ describe("list", () => {
   });
 });
 
-it("shows jobs of other clients of the file", async () => {
+it("two clients of one file see each other's jobs", async () => {
   const store = await fileStore();
   const one = await holdfast({ store });
   const two = await holdfast({ store });

@@ -5,7 +5,7 @@ import { cleanup, errorOf, open } from "./scene.js";
 
 type Client = Awaited<ReturnType<typeof open>>["hf"];
 
-/** Calls in which a user may write `*` and mean every queue. */
+/** Calls in which a user may write `*` for all queues. */
 const CALLS: Record<string, (hf: Client) => unknown> = {
   pause: (hf) => hf.pause("*"),
   resume: (hf) => hf.resume("*"),
@@ -19,7 +19,7 @@ const CALLS: Record<string, (hf: Client) => unknown> = {
 };
 
 describe("the queue *", () => {
-  it.each(Object.entries(CALLS))("is refused by %s with advice", async (_, call) => {
+  it.each(Object.entries(CALLS))("is refused by %s, with what to do", async (_, call) => {
     const { hf } = await open();
     const error = await errorOf((async () => call(hf))());
     expect(error).toMatchObject({ code: "INVALID_OPTION" });
@@ -27,7 +27,7 @@ describe("the queue *", () => {
     expect(await hf.queues()).toEqual([]);
   });
 
-  it("is refused by pause and resume without mentioning an option", async () => {
+  it("pause and resume do not advise to omit an option", async () => {
     const { hf } = await open();
     const message =
       'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)';

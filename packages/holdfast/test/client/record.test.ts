@@ -39,8 +39,8 @@ function expectRecord(record: Job, state: State, stage: Partial<Record<keyof Job
 
 const nothing = { output: null, error: null, claimedAt: null, startedAt: null, finishedAt: null, worker: null };
 
-describe("A-01 every record has the same fields", () => {
-  it("in every state from enqueue to completion", async () => {
+describe("A-01 one record shape for every job, complete after each stage", () => {
+  it("through failure, retry and completion", async () => {
     const { hf, clock } = await open();
     const seen = new Set<State>();
     const options = { user: "ada", unique: "k", tags: ["t"], expiresAt: START + 3_600_000 };
@@ -119,7 +119,7 @@ describe("A-01 every record has the same fields", () => {
     expect([...seen].toSorted()).toEqual([...STATE_NAMES].toSorted());
   });
 
-  it("every change updates updatedAt", async () => {
+  it("updatedAt changes with every change", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(double, { n: 4 });
     const updated = async (): Promise<number> => (await jobOf(hf, id)).updatedAt.getTime() - START;
@@ -135,7 +135,7 @@ describe("A-01 every record has the same fields", () => {
     expect(await updated()).toBe(30);
   });
 
-  it("list returns the same fields as get", async () => {
+  it("a list has the same shape as get", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 4 });
     expect((await hf.list()).jobs[0]).toEqual(await hf.get(id));

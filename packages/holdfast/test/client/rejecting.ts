@@ -12,10 +12,10 @@ const NOTHING_FITS: unknown[][] = [
   [Symbol("odd")],
   ["", "", null],
 ];
-// Synchronous methods are excluded, and `close`, after which every call is refused.
+// Not asynchronous calls; and after `close` every call is refused.
 const LEFT_OUT = ["constructor", "forUser", "on", "work", "close"];
 
-/** Calls of the client reject invalid arguments and never throw synchronously. */
+/** Calls of the client reject and never throw, so that callers need not handle both. */
 export function rejectingCases(name: string, open: () => Promise<string | Store>): void {
   async function client(): Promise<Holdfast> {
     const hf = await holdfast({ store: await open(), jobs: [double], logger: false });
@@ -23,8 +23,8 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
     return hf;
   }
 
-  describe(`${name}: calls reject instead of throwing`, () => {
-    it("for any arguments", async () => {
+  describe(`${name}: every call rejects and none throws`, () => {
+    it("with any argument", async () => {
       const hf = await client();
       const parts = { hf, schedules: hf.schedules, audit: hf.audit, tokens: hf.tokens, user: hf.forUser("ada") };
       let rejected = 0;
@@ -49,12 +49,12 @@ export function rejectingCases(name: string, open: () => Promise<string | Store>
   });
 }
 
-/** The same for calls with a transaction, on a store with an asynchronous driver. */
+/** The same for calls inside the caller's transaction, on a store with an asynchronous driver. */
 export function rejectingInTransactionCases(
   name: string,
   open: () => Promise<{ store: string | Store; tx: unknown }>,
 ): void {
-  it(`${name}: calls with tx reject instead of throwing`, async () => {
+  it(`${name}: calls inside a transaction reject bad input and none throws`, async () => {
     const { store, tx } = await open();
     const hf = await holdfast({ store, jobs: [double], logger: false });
     onTestFinished(() => hf.close());
@@ -96,7 +96,7 @@ function callOf(object: object, method: string): (...args: unknown[]) => unknown
   return typeof call === "function" ? (call.bind(object) as () => unknown) : (call as never);
 }
 
-/** 1 if the call rejected. Fails the test if it threw or returned no promise. */
+/** 1 if the call rejected. Fails the test if it threw or is not asynchronous. */
 async function rejection(name: string, call: () => unknown): Promise<0 | 1> {
   let promise: unknown;
   try {

@@ -22,7 +22,7 @@ async function leased(hf: Holdfast): Promise<Lease> {
 }
 
 describe("result", () => {
-  it("returns the output of a completed job immediately", async () => {
+  it("of a completed job resolves, by id or by type and id", async () => {
     const { hf } = await open({ jobs: [double] });
     const { id } = await hf.enqueue(double, { n: 21 });
     await hf.runNext();
@@ -31,7 +31,7 @@ describe("result", () => {
     expect(twice).toBe(42);
   });
 
-  it("refuses a job of another type", async () => {
+  it("of a job of another type is refused", async () => {
     const { hf } = await open({ jobs: [double, cleanup] });
     const { id } = await hf.enqueue(double, { n: 21 });
     await hf.runNext();
@@ -39,18 +39,18 @@ describe("result", () => {
       is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "type",
-      message: /is of type double/,
+      says: /is of type double/,
     });
   });
 
-  it("reports a promise passed as id", async () => {
+  it("a promise instead of an id is refused", async () => {
     const { hf } = await open();
     const forgotten = hf.enqueue(double, { n: 1 }) as unknown as { id: string };
     await expectRefusal(hf.result(forgotten.id), { is: InvalidOptionError, code: "INVALID_OPTION", field: "id" });
     await (forgotten as unknown as Promise<unknown>);
   });
 
-  it("waits for the job, for several callers", async () => {
+  it("waits for the job to finish, for any number of callers", async () => {
     const { hf, clock } = await open();
     const lease = await leased(hf);
     const waiting = [hf.result(lease.id), hf.result(double, lease.id), hf.result(lease.id, { timeout: "1h" })];
@@ -59,7 +59,7 @@ describe("result", () => {
     expect(await Promise.all(waiting)).toEqual([{ twice: 2 }, { twice: 2 }, { twice: 2 }]);
   });
 
-  it("A-33 is {} for undefined, null for null", async () => {
+  it("A-33 of a handler that returned nothing is {}, and null stays null", async () => {
     const find = job({
       type: "find",
       input: z.string(),
@@ -73,7 +73,7 @@ describe("result", () => {
     expect(await hf.result(find, none.id)).toBeNull();
   });
 
-  it("throws state and reason of a dead job", async () => {
+  it("of a dead job throws its state and reason", async () => {
     const { hf } = await open();
     const lease = await leased(hf);
     const waiting = errorOf(hf.result(lease.id));
@@ -83,7 +83,7 @@ describe("result", () => {
     expect(((await waiting) as Error).message).toBe(`job ${lease.id} ended dead: the printer is on fire`);
   });
 
-  it("throws the state of a cancelled job", async () => {
+  it("of a cancelled job throws its state", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     const waiting = errorOf(hf.result(id));
@@ -102,7 +102,7 @@ describe("result", () => {
     expect(await waiting).toEqual({ at: "last" });
   });
 
-  it("throws JobNotFoundError for a missing or removed job", async () => {
+  it("of a missing or removed job throws", async () => {
     const { hf, clock } = await open();
     await expectRefusal(hf.result(missing), { is: JobNotFoundError, code: "JOB_NOT_FOUND" });
     const { id } = await hf.enqueue(double, { n: 1 });
@@ -113,7 +113,7 @@ describe("result", () => {
     expect(await waiting).toBeInstanceOf(JobNotFoundError);
   });
 
-  it("throws after its timeout", async () => {
+  it("times out after its timeout, not before", async () => {
     const { hf, clock } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     let ended = false;
@@ -128,7 +128,7 @@ describe("result", () => {
     });
   });
 
-  it("throws the reason of an aborted signal", async () => {
+  it("rejects with the reason of an aborted signal", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     const reason = new Error("the visitor left");
@@ -139,7 +139,7 @@ describe("result", () => {
     expect(await errorOf(hf.result(id, { signal: controller.signal }))).toBe(reason);
   });
 
-  it("a timeout does not affect other callers", async () => {
+  it("one timeout does not affect other callers", async () => {
     const { hf, clock } = await open();
     const lease = await leased(hf);
     const patient = hf.result(lease.id);
@@ -150,7 +150,7 @@ describe("result", () => {
     expect(await patient).toEqual({ ok: true });
   });
 
-  it("throws when the client is closed", async () => {
+  it("rejects when the client is closed", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 });
     const waiting = errorOf(hf.result(id));
@@ -159,7 +159,7 @@ describe("result", () => {
     expect(((await waiting) as Error).message).toMatch(/closed while waiting for a result; ask again/);
   });
 
-  it("returns the result of another process", async () => {
+  it("of another process's worker resolves", async () => {
     const store = await fileStore();
     const web = await holdfast({ store });
     const workers = await holdfast({ store, jobs: [double], logger: false });

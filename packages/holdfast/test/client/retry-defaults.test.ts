@@ -24,7 +24,7 @@ async function onFile(options: HoldfastOptions): Promise<{ hf: Holdfast; clock: 
   return open({ store: await fileStore(), ...options });
 }
 
-/** The delays of its retries until the job is dead. */
+/** The delay of each retry, until the job is dead. */
 async function delaysOf(hf: Holdfast, clock: FakeClock, type: JobType<undefined>): Promise<number[]> {
   const { id } = await hf.enqueue(type);
   const delays: number[] = [];
@@ -40,13 +40,13 @@ async function delaysOf(hf: Holdfast, clock: FakeClock, type: JobType<undefined>
 const DEFAULTS: RetryOptions = { maxAttempts: 3, backoff: { base: "1s", factor: 3, max: "1m", jitter: 0 } };
 
 describe("a client's retry", () => {
-  it("applies to job types without retry options", async () => {
+  it("applies to job types without a retry", async () => {
     const type = failing("silent");
     const { hf, clock } = await onFile({ jobs: [type], retry: DEFAULTS });
     expect(await delaysOf(hf, clock, type)).toEqual([1_000, 3_000]);
   });
 
-  it("applies to options that a job type does not set", async () => {
+  it("fills in only what a job type omits, also in its backoff", async () => {
     const attempts = failing("attempts", { maxAttempts: 2 });
     const curve = failing("curve", { backoff: { base: "2s" } });
     const { hf, clock } = await onFile({ jobs: [attempts, curve], retry: DEFAULTS });
@@ -54,7 +54,7 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, curve)).toEqual([2_000, 6_000]);
   });
 
-  it("yields to a conflicting base or max of a type", async () => {
+  it("yields to a job type's base or max that contradicts it", async () => {
     const long = failing("long", { backoff: { base: "2h" } });
     const short = failing("short", { backoff: { max: 10 } });
     const { hf, clock } = await onFile({ jobs: [long, short], retry: DEFAULTS });
@@ -62,7 +62,7 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, short)).toEqual([10, 10]);
   });
 
-  it("does not affect a type with all options set", async () => {
+  it("does not affect a job type that sets everything", async () => {
     const whole = failing("whole", { maxAttempts: 2, backoff: { base: "5s", factor: 1, max: "5s", jitter: 0 } });
     const byFunction = failing("by-function", { maxAttempts: 3, backoff: (attempt) => attempt * 10 });
     const { hf, clock } = await onFile({ jobs: [whole, byFunction], retry: DEFAULTS });
@@ -70,7 +70,7 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, byFunction)).toEqual([10, 20]);
   });
 
-  it("may be a function", async () => {
+  it("may be a function, for job types without backoff", async () => {
     const none = failing("none");
     const curve = failing("curve", { backoff: { base: "2s", jitter: 0 } });
     const { hf, clock } = await onFile({ jobs: [none, curve], retry: { maxAttempts: 3, backoff: () => 7 } });
@@ -78,7 +78,7 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, curve)).toEqual([2_000, 4_000]);
   });
 
-  it("applies only to its own client", async () => {
+  it("applies to one client and not to another", async () => {
     const type = failing("shared");
     const store = await fileStore();
     const clock = fakeClock(START);
@@ -90,7 +90,7 @@ describe("a client's retry", () => {
     expect([strict?.maxAttempts, usual?.maxAttempts]).toEqual([1, 4]);
   });
 
-  it("is overridden by maxAttempts of an enqueue", async () => {
+  it("is overridden by maxAttempts of an enqueue, and used by enqueueMany", async () => {
     const type = failing("counted");
     const { hf } = await onFile({ jobs: [type], retry: DEFAULTS });
     const { id } = await hf.enqueue(type, undefined, { maxAttempts: 9 });
@@ -99,7 +99,7 @@ describe("a client's retry", () => {
     expect((await jobOf(hf, many?.id ?? "")).maxAttempts).toBe(3);
   });
 
-  it("applies to scheduled jobs", async () => {
+  it("applies to scheduled jobs, of known and unknown types", async () => {
     const type = failing("scheduled");
     const { hf } = await onFile({ jobs: [type], retry: DEFAULTS });
     const known = await hf.schedule("known", { job: type, every: "1h" });
@@ -107,7 +107,7 @@ describe("a client's retry", () => {
     expect([known.maxAttempts, unknown.maxAttempts]).toEqual([3, 3]);
   });
 
-  it("applies to leases of types without a handler", async () => {
+  it("applies to leases of unknown types", async () => {
     const { hf, clock } = await onFile({ retry: DEFAULTS });
     const { id } = await hf.enqueue(failing("leased"));
     const [lease] = await hf.claim();
@@ -116,7 +116,7 @@ describe("a client's retry", () => {
     expect((await jobOf(hf, id)).dueAt?.getTime()).toBe(clock.now() + 1_000);
   });
 
-  it("ignores later changes of the options object", async () => {
+  it("is not affected by later changes of the options", async () => {
     const own = { maxAttempts: 2, backoff: { base: "2s" } };
     const type = failing("kept", own);
     own.backoff.base = "nonsense";
@@ -124,7 +124,7 @@ describe("a client's retry", () => {
     expect(await delaysOf(hf, clock, type)).toEqual([2_000]);
   });
 
-  it("is refused with the invalid field", async () => {
+  it("is refused with the wrong field", async () => {
     const refused = { is: InvalidOptionError, code: "INVALID_OPTION" };
     const opening = (retry: unknown): Promise<unknown> =>
       holdfast({ store: "sqlite::memory:", retry: retry as object });

@@ -8,7 +8,7 @@ import { z } from "zod";
 
 export const START = Date.UTC(2026, 0, 1);
 
-/** A client on an in-memory database with a fake clock. Closed when the test ends. */
+/** A client on a database in memory, with a fake clock. Closed when the test ends. */
 export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfast; clock: FakeClock }> {
   const clock = (options.clock as FakeClock | undefined) ?? fakeClock(START);
   const hf = await holdfast({ store: "sqlite::memory:", clock, logger: false, random: () => 0.5, ...options });
@@ -16,7 +16,7 @@ export async function open(options: HoldfastOptions = {}): Promise<{ hf: Holdfas
   return { hf, clock };
 }
 
-/** The URL of a temporary database file. Deleted when the test ends. */
+/** The URL of a database file that is deleted when the test ends. */
 export async function fileStore(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-client-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -43,10 +43,10 @@ export async function errorOf(action: Promise<unknown> | (() => unknown)): Promi
   throw new Error("nothing was refused");
 }
 
-/** Asserts the class, code, field and message of an error. */
+/** Expects a typed error with its code, whose message names the field. */
 export async function expectRefusal(
   action: Promise<unknown> | (() => unknown),
-  expected: { is: new (...args: never[]) => HoldfastError; code: string; field?: string; message?: RegExp },
+  expected: { is: new (...args: never[]) => HoldfastError; code: string; field?: string; says?: RegExp },
 ): Promise<void> {
   const error = await errorOf(action);
   expect(error).toBeInstanceOf(expected.is);
@@ -55,10 +55,10 @@ export async function expectRefusal(
     expect(error).toMatchObject({ field: expected.field });
     expect((error as Error).message.startsWith(`${expected.field}: `)).toBe(true);
   }
-  if (expected.message !== undefined) expect((error as Error).message).toMatch(expected.message);
+  if (expected.says !== undefined) expect((error as Error).message).toMatch(expected.says);
 }
 
-/** The number of jobs in the store. */
+/** How many jobs the store counts, in any state. */
 export async function jobCount(hf: Holdfast): Promise<number> {
   const { states } = await hf.stats();
   return Object.values(states).reduce((sum, count) => sum + count, 0);
@@ -75,7 +75,7 @@ export async function stateOf(hf: Holdfast, id: string): Promise<State> {
   return (await jobOf(hf, id)).state;
 }
 
-/** Calls the API like JavaScript code, without type checks. */
+/** The API without types, as plain JavaScript calls it. */
 export function untyped(hf: Holdfast): {
   [Name in keyof Holdfast]: (...args: unknown[]) => Promise<unknown>;
 } {

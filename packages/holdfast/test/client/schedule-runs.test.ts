@@ -1,13 +1,13 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { recordEvents } from "../engine/scene.js";
+import { eventsOf } from "../engine/scene.js";
 import { after, DAY, HOUR, MINUTE, openOn, PLACES, scheduleOf, slotsMade } from "./schedule-scene.js";
 import { cleanup, double, jobOf, stateOf } from "./scene.js";
 
 const count = (many: number): undefined[] => Array.from({ length: many });
 
 describe.each(PLACES)("a preview of slots %s", (place) => {
-  it("returns the next slots, five by default", async () => {
+  it("lists the next five slots, or a given number, and changes nothing", async () => {
     const { hf, clock, store } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("30m");
@@ -19,12 +19,12 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
     expect(store.count("putSchedule") + store.count("fire")).toBe(0);
   });
 
-  it("accepts a timing without a schedule", async () => {
+  it("lists the slots of a given timing, across a clock change", async () => {
     const { hf, clock } = await openOn(place);
     clock.setWall(Date.UTC(2026, 2, 27, 12));
     expect(await hf.schedules.preview({ cron: "30 2 * * *", timezone: "Europe/Berlin" }, 4)).toEqual([
       new Date("2026-03-28T01:30:00Z"),
-      // 02:30 does not exist on this day; the slot is when the clocks go forward.
+      // 02:30 does not exist on this day; it runs at the clock change.
       new Date("2026-03-29T01:00:00Z"),
       new Date("2026-03-30T00:30:00Z"),
       new Date("2026-03-31T00:30:00Z"),
@@ -45,7 +45,7 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
     expect(await hf.schedules.preview({ cron: "@hourly", endAt: after(0) })).toEqual([]);
   });
 
-  it("covers disabled schedules and omits processed slots", async () => {
+  it("of a disabled schedule shows future slots only", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", enabled: false });
     expect(await hf.schedules.preview("hourly", 1)).toEqual([after(HOUR)]);
@@ -58,15 +58,15 @@ describe.each(PLACES)("a preview of slots %s", (place) => {
 });
 
 describe.each(PLACES)("a manual run %s", (place) => {
-  it("creates a job and does not change the slots", async () => {
+  it("creates a job and does not affect the slots", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: double, input: { n: 4 }, every: "1h", queue: "q", priority: 3, jitter: "30m" });
-    const fired = recordEvents(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     await clock.advance("10m");
     const before = await scheduleOf(hf, "hourly");
     const { id, duplicate } = await hf.schedules.runNow("hourly");
     expect(duplicate).toBe(false);
-    // Without jitter: "now" means immediately.
+    // Immediately: jitter does not apply to a manual run.
     expect(await jobOf(hf, id)).toMatchObject({ type: "double", queue: "q", priority: 3, runAt: after(10 * MINUTE) });
     expect((await jobOf(hf, id)).schedule).toEqual({ name: "hourly", slot: after(10 * MINUTE) });
     const now = await scheduleOf(hf, "hourly");
@@ -81,7 +81,7 @@ describe.each(PLACES)("a manual run %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(10 * MINUTE), after(HOUR)]);
   });
 
-  it("may be repeated, even at a slot's time", async () => {
+  it("may be repeated, also at the same instant", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -92,7 +92,7 @@ describe.each(PLACES)("a manual run %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toHaveLength(11);
   });
 
-  it("works on a disabled schedule", async () => {
+  it("works on a disabled schedule, which stays disabled", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", enabled: false });
     const { id } = await hf.schedules.runNow("hourly");
@@ -102,7 +102,7 @@ describe.each(PLACES)("a manual run %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("returns the unfinished run with overlap: skip", async () => {
+  it("returns the live run if overlap is skipped", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", overlap: "skip" });
     await clock.advance("1h");
@@ -118,15 +118,15 @@ describe.each(PLACES)("a manual run %s", (place) => {
     const again = await hf.schedules.runNow("hourly");
     expect(again).toMatchObject({ duplicate: false });
     expect(again.id).not.toBe(live?.id);
-    // It counts like any run: a slot that is due meanwhile is skipped.
+    // It counts as a run: a slot that becomes due meanwhile is skipped.
     await clock.advance("1h");
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await scheduleOf(hf, "hourly")).lastSlot).toEqual(after(2 * HOUR));
   });
 });
 
-describe.each(PLACES)("stored slots %s", (place) => {
-  it("are the last twenty with and without a job", async () => {
+describe.each(PLACES)("the slot history %s", (place) => {
+  it("has the last twenty fired and the last twenty skipped slots", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", overlap: "skip" });
     for (let hour = 1; hour <= 50; hour++) {
@@ -148,7 +148,7 @@ describe.each(PLACES)("stored slots %s", (place) => {
     }
   });
 
-  it("outlive their purged jobs", async () => {
+  it("keeps the ids of purged jobs", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -162,7 +162,7 @@ describe.each(PLACES)("stored slots %s", (place) => {
     expect(await hf.get(kept?.job ?? "")).toBeNull();
   });
 
-  it("jobs can be filtered by schedule", async () => {
+  it("jobs can be listed, cancelled and removed by schedule", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("a", { job: cleanup, every: "1h", catchUp: { all: 10 } });
     await hf.schedule("b", { job: cleanup, every: "1h" });
@@ -178,7 +178,7 @@ describe.each(PLACES)("stored slots %s", (place) => {
     expect((await jobOf(hf, id)).schedule).toEqual({ name: "b", slot: after(3 * HOUR) });
   });
 
-  it("expiresAfter counts from the run of the slot", async () => {
+  it("expiresAfter of a job type counts from the slot's run", async () => {
     const brief = job({ type: "brief", expiresAfter: "10m", run() {} });
     const { hf, clock } = await openOn(place);
     await hf.schedule("daily", { job: brief, cron: "@daily" });

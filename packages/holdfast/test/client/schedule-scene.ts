@@ -16,11 +16,11 @@ export interface ScheduleScene {
   readonly store: WatchedStore;
   /** The version of a schedule, which every change replaces. */
   readonly versionOf: (name: string) => Promise<string | undefined>;
-  /** Another client on the same file and clock, like another process. */
+  /** Another client on the same file with the same clock, like another process. */
   readonly another: (options?: HoldfastOptions) => Promise<Holdfast>;
 }
 
-/** A client with a watched store, a fake clock and no running scheduler. */
+/** A client on a watched store, with a fake clock and no running scheduler. */
 export async function openOn(place: Place, options: HoldfastOptions = {}): Promise<ScheduleScene> {
   const clock = fakeClock(START);
   const file = place === "in memory" ? ":memory:" : (await fileStore()).slice("sqlite:".length);
@@ -46,7 +46,7 @@ export async function scheduleOf(hf: Holdfast, name: string): Promise<Schedule> 
   return found;
 }
 
-/** The settings of a schedule as returned by `get`. */
+/** The settings of a schedule, without its state. */
 export function settingsOf(schedule: Schedule): Omit<Schedule, keyof typeof FACTS> {
   return Object.fromEntries(Object.entries(schedule).filter(([field]) => !Object.hasOwn(FACTS, field))) as Omit<
     Schedule,

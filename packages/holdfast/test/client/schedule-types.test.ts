@@ -12,7 +12,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { cleanup, open } from "./scene.js";
 
-// Checked by the compiler: each @ts-expect-error fails the build if the next line compiles.
+// Checked by the compiler: each @ts-expect-error fails the build if the line below it compiles.
 
 const welcome = job({ type: "welcome", input: z.object({ to: z.string(), copies: z.number().optional() }), run() {} });
 const remind = job({
@@ -23,11 +23,11 @@ const remind = job({
 const convert = job({ type: "convert", input: v.object({ file: v.string() }), run() {} });
 const optional = job({ type: "optional", input: z.object({ n: z.number() }).optional(), run() {} });
 
-/** Never called: its body is for the compiler. */
+/** Never called, only compiled. */
 const neverRun = (_body: (hf: Holdfast) => unknown): void => {};
 
 describe("types of schedules", () => {
-  it("schedule takes the input of the job's schema", () => {
+  it("schedule checks the input of the job", () => {
     neverRun(async (hf) => {
       const made = hf.schedule("s", {
         job: welcome,
@@ -43,20 +43,20 @@ describe("types of schedules", () => {
       await hf.schedule("s", { job: welcome, input: { to: 5 }, every: "1h" });
       // @ts-expect-error a missing property
       await hf.schedule("s", { job: welcome, input: {}, every: "1h" });
-      // @ts-expect-error a property too many
+      // @ts-expect-error an excess property
       await hf.schedule("s", { job: welcome, input: { to: "ada", cc: "bob" }, every: "1h" });
-      // @ts-expect-error the input is a string; the handler gets the Date
+      // @ts-expect-error the input is a string; the handler receives the Date
       await hf.schedule("s", { job: remind, input: { at: new Date() }, every: "1h" });
       // @ts-expect-error valibot is as strict
       await hf.schedule("s", { job: convert, input: { file: 5 }, every: "1h" });
-      // @ts-expect-error unknown
+      // @ts-expect-error an unknown value
       await hf.schedule("s", { job: welcome, input: JSON.parse("{}") as unknown, every: "1h" });
       // @ts-expect-error a wrong type, at run time too
       await hf.schedules.create("s", { job: welcome, input: { to: 5 }, every: "1h" });
     });
   });
 
-  it("the input is required only if the job has one", () => {
+  it("an input is required only if the job has one", () => {
     neverRun(async (hf) => {
       await hf.schedule("s", { job: cleanup, every: "1h" });
       await hf.schedule("s", { job: cleanup, input: {}, every: "1h" });
@@ -71,7 +71,7 @@ describe("types of schedules", () => {
     });
   });
 
-  it("a schedule has a pattern or an interval", () => {
+  it("a schedule has a pattern or an interval, and a zone only with a pattern", () => {
     neverRun(async (hf) => {
       await hf.schedule("s", { job: cleanup, cron: "@daily" });
       // @ts-expect-error both
@@ -91,13 +91,13 @@ describe("types of schedules", () => {
     });
   });
 
-  it("misspelt and invalid options do not compile", () => {
+  it("misspelt and impossible options do not compile", () => {
     neverRun(async (hf) => {
       // @ts-expect-error timeZone
       await hf.schedule("s", { job: cleanup, cron: "@daily", timeZone: "UTC" });
       // @ts-expect-error no such catchUp
       await hf.schedule("s", { job: cleanup, every: "1h", catchUp: "all" });
-      // @ts-expect-error all needs a number
+      // @ts-expect-error all of how many
       await hf.schedule("s", { job: cleanup, every: "1h", catchUp: {} });
       // @ts-expect-error no such overlap
       await hf.schedule("s", { job: cleanup, every: "1h", overlap: "forbid" });
@@ -111,30 +111,30 @@ describe("types of schedules", () => {
       await hf.schedule("s", { job: cleanup, every: "1h", delay: "5m" });
       // @ts-expect-error priorty
       await hf.schedules.update("s", { priorty: 5 });
-      // @ts-expect-error null only removes optional settings
+      // @ts-expect-error null only for optional settings
       await hf.schedules.update("s", { queue: null });
       // @ts-expect-error no such origin
       await hf.schedules.list({ origin: "cli" });
-      // @ts-expect-error a preview without a schedule has no job
+      // @ts-expect-error a preview of a timing has no job
       await hf.schedules.preview({ job: cleanup, every: "1h" });
       const { hf: client } = await open();
       // @ts-expect-error every
       await open({ scheduler: { every: "5s" } });
-      // @ts-expect-error false or options
+      // @ts-expect-error none or the options of one
       await open({ scheduler: true });
       // @ts-expect-error no such event
       client.on("fire", () => {});
     });
   });
 
-  it("a runtime schedule may name its job type", () => {
+  it("a schedule created at run time may name its job type", () => {
     neverRun(async (hf) => {
       await hf.schedules.create("s", { job: "elsewhere", input: { any: "thing" }, every: "1h" });
       await hf.schedules.create("s", { job: "elsewhere", cron: "@daily" });
     });
   });
 
-  it("an update takes changes, and null to remove", () => {
+  it("an update has the changed settings, and null to remove one", () => {
     neverRun(async (hf) => {
       await hf.schedules.update("s", {});
       await hf.schedules.update("s", { every: "5m" });
@@ -157,7 +157,7 @@ describe("types of schedules", () => {
     });
   });
 
-  it("handlers and listeners get the slot", () => {
+  it("handlers and listeners receive the slot", () => {
     job({
       type: "context",
       run({ job: { schedule } }) {

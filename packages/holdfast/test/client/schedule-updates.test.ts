@@ -33,9 +33,13 @@ describe("an update", () => {
     ["the user", { user: "grace" }, { user: "grace" }],
     ["the tags", { tags: ["b"] }, { tags: ["b"] }],
     ["the job, with the defaults of its type", { job: digest }, { type: "digest", queue: "digests", priority: 9 }],
-    ["the job and another setting", { job: digest, queue: "mine" }, { type: "digest", queue: "mine", priority: 9 }],
+    [
+      "the job, and a setting beside it",
+      { job: digest, queue: "mine" },
+      { type: "digest", queue: "mine", priority: 9 },
+    ],
     ["the job by its name", { job: "cleanup", input: {} }, { type: "cleanup", input: {} }],
-  ])("changes only %s", async (_what, changes, expected) => {
+  ])("changes %s and nothing else", async (_what, changes, expected) => {
     const { hf, clock, versionOf } = await openOn("in memory");
     const options = { job: double, input: { n: 1 }, cron: "0 8 * * *", user: "ada", overlap: "allow" } as const;
     const before = await hf.schedules.create("s", options);
@@ -53,7 +57,7 @@ describe("an update", () => {
 });
 
 describe.each(PLACES)("an update %s", (place) => {
-  it("removes start, end and user with null", async () => {
+  it("removes the start, the end and the user with null", async () => {
     const { hf } = await openOn(place);
     const window = { startAt: after(DAY), endAt: after(2 * DAY), user: "ada" };
     await hf.schedules.create("s", { job: cleanup, every: "1h", ...window });
@@ -65,7 +69,7 @@ describe.each(PLACES)("an update %s", (place) => {
     });
   });
 
-  it("without a difference writes nothing", async () => {
+  it("without a change writes nothing", async () => {
     const { hf, clock, versionOf, store } = await openOn(place);
     const made = await hf.schedules.create("s", { job: double, input: { n: 1 }, every: "1h", tags: ["a"] });
     const version = await versionOf("s");
@@ -77,7 +81,7 @@ describe.each(PLACES)("an update %s", (place) => {
     expect([store.count("putSchedule"), await versionOf("s")]).toEqual([0, version]);
   });
 
-  it("of the pattern keeps the zone", async () => {
+  it("of the pattern keeps its zone", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, cron: "0 8 * * *", timezone: "Europe/Berlin" });
     expect(await hf.schedules.update("s", { cron: "0 9 * * *" })).toMatchObject({
@@ -87,14 +91,14 @@ describe.each(PLACES)("an update %s", (place) => {
     });
   });
 
-  it("may set the input to null", async () => {
+  it("may set a null input if the job accepts it", async () => {
     const nullable = job({ type: "nullable", input: z.object({ n: z.number() }).nullable(), run() {} });
     const { hf } = await openOn(place, { jobs: [nullable] });
     await hf.schedules.create("s", { job: nullable, input: { n: 1 }, every: "1h" });
     expect((await hf.schedules.update("s", { input: null })).input).toBeNull();
   });
 
-  it("without timing keeps a due slot due", async () => {
+  it("of other settings keeps a due slot", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("s", { job: double, input: { n: 1 }, every: "1h", catchUp: { all: 10 } });
     await clock.advance("150m");
@@ -107,7 +111,7 @@ describe.each(PLACES)("an update %s", (place) => {
     ]);
   });
 
-  it("of the timing starts now, without repeating a slot", async () => {
+  it("of the timing starts from now, and repeats no slot", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, every: "1h" });
     await clock.advance("1h");
@@ -119,7 +123,7 @@ describe.each(PLACES)("an update %s", (place) => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR), after(2 * HOUR)]);
   });
 
-  it("can disable and repair an unreadable schedule", async () => {
+  it("can disable and repair a damaged schedule", async () => {
     const { hf, store, clock } = await openOn(place);
     await hf.schedules.create("s", { job: cleanup, cron: "0 8 * * *" });
     const stored = await store.store.getSchedule("s");

@@ -8,27 +8,27 @@ import { cleanup, double, expectRefusal } from "./scene.js";
 describe.each(PLACES)("a schedule defined in code %s", (place) => {
   const hourly = { job: double, input: { n: 1 }, every: "1h", catchUp: { all: 5 }, tags: ["a"], user: "ada" } as const;
 
-  it("C-15 is written once if unchanged", async () => {
+  it("C-15 is written once: an equal definition writes nothing", async () => {
     const { hf, clock, store, versionOf } = await openOn(place);
     const first = await hf.schedule("hourly", hourly);
     expect(first).toMatchObject({ origin: "code", changed: [], nextRunAt: after(HOUR) });
     const version = await versionOf("hourly");
     await clock.advance("59m");
     store.forget();
-    // The same definition, written differently.
+    // Written differently, but equal.
     expect(await hf.schedule("hourly", { ...hourly, every: 3_600_000, enabled: true, priority: 0 })).toEqual(first);
     expect(await hf.schedule("hourly", { overlap: "allow", ...hourly, tags: ["a", "a"] })).toEqual(first);
     expect([store.count("putSchedule"), await versionOf("hourly")]).toEqual([0, version]);
   });
 
-  it("takes effect when changed", async () => {
+  it("takes effect from now on if it changed", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("s", { job: double, input: { n: 1 }, cron: "0 8 * * *", priority: 5, tags: ["a"] });
     await clock.advance("1h");
     const changed = await hf.schedule("s", { job: double, input: { n: 2 }, every: "10m", queue: "q" });
     expect(changed).toMatchObject({ origin: "code", changed: [], createdAt: after(0), updatedAt: after(HOUR) });
     expect(changed).toMatchObject({ input: { n: 2 }, cron: null, timezone: null, everyMs: 600_000, queue: "q" });
-    // Options removed from code return to their defaults.
+    // A setting that code no longer has returns to its default.
     expect(changed).toMatchObject({ priority: 0, tags: [], nextRunAt: after(HOUR + 600_000) });
     expect(await scheduleOf(hf, "s")).toEqual(changed);
     expect(await hf.schedule("s", { job: cleanup, every: "10m" })).toMatchObject({ type: "cleanup", input: {} });
@@ -44,7 +44,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect((await hf.list()).jobs.map(({ input }) => input)).toEqual([{ n: 2 }, { n: 2 }, { n: 2 }]);
   });
 
-  it("has the origin code", async () => {
+  it("has another origin than one created at run time", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("in code", hourly);
     await hf.schedules.create("at run time", hourly);
@@ -55,7 +55,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     ]);
   });
 
-  it("returns to its definition on reset", async () => {
+  it("returns to the definition in code when it is reset", async () => {
     const { hf, clock } = await openOn(place);
     const before = await hf.schedule("hourly", hourly);
     const changed = await hf.schedules.update("hourly", {
@@ -70,11 +70,11 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect(settingsOf(reset)).toEqual(settingsOf(before));
     expect(reset).toMatchObject({ changed: [], nextRunAt: after(HOUR), origin: "code" });
     expect(await scheduleOf(hf, "hourly")).toEqual(reset);
-    // Later definitions apply again.
+    // And follows later definitions again.
     expect((await hf.schedule("hourly", { ...hourly, queue: "z" })).queue).toBe("z");
   });
 
-  it("is reset to the definition of the last deployment", async () => {
+  it("of a later deployment is what a reset restores", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("hourly", hourly);
     await hf.schedules.update("hourly", { priority: 9 });
@@ -83,7 +83,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect(await hf.schedules.reset("hourly")).toMatchObject({ priority: 2, queue: "new", changed: [] });
   });
 
-  it("can be reset, a runtime schedule cannot", async () => {
+  it("can be reset; one created at run time cannot", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("made", hourly);
     const reset = hf.schedules.reset("made");
@@ -91,11 +91,11 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
       is: InvalidOptionError,
       code: "INVALID_OPTION",
       field: "name",
-      message: /not defined in code/,
+      says: /not defined in code/,
     });
   });
 
-  it("ignores a runtime change to the same value", async () => {
+  it("does not count as changed if set to the same value", async () => {
     const { hf } = await openOn(place);
     await hf.schedule("hourly", hourly);
     expect((await hf.schedules.update("hourly", { priority: 0, every: "60m", user: "ada" })).changed).toEqual([]);
@@ -104,13 +104,13 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect((await hf.schedule("hourly", { ...hourly, priority: 7 })).priority).toBe(7);
   });
 
-  it("keeps and reports settings of an existing runtime schedule", async () => {
+  it("keeps the settings of one created at run time, and reports them", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("s", { job: double, input: { n: 1 }, cron: "0 6 * * *", priority: 3, queue: "q" });
     const defined = await hf.schedule("s", { job: double, input: { n: 2 }, every: "1h", queue: "q", tags: ["new"] });
     expect(defined).toMatchObject({ origin: "code", input: { n: 1 }, cron: "0 6 * * *", everyMs: null, priority: 3 });
     expect(defined.changed.toSorted()).toEqual(["cron", "input", "priority", "tags", "timezone"]);
-    // Fields that agree follow later definitions.
+    // Settings that are equal follow later code.
     expect(await hf.schedule("s", { job: double, input: { n: 2 }, every: "1h", queue: "r" })).toMatchObject({
       queue: "r",
       cron: "0 6 * * *",
@@ -118,7 +118,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
     expect(await hf.schedules.reset("s")).toMatchObject({ cron: null, everyMs: HOUR, input: { n: 2 }, changed: [] });
   });
 
-  it("is created again after removal", async () => {
+  it("is created again after it was unscheduled", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", hourly);
     await hf.schedules.update("hourly", { priority: 9 });
@@ -136,7 +136,7 @@ describe.each(PLACES)("a schedule defined in code %s", (place) => {
   });
 });
 
-/** The first and the later definition, which share only the job and the zone. */
+/** The first and a later definition in code: only the job and the zone are equal. */
 const OLD = {
   job: double,
   input: { n: 1 },
@@ -170,7 +170,7 @@ const NEW = {
   tags: ["new"],
 } as const;
 
-describe("C-15 an operator's change survives a deployment", () => {
+describe("C-15 changes of an operator survive a deployment that changes everything", () => {
   it.each<[string, ScheduleChanges, Partial<Schedule>]>([
     ["input", { input: { n: 7 } }, { input: { n: 7 } }],
     ["cron", { cron: "0 7 * * *" }, { cron: "0 7 * * *" }],
@@ -201,15 +201,15 @@ describe("C-15 an operator's change survives a deployment", () => {
     expect(kept).toEqual(changed);
 
     const deployed = await hf.schedule("s", NEW);
-    const asInCode = await hf.schedule("as in code", NEW);
-    // All other fields follow the code.
-    expect(settingsOf(deployed)).toEqual({ ...settingsOf(asInCode), ...expected });
+    const asCodeSays = await hf.schedule("as code says", NEW);
+    // All other settings follow the code.
+    expect(settingsOf(deployed)).toEqual({ ...settingsOf(asCodeSays), ...expected });
     expect(deployed.changed).toEqual(changed.changed);
     expect(deployed.nextRunAt).toEqual(deployed.enabled ? (await hf.schedules.preview("s", 1))[0] : null);
-    expect(settingsOf(await hf.schedules.reset("s"))).toEqual(settingsOf(asInCode));
+    expect(settingsOf(await hf.schedules.reset("s"))).toEqual(settingsOf(asCodeSays));
   });
 
-  it("several successive changes survive", async () => {
+  it("several changes, one after another", async () => {
     const { hf } = await openOn("in memory");
     await hf.schedule("s", OLD);
     await hf.schedules.update("s", { priority: 7 });
@@ -220,7 +220,7 @@ describe("C-15 an operator's change survives a deployment", () => {
     expect([...deployed.changed].toSorted()).toEqual(["enabled", "every", "priority", "queue"]);
   });
 
-  it("a combination without slots is logged and can be reset", async () => {
+  it("although no slot is left: the start logs it, and a reset repairs it", async () => {
     const { logger, lines } = recordingLogger();
     const { hf } = await openOn("in memory", { jobs: [cleanup], logger });
     await hf.schedule("s", { job: cleanup, every: "1h" });
@@ -249,7 +249,7 @@ describe("C-15 an operator's change survives a deployment", () => {
     }
   });
 
-  it("a changed zone is dropped when code uses an interval", async () => {
+  it("a zone is dropped with the pattern when code changes to an interval", async () => {
     const { hf } = await openOn("in memory");
     await hf.schedule("s", { job: cleanup, cron: "0 8 * * *", timezone: "Europe/Berlin" });
     await hf.schedules.update("s", { timezone: "Asia/Tokyo" });
@@ -261,7 +261,7 @@ describe("C-15 an operator's change survives a deployment", () => {
     });
   });
 
-  it("a changed interval overrides an interval or pattern in code", async () => {
+  it("an interval, also when code changes to a pattern", async () => {
     const { hf } = await openOn("in memory");
     await hf.schedule("s", { job: cleanup, every: "1h" });
     await hf.schedules.update("s", { every: "5m" });
@@ -271,7 +271,7 @@ describe("C-15 an operator's change survives a deployment", () => {
     expect(await hf.schedules.reset("s")).toMatchObject({ cron: "0 8 * * *", timezone: "Asia/Tokyo", everyMs: null });
   });
 
-  it("a changed job keeps its validated input", async () => {
+  it("a job, with the input that was checked for it", async () => {
     const triple = job({ type: "triple", input: z.object({ n: z.number() }), run() {} });
     const renamed = job({ type: "double", input: z.object({ value: z.number() }), run() {} });
     const { hf } = await openOn("in memory", { jobs: [double, triple] });
@@ -281,7 +281,7 @@ describe("C-15 an operator's change survives a deployment", () => {
     expect(deployed).toMatchObject({ type: "triple", input: { n: 1 } });
   });
 
-  it("lists the changed fields by option name", async () => {
+  it("lists the changed fields by their option names", async () => {
     const brief = job({
       type: "brief",
       expiresAfter: "1h",
@@ -297,14 +297,14 @@ describe("C-15 an operator's change survives a deployment", () => {
   });
 });
 
-describe("C-15 built-in schedules of a product", () => {
+describe("C-15 schedules that a product ships", () => {
   const defaults = [
     ["sessions", "0 * * * *"],
     ["webhooks", "30 3 * * *"],
     ["tokens", "0 4 * * *"],
   ] as const;
 
-  it("are inserted once and never overwrite an operator's change", async () => {
+  it("are inserted once and never overwrite changes of an operator", async () => {
     const { hf, another, clock } = await openOn("on a file");
     const start = async (client: typeof hf): Promise<void> => {
       for (const [name, cron] of defaults) await client.schedule(name, { job: cleanup, cron });
@@ -326,7 +326,7 @@ describe("C-15 built-in schedules of a product", () => {
     expect(await slotsMade(hf, "webhooks")).toEqual([after(4 * HOUR)]);
   });
 
-  it("lose no slot to a restart", async () => {
+  it("lose no slot in a restart", async () => {
     const { hf, another, clock } = await openOn("on a file");
     const hourly = { job: cleanup, every: "1h", catchUp: { all: 24 } } as const;
     await hf.schedule("hourly", hourly);

@@ -7,7 +7,7 @@ import { cleanup, double, expectRefusal, jobOf, START } from "./scene.js";
 const names = ({ schedules }: { schedules: Schedule[] }): string[] => schedules.map(({ name }) => name);
 
 describe.each(PLACES)("schedules %s", (place) => {
-  it("C-11 are returned with all options and runs", async () => {
+  it("C-11 are stored with all settings, next and last run", async () => {
     const { hf, clock } = await openOn(place);
     const made = await hf.schedules.create("digest", {
       job: double,
@@ -73,7 +73,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("C-11 have defaults", async () => {
+  it("C-11 have defaults, also from the job type", async () => {
     const { hf } = await openOn(place);
     const slow = job({ type: "slow", queue: "slow", priority: -7, retry: { maxAttempts: 2 }, tags: ["t"], run() {} });
     expect(await hf.schedules.create("nightly", { job: slow, cron: "@daily" })).toMatchObject({
@@ -94,7 +94,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     });
   });
 
-  it("do not run when disabled or ended", async () => {
+  it("have no next run if disabled or ended", async () => {
     const { hf, clock } = await openOn(place);
     expect(await hf.schedules.create("off", { job: cleanup, every: "1h", enabled: false })).toMatchObject({
       enabled: false,
@@ -110,25 +110,21 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("C-11 have unique names", async () => {
+  it("C-11 have unique names: a second one is refused", async () => {
     const { hf, versionOf } = await openOn(place);
     await hf.schedules.create("one", { job: cleanup, every: "1h" });
     await hf.schedule("two", { job: cleanup, every: "1h" });
     const versions = [await versionOf("one"), await versionOf("two")];
     for (const name of ["one", "two"]) {
       const again = hf.schedules.create(name, { job: double, input: { n: 1 }, every: "2h" });
-      await expectRefusal(again, {
-        is: ScheduleExistsError,
-        code: "SCHEDULE_EXISTS",
-        message: /hf\.schedules\.update/,
-      });
+      await expectRefusal(again, { is: ScheduleExistsError, code: "SCHEDULE_EXISTS", says: /hf\.schedules\.update/ });
     }
     expect([await versionOf("one"), await versionOf("two")]).toEqual(versions);
     await hf.unschedule("one");
     expect(await hf.schedules.create("one", { job: cleanup, every: "2h" })).toMatchObject({ everyMs: 2 * HOUR });
   });
 
-  it("may have any printable name up to the limit", async () => {
+  it("accept any readable name up to the length limit", async () => {
     const { hf } = await openOn(place);
     for (const name of ["x".repeat(200), "ü ☕ / ' \" ; --", "__proto__", "constructor", " "]) {
       await hf.schedules.create(name, { job: cleanup, every: "1h" });
@@ -139,18 +135,18 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("may name an unknown type, with any JSON input", async () => {
+  it("may name an unknown job type, with any JSON input", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedules.create("elsewhere", { job: "elsewhere", input: [1, null], every: "1h" });
     await clock.advance("1h");
     await hf.schedules.fireDue();
     expect((await hf.list()).jobs[0]).toMatchObject({ type: "elsewhere", input: [1, null], queue: "default" });
-    // A known name is equivalent to the type itself.
+    // The name of a known type is equivalent to the type.
     const known = await hf.schedules.create("known", { job: "double", input: { n: 2 }, every: "1h" });
     expect(known).toMatchObject({ type: "double", input: { n: 2 } });
   });
 
-  it("are removed with their slots, but not their jobs", async () => {
+  it("are removed with their slot history; their jobs stay", async () => {
     const { hf } = await openOn(place);
     await hf.schedules.create("a", { job: cleanup, every: "1h" });
     await hf.schedule("b", { job: cleanup, every: "1h" });
@@ -166,7 +162,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect((await scheduleOf(hf, "a")).slots).toEqual([]);
   });
 
-  it("are listed by name, with filters and pages", async () => {
+  it("are listed by name, filtered and a page at a time, without their slots", async () => {
     const { hf } = await openOn(place);
     for (const name of ["e", "c", "a"]) await hf.schedule(name, { job: cleanup, every: "1h" });
     await hf.schedules.create("b", { job: double, input: { n: 1 }, every: "1h", user: "ada", enabled: false });
@@ -181,7 +177,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(names(await hf.schedules.list({ enabled: true, user: "ada" }))).toEqual(["d"]);
     expect(names(await hf.schedules.list({ type: double }))).toEqual(["b"]);
     expect(names(await hf.schedules.list({ type: "cleanup" }))).toEqual(["a", "c", "d", "e"]);
-    expect(names(await hf.schedules.list({ user: "unknown" }))).toEqual([]);
+    expect(names(await hf.schedules.list({ user: "unused" }))).toEqual([]);
 
     const pages: string[][] = [];
     let at: string | null = null;
@@ -191,14 +187,14 @@ describe.each(PLACES)("schedules %s", (place) => {
       at = page.cursor;
     } while (at !== null);
     expect(pages).toEqual([["a", "b"], ["c", "d"], ["e"]]);
-    // Removing a schedule while paging hides no other.
+    // A removal between two pages hides no other schedule.
     const first = await hf.schedules.list({ limit: 2 });
     await hf.unschedule("b");
     expect(names(await hf.schedules.list({ limit: 2, cursor: first.cursor }))).toEqual(["c", "d"]);
     expect(names(await hf.schedules.list({ origin: "code", limit: 1, cursor: "a" }))).toEqual(["c"]);
   });
 
-  it("C-13 keep their slots while disabled", async () => {
+  it("C-13 keep their history while disabled, and resume from now", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("2h");
@@ -218,7 +214,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     expect(await slotsMade(hf, "hourly")).toEqual([after(HOUR), after(2 * HOUR), after(13 * HOUR)]);
   });
 
-  it("enabling an enabled schedule keeps a due slot", async () => {
+  it("that are already enabled keep a due slot", async () => {
     const { hf, clock, versionOf } = await openOn(place);
     await hf.schedules.create("hourly", { job: cleanup, every: "1h", catchUp: { all: 100 } });
     await clock.advance("3h");
@@ -242,13 +238,13 @@ describe.each(PLACES)("schedules %s", (place) => {
       await expectRefusal(action, {
         is: ScheduleNotFoundError,
         code: "SCHEDULE_NOT_FOUND",
-        message: /^schedule "gone" not found/,
+        says: /^schedule "gone" not found/,
       });
     }
     expect(names(await hf.schedules.list())).toEqual(["there"]);
   });
 
-  it("cannot be used on a closed client", async () => {
+  it("cannot be used after close", async () => {
     const { hf } = await openOn(place);
     await hf.close();
     for (const action of [
@@ -267,7 +263,7 @@ describe.each(PLACES)("schedules %s", (place) => {
     }
   });
 
-  it("fireDue fires due slots once and returns their number", async () => {
+  it("fireDue creates one job per due slot and returns the count", async () => {
     const { hf, clock } = await openOn(place);
     await hf.schedule("hourly", { job: cleanup, every: "1h" });
     await hf.schedule("daily", { job: double, input: { n: 1 }, cron: "@daily" });
@@ -285,8 +281,8 @@ describe.each(PLACES)("schedules %s", (place) => {
   });
 });
 
-describe("surprising situations", () => {
-  it("logs runtime changes that override code at start", async () => {
+describe("warnings for authors of schedules", () => {
+  it("at the start: options changed at run time that override code", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: cleanup, every: "1h" });
@@ -297,7 +293,7 @@ describe("surprising situations", () => {
     await hf.close();
   });
 
-  it("logs a schedule whose job is not registered", async () => {
+  it("at the start: a job that this process does not have", async () => {
     const { logger, lines } = recordingLogger();
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [cleanup], logger });
     await hf.schedule("s", { job: job({ type: "forgotten", run() {} }), every: "1h" });
@@ -305,7 +301,7 @@ describe("surprising situations", () => {
     await hf.close();
   });
 
-  it("close waits for a schedule that was not awaited", async () => {
+  it("are not needed for a missing await: close waits for the schedule", async () => {
     const { hf, another } = await openOn("on a file");
     const reader = await another();
     const defined = hf.schedule("s", { job: cleanup, every: "1h" });

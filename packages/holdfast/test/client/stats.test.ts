@@ -7,7 +7,7 @@ const counts = (some: Partial<Record<State, number>> = {}): Record<State, number
   ({ ...Object.fromEntries(STATE_NAMES.map((state) => [state, 0])), ...some }) as Record<State, number>;
 
 describe("A-26 E-01 stats", () => {
-  it("of an empty store are zero", async () => {
+  it("of an empty store are all zero", async () => {
     const { hf } = await open();
     expect(await hf.stats()).toEqual({
       states: counts(),
@@ -20,7 +20,7 @@ describe("A-26 E-01 stats", () => {
     });
   });
 
-  it("count by state, type and queue", async () => {
+  it("count by state, type and queue through all changes", async () => {
     const { hf } = await open();
     for (let n = 0; n < 6; n++) await hf.enqueue(double, { n }, { queue: n < 3 ? "a" : "b", priority: -n });
     const { id: last } = await hf.enqueue(cleanup, {}, { queue: "b", delay: "1h" });
@@ -58,7 +58,7 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).types).not.toHaveProperty("cleanup");
   });
 
-  it("count names such as __proto__", async () => {
+  it("count names of Object.prototype like others", async () => {
     const { hf } = await open();
     for (const queue of ["__proto__", "constructor", "toString"]) await hf.enqueue(cleanup, {}, { queue });
     const { queues } = await hf.stats();
@@ -68,7 +68,7 @@ describe("A-26 E-01 stats", () => {
     expect((Object as { pending?: unknown }).pending).toBeUndefined();
   });
 
-  it("C-17 return the age of the oldest due job", async () => {
+  it("C-17 show how long the oldest due job has waited", async () => {
     const { hf, clock } = await open();
     await hf.enqueue(cleanup, {}, { delay: "1m" });
     expect((await hf.stats()).oldestDueMs).toBeNull();
@@ -79,7 +79,7 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).oldestDueMs).toBeNull();
   });
 
-  it("count jobs that ended in the last minute", async () => {
+  it("show jobs that finished in the last minute", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     for (let n = 0; n < 30; n++) await hf.enqueue(double, { n });
     await hf.drain();
@@ -110,7 +110,7 @@ describe("A-26 E-01 stats", () => {
 });
 
 describe("queues", () => {
-  it("are listed with their priorities", async () => {
+  it("are listed with their priorities once jobs have used them", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup, {}, { queue: "mail", priority: 5 });
     await hf.enqueue(cleanup, {}, { queue: "mail" });
@@ -121,12 +121,12 @@ describe("queues", () => {
     ]);
   });
 
-  it("are listed when all their jobs have finished", async () => {
+  it("are listed after all their jobs have finished", async () => {
     const { hf, clock } = await open({ jobs: [double] });
     await hf.enqueue(double, { n: 1 }, { queue: "done" });
     await hf.enqueue(double, { n: 1 }, { queue: "waiting", priority: 1 });
     await hf.runNext({ queues: ["done"] });
-    // By then, the store has removed the lane of the job.
+    // By then the store has forgotten the lane of the job.
     await clock.advance("1h");
     await hf.maintain();
     expect(await engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
@@ -136,14 +136,14 @@ describe("queues", () => {
     ]);
   });
 
-  it("pause stops claims but not running jobs, until resume", async () => {
+  it("pause stops claims at all priorities, resume allows them", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup, {}, { queue: "mail" });
     const [lease] = await hf.claim();
     await hf.enqueue(cleanup, {}, { queue: "mail" });
-    const received: string[] = [];
-    hf.on("paused", ({ queue }) => received.push(`paused ${queue}`));
-    hf.on("resumed", ({ queue }) => received.push(`resumed ${queue}`));
+    const events: string[] = [];
+    hf.on("paused", ({ queue }) => events.push(`paused ${queue}`));
+    hf.on("resumed", ({ queue }) => events.push(`resumed ${queue}`));
     await hf.pause("mail");
     await hf.enqueue(cleanup, {}, { queue: "mail", priority: 50 });
     expect(await hf.claim({ limit: 5 })).toEqual([]);
@@ -151,10 +151,10 @@ describe("queues", () => {
     await lease?.complete();
     await hf.resume("mail");
     expect(await hf.claim({ limit: 5 })).toHaveLength(2);
-    expect(received).toEqual(["paused mail", "resumed mail"]);
+    expect(events).toEqual(["paused mail", "resumed mail"]);
   });
 
-  it("can be paused before their first job", async () => {
+  it("can be paused before the first job", async () => {
     const { hf } = await open();
     await hf.pause("later");
     await hf.pause("later");
@@ -166,7 +166,7 @@ describe("queues", () => {
 });
 
 describe("workers", () => {
-  it("are listed with their types, also after they stop", async () => {
+  it("are listed with their types, until a while after they stop", async () => {
     const { hf, clock } = await open({ jobs: [double, cleanup] });
     const worker = hf.work({ concurrency: 3, queues: ["default", "mail"] });
     await clock.settle();

@@ -1,4 +1,4 @@
-// Enqueues a stream of jobs with little memory, and prints the result. Arguments: store URL, number of jobs.
+// Enqueues a stream of jobs with little memory, and prints a summary. Arguments: store URL, number of jobs.
 import { holdfast, job } from "holdfast";
 import { z } from "zod";
 
@@ -10,15 +10,15 @@ async function* lines() {
   for (let n = 0; n < Number(count); n++) yield { n, text: `${n} `.repeat(60) };
 }
 
-let stored = 0;
+let reported = 0;
 let inOrder = true;
 const results = await hf.enqueueMany(line, lines(), {
   onResult(result, index) {
     if (result.error !== null) throw result.error;
-    inOrder &&= index === stored;
-    stored++;
+    inOrder &&= index === reported;
+    reported++;
   },
 });
 const { states } = await hf.stats();
 await hf.close();
-process.stdout.write(JSON.stringify({ stored, inOrder, gathered: results.length, pending: states.pending }));
+process.stdout.write(JSON.stringify({ reported, inOrder, gathered: results.length, pending: states.pending }));

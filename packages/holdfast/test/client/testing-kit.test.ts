@@ -12,7 +12,7 @@ const mail = job({
 });
 
 describe("fakeClock", () => {
-  it("moves only when advanced", async () => {
+  it("stands still until it is advanced", async () => {
     const clock = fakeClock(new Date(START));
     let fired = false;
     clock.after(1, () => (fired = true));
@@ -20,12 +20,12 @@ describe("fakeClock", () => {
     expect([clock.now(), clock.monotonic(), fired]).toEqual([START, 0, false]);
   });
 
-  it("starts in 2026 by default", () => {
+  it("starts at the beginning of 2026 by default", () => {
     expect(fakeClock().now()).toBe(Date.UTC(2026, 0, 1));
     expect(fakeClock(1_000).now()).toBe(1_000);
   });
 
-  it("fires timers by due time, then in creation order", async () => {
+  it("fires timers by time, then in the order they were set", async () => {
     const clock = fakeClock(0);
     const fired: string[] = [];
     const note = (name: string) => (): void => void fired.push(`${name}@${clock.now()}`);
@@ -41,7 +41,7 @@ describe("fakeClock", () => {
     expect(fired.at(-1)).toBe("late@41");
   });
 
-  it("fires timers set by timers within the advance", async () => {
+  it("fires timers that were set during the advance", async () => {
     const clock = fakeClock(0);
     const ticks: number[] = [];
     const tick = (): void => {
@@ -53,7 +53,7 @@ describe("fakeClock", () => {
     expect(ticks).toEqual([10, 20, 30]);
   });
 
-  it("settles promises of a timer before the next fires", async () => {
+  it("settles promises of a timer before the next one fires", async () => {
     const clock = fakeClock(0);
     const order: string[] = [];
     clock.after(1, () => void Promise.resolve().then(() => order.push("promise")));
@@ -89,7 +89,7 @@ describe("fakeClock", () => {
     expect(fired).toEqual([START - 1_000_000 + 50]);
   });
 
-  it("returns whole milliseconds", async () => {
+  it("returns whole milliseconds, also inside timers", async () => {
     const clock = fakeClock(0);
     const seen: number[] = [];
     clock.after(100 / 3, () => seen.push(clock.now()));
@@ -97,11 +97,11 @@ describe("fakeClock", () => {
     expect(seen).toEqual([33]);
   });
 
-  it("refuses a negative advance", async () => {
+  it("refuses to go back", async () => {
     expect(await errorOf(fakeClock().advance(-1))).toBeInstanceOf(InvalidOptionError);
   });
 
-  it("drives engine and store", async () => {
+  it("controls engine and store", async () => {
     const { hf, clock } = await open({ jobs: [cleanup] });
     const { id } = await hf.enqueue(cleanup, {}, { delay: "1h" });
     hf.work();
@@ -113,7 +113,7 @@ describe("fakeClock", () => {
 });
 
 describe("expectEnqueued", () => {
-  it("returns the newest matching job", async () => {
+  it("returns the newest job that matches", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "ada", subject: "old" });
     const { id } = await hf.enqueue(mail, { to: "ada", subject: "new" });
@@ -139,18 +139,18 @@ describe("expectEnqueued", () => {
     await expectEnqueued(hf.forUser("ada"), mail);
   });
 
-  it("fails with the expected input if no job exists", async () => {
+  it("names the expected job if the type has none", async () => {
     const { hf } = await open();
     await hf.enqueue(cleanup);
     const error = await errorOf(expectEnqueued(hf, mail, { to: "ada" }));
     expect(error).toBeInstanceOf(AssertionError);
-    expect((error as Error).message).toBe('no mail job was enqueued with {"to":"ada"}; no job of that type exists');
+    expect((error as Error).message).toBe('no mail job was enqueued with {"to":"ada"}; there is none of that type');
     expect(((await errorOf(expectEnqueued(hf, mail))) as Error).message).toMatch(
       /^no mail job was enqueued with any input; /,
     );
   });
 
-  it("fails with up to five actual inputs", async () => {
+  it("prints other jobs of the type, at most five", async () => {
     const { hf } = await open();
     for (const to of ["a", "b", "c", "d", "e", "f", "g"]) await hf.enqueue(mail, { to });
     const error = (await errorOf(expectEnqueued(hf, mail, { to: "ada" }))) as AssertionError;
@@ -160,7 +160,7 @@ describe("expectEnqueued", () => {
     expect(error.expected).toEqual({ to: "ada" });
   });
 
-  it("reads every page", async () => {
+  it("checks every page", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "first" });
     await hf.enqueueMany(
@@ -172,14 +172,14 @@ describe("expectEnqueued", () => {
 });
 
 describe("expectNotEnqueued", () => {
-  it("passes without a matching job", async () => {
+  it("passes if there is no such job", async () => {
     const { hf } = await open();
     await hf.enqueue(mail, { to: "bob" });
     await expectNotEnqueued(hf, mail, { to: "ada" });
     await expectNotEnqueued(hf, cleanup);
   });
 
-  it("fails with the unexpected job", async () => {
+  it("names the unexpected job", async () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(mail, { to: "ada" });
     const error = await errorOf(expectNotEnqueued(hf, mail, { to: "ada" }));

@@ -18,7 +18,7 @@ import { describe, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { cleanup, open } from "./scene.js";
 
-// Checked by the compiler: each @ts-expect-error fails the build if the next line compiles.
+// Checked by the compiler: each @ts-expect-error fails the build if the line below it compiles.
 
 const welcome = job({
   type: "welcome",
@@ -42,10 +42,10 @@ const convert = job({
   },
 });
 
-/** Never called: its body is for the compiler. */
+/** Never called, only compiled. */
 const neverRun = (_body: () => unknown): void => {};
 
-describe("public types", () => {
+describe("types from definition to result", () => {
   it("a calendar scope has a unit and an optional zone", () => {
     expectTypeOf<{ key: string; scope: { calendar: "day" } }>().toExtend<EnqueueOptions["unique"]>();
     expectTypeOf<{ key: string; scope: { calendar: "month"; zone: string } }>().toExtend<EnqueueOptions["unique"]>();
@@ -60,23 +60,23 @@ describe("public types", () => {
     expectTypeOf(cleanup).toEqualTypeOf<JobType<NoInput, void>>();
   });
 
-  it("enqueue takes the schema's input, not its output", () => {
+  it("enqueue accepts the schema's input, not its output", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(hf.enqueue(welcome, { to: "ada" })).toEqualTypeOf<Promise<EnqueueResult<{ messageId: number }>>>();
       await hf.enqueue(remind, { at: "2026-01-01T00:00:00Z" });
       await hf.enqueue(convert, { file: "a.png" });
-      // @ts-expect-error the input is a string; the handler gets the Date
+      // @ts-expect-error the input is a string; the handler receives the Date
       await hf.enqueue(remind, { at: new Date() });
       // @ts-expect-error a wrong type
       await hf.enqueue(welcome, { to: 5 });
       // @ts-expect-error a missing property
       await hf.enqueue(welcome, {});
-      // @ts-expect-error a property too many
+      // @ts-expect-error an excess property
       await hf.enqueue(welcome, { to: "ada", cc: "bob" });
       // @ts-expect-error no input
       await hf.enqueue(welcome);
-      // @ts-expect-error unknown
+      // @ts-expect-error an unknown value
       await hf.enqueue(welcome, JSON.parse("{}") as unknown);
       // @ts-expect-error a wider type
       await hf.enqueue(welcome, {} as { to?: string });
@@ -87,7 +87,7 @@ describe("public types", () => {
     });
   });
 
-  it("a job without input takes none", () => {
+  it("a job without input needs none", () => {
     neverRun(async () => {
       const { hf } = await open();
       const counting = job({ type: "counting", run: () => 5 });
@@ -100,7 +100,7 @@ describe("public types", () => {
     });
   });
 
-  it("enqueueMany takes arrays and streams of inputs", () => {
+  it("enqueueMany accepts iterables of the input", () => {
     neverRun(async () => {
       const { hf } = await open();
       async function* stream(): AsyncGenerator<{ to: string }> {
@@ -108,14 +108,14 @@ describe("public types", () => {
       }
       await hf.enqueueMany(welcome, stream(), { each: ({ to }, index) => ({ unique: `${to}:${index}` }) });
       await hf.enqueueMany(welcome, new Set([{ to: "ada" }]));
-      // @ts-expect-error one wrong input
+      // @ts-expect-error a wrong input among them
       await hf.enqueueMany(welcome, [{ to: "ada" }, { to: 5 }]);
-      // @ts-expect-error several jobs cannot share an id
+      // @ts-expect-error one id for several jobs
       await hf.enqueueMany(welcome, [{ to: "ada" }], { id: "x" });
     });
   });
 
-  it("misspelt and invalid options do not compile", () => {
+  it("misspelt and impossible options do not compile", () => {
     neverRun(async () => {
       const { hf } = await open();
       // @ts-expect-error dealy
@@ -126,7 +126,7 @@ describe("public types", () => {
       await hf.list({ state: "queued" });
       // @ts-expect-error concurency
       hf.work({ concurency: 2 });
-      // @ts-expect-error pending jobs cannot be purged
+      // @ts-expect-error jobs wait and are not purged
       await hf.purge({ state: "pending", olderThan: "1d" });
       // @ts-expect-error job
       await holdfast({ job: [welcome] });
@@ -139,7 +139,7 @@ describe("public types", () => {
     });
   });
 
-  it("result has the handler's output type", () => {
+  it("result has the handler's output type when the type is given", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(await hf.result(welcome, "id")).toEqualTypeOf<{ messageId: number }>();
@@ -207,7 +207,7 @@ describe("public types", () => {
     });
   });
 
-  it("holdfast takes job types of different types", () => {
+  it("holdfast accepts all job types in one list", () => {
     neverRun(() => holdfast({ jobs: [welcome, remind, convert, cleanup] }));
     expectTypeOf(welcome).toExtend<JobType>();
     expectTypeOf(cleanup).toExtend<JobType>();
@@ -230,7 +230,7 @@ describe("public types", () => {
     job({ type: "none", run: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, never>>() });
   });
 
-  it("forUser has no user option", () => {
+  it("forUser has no user option, and the same payload types", () => {
     type Options = NonNullable<Parameters<UserJobs["enqueue"]>[2]>;
     expectTypeOf<Options>().toEqualTypeOf<Omit<EnqueueOptions, "user">>();
     neverRun(async () => {
@@ -239,16 +239,16 @@ describe("public types", () => {
       await ada.enqueue(cleanup);
       // @ts-expect-error the user is fixed
       await ada.enqueue(welcome, { to: "ada" }, { user: "bob" });
-      // @ts-expect-error list has no user either
+      // @ts-expect-error a list cannot name another user
       await ada.list({ user: "bob" });
       // @ts-expect-error a wrong payload
       await ada.enqueue(welcome, { to: 5 });
-      // @ts-expect-error unknown
+      // @ts-expect-error an unknown value
       await ada.enqueue(welcome, {} as unknown);
     });
   });
 
-  it("expectEnqueued takes a partial input, returns the job", () => {
+  it("expectEnqueued accepts a partial input and returns the typed job", () => {
     neverRun(async () => {
       const { hf } = await open();
       expectTypeOf(await expectEnqueued(hf, welcome, { copies: 2 })).toEqualTypeOf<

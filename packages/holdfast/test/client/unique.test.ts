@@ -18,7 +18,7 @@ const STAGES: readonly Stage[] = [
 const WAITING: readonly Stage[] = ["waits", "has failed and waits"];
 
 /** Moves a waiting job to a stage, through the public API. */
-async function bring(hf: Holdfast, id: string, stage: Stage): Promise<void> {
+async function moveTo(hf: Holdfast, id: string, stage: Stage): Promise<void> {
   if (stage === "waits") return;
   if (stage === "was cancelled") return void (await hf.cancel(id));
   if (stage === "was removed") return void (await hf.remove(id));
@@ -41,13 +41,13 @@ async function first(
 }> {
   const { hf, clock } = await open();
   const { id } = await hf.enqueue(double, { n: 1 }, { unique });
-  await bring(hf, id, stage);
+  await moveTo(hf, id, stage);
   const second = (over = {}): Promise<EnqueueResult> =>
     hf.enqueue(double, { n: 2 }, { unique: { ...unique, ...over } });
   return { hf, clock, id, second };
 }
 
-/** The stages of the first job in which its key is held. */
+/** In which stages of the first job its key is held. */
 const HELD: [string, Scope, readonly Stage[]][] = [
   ["waiting", "waiting", ["waits"]],
   ["live", "live", ["waits", "runs", "has failed and waits"]],
@@ -60,7 +60,7 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
   describe.each(STAGES)("while the first job %s", (stage) => {
     const held = heldIn.includes(stage);
 
-    it(`keep ${held ? "returns the first job" : "creates a job"}`, async () => {
+    it(`keep ${held ? "returns the first job" : "finds the key free"}`, async () => {
       const { hf, id, second } = await first({ key: "k", scope, onConflict: "keep" }, stage);
       const result = await second();
       if (!held) return expectFree(hf, id, result);
@@ -68,21 +68,21 @@ describe.each(HELD)("B-11 C-04 a key of scope %s", (_name, scope, heldIn) => {
       expect((await jobOf(hf, id)).input).toEqual({ n: 1 });
     });
 
-    it(`reject ${held ? "throws and names the holder" : "creates a job"}`, async () => {
+    it(`reject ${held ? "throws and names the holder" : "finds the key free"}`, async () => {
       const { hf, id, second } = await first({ key: "k", scope, onConflict: "reject" }, stage);
       if (!held) return expectFree(hf, id, await second());
       const before = await jobCount(hf);
       await expectRefusal(second(), {
         is: DuplicateJobError,
         code: "DUPLICATE_JOB",
-        message: new RegExp(`"k" is held by job ${id}`),
+        says: new RegExp(`"k" is held by job ${id}`),
       });
       expect(await errorOf(second())).toMatchObject({ key: "k", holder: id });
       expect(await jobCount(hf)).toBe(before);
     });
 
     const replaces = held && WAITING.includes(stage);
-    it(`replace ${replaces ? "overwrites it" : held ? "does not change it" : "creates a job"}`, async () => {
+    it(`replace ${replaces ? "replaces it" : held ? "leaves it unchanged" : "finds the key free"}`, async () => {
       const { hf, id, second } = await first({ key: "k", scope, onConflict: "replace" }, stage);
       const result = await second();
       if (!held) return expectFree(hf, id, result);
@@ -100,7 +100,7 @@ async function expectFree(hf: Holdfast, id: string, result: EnqueueResult): Prom
 }
 
 describe("keys", () => {
-  it("D-02 a period ends exactly after its time", async () => {
+  it("D-02 a period ends after its time, not before", async () => {
     const { clock, id, second } = await first({ key: "k", scope: { period: "1h" } }, "completed");
     await clock.advance(3_599_999);
     expect((await second()).id).toBe(id);
@@ -138,7 +138,7 @@ describe("keys", () => {
     expect((await ask()).id).toBe(utc.id);
     await clock.advance("1m");
     expect((await ask()).duplicate).toBe(false);
-    // This day has 23 hours, because the clocks go forward.
+    // The clocks go forward on this day: it has 23 hours.
     await clock.advance(22 * 3_600_000 - 1);
     expect((await ask("europe/berlin")).id).toBe(berlin.id);
     await clock.advance(1);
@@ -148,7 +148,7 @@ describe("keys", () => {
     expect(await errorOf(hf.enqueue(double, { n: 1 }, { unique: rejecting }))).toMatchObject({ key: "k" });
   });
 
-  it("D-02 clock differences around midnight create no extra job", async () => {
+  it("D-02 processes with different clocks create one job per day", async () => {
     const store = await fileStore();
     const midnight = Date.UTC(2026, 5, 2);
     const [slow, fast] = [
@@ -165,7 +165,7 @@ describe("keys", () => {
     expect((await ask(slow)).id).toBe(today.id);
   });
 
-  it("warns once per type if retention is shorter than the period", async () => {
+  it("warns once per type if a period exceeds the retention", async () => {
     const warnings: object[] = [];
     const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
     const { hf } = await open({ logger, retention: { completed: "7d" } });
@@ -176,7 +176,7 @@ describe("keys", () => {
     expect(warnings).toEqual([{ type: "double", held: "8d", kept: "7d" }]);
   });
 
-  it("a forever key outlives its job's retention", async () => {
+  it("a forever key outlives its purged job", async () => {
     const { hf, clock, id, second } = await first({ key: "k", scope: "forever" }, "completed");
     await clock.advance("8d");
     expect(await hf.purge()).toBe(1);
@@ -185,7 +185,7 @@ describe("keys", () => {
     await expectRefusal(second({ onConflict: "reject" }), { is: DuplicateJobError, code: "DUPLICATE_JOB" });
   });
 
-  it("the holder's scope applies, not the new job's", async () => {
+  it("the scope of the holder decides", async () => {
     const { id, second } = await first({ key: "k", scope: "waiting" }, "runs");
     const taken = await second({ scope: "forever" });
     expect(taken.id).not.toBe(id);
@@ -196,11 +196,11 @@ describe("keys", () => {
     const { hf } = await open();
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: "k" });
     expect(await hf.enqueue(double, { n: 2 }, { unique: "k" })).toEqual({ id, duplicate: true, replaced: false });
-    await bring(hf, id, "completed");
+    await moveTo(hf, id, "completed");
     expect((await hf.enqueue(double, { n: 3 }, { unique: "k" })).duplicate).toBe(false);
   });
 
-  it("replace overwrites everything but the id", async () => {
+  it("replace takes all values of the new job, under the first id", async () => {
     const { hf, clock } = await open();
     const key = { key: "k", onConflict: "replace" } as const;
     const { id } = await hf.enqueue(double, { n: 1 }, { unique: key, tags: ["old"], user: "ada", priority: 5 });
@@ -214,7 +214,7 @@ describe("keys", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("keys of different users are separate", async () => {
+  it("a key with a user belongs to that user", async () => {
     const { hf } = await open();
     const results = [
       await hf.enqueue(double, { n: 1 }, { unique: "k" }),
@@ -229,7 +229,7 @@ describe("keys", () => {
     ).rejects.toMatchObject({ code: "DUPLICATE_JOB", key: "k", holder: results[2]?.id });
   });
 
-  it("B-11 fifty concurrent enqueues of a key create one job", async () => {
+  it("B-11 fifty concurrent enqueues with one key create one job", async () => {
     const { hf } = await open();
     const results = await Promise.all(Array.from({ length: 50 }, (_, n) => hf.enqueue(double, { n }, { unique: "k" })));
     expect(new Set(results.map((result) => result.id)).size).toBe(1);
@@ -237,7 +237,7 @@ describe("keys", () => {
     expect(await jobCount(hf)).toBe(1);
   });
 
-  it("a retry acquires its live key, unless it is held", async () => {
+  it("a retry takes a live key again, or returns key-held", async () => {
     const { hf, id, second } = await first({ key: "k" }, "is dead");
     const other = await second();
     expect(await hf.retry(id)).toBe("key-held");

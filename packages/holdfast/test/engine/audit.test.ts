@@ -19,7 +19,7 @@ async function theEntry(hf: Holdfast): Promise<AuditRecord> {
 }
 
 describe("the audit log", () => {
-  it("B-18 stores actor, action, target, time and count", async () => {
+  it("B-18 records actor, action, target, time and count", async () => {
     const { hf, clock } = await scene();
     await recordAudit(engineOf(hf), { ...retry, target: { state: "dead" }, count: 12, detail: { reason: "fixed" } });
     await clock.advance("1h");
@@ -44,7 +44,7 @@ describe("the audit log", () => {
     ]);
   });
 
-  it("B-18 filters by actor, action and time, with pages", async () => {
+  it("B-18 is listed by actor, action and time, in pages", async () => {
     const { hf, clock } = await scene();
     for (const actor of ["ada", "bob", "ada"]) {
       await recordAudit(engineOf(hf), { actor, action: `did.${actor}` });
@@ -72,7 +72,7 @@ describe("the audit log", () => {
     expect((await entriesOf(hf)).map(({ target }) => target)).toEqual(["another", null]);
   });
 
-  it("writes more entries than one store call accepts", async () => {
+  it("stores more entries than fit in one call", async () => {
     const { hf, store } = await scene();
     await recordAudit(engineOf(hf), ...Array.from({ length: LIMITS.auditEntries + 1 }, () => retry));
     expect(store.count("audit")).toBe(2);
@@ -82,29 +82,33 @@ describe("the audit log", () => {
   it.each<[string, { target?: string | object; token?: string; detail?: object }, Partial<AuditRecord>]>([
     ["a target that is too long is cut", { target: "x".repeat(5_000) }, { target: `${"x".repeat(1_999)}…` }],
     [
-      "truncates a target between characters",
+      "a target is cut between characters",
       { target: `${"x".repeat(1_998)}\u{1f680}${"x".repeat(9)}` },
       { target: `${"x".repeat(1_998)}\u{fffd}…` },
     ],
-    ["replaces invalid characters in a target", { target: "a\0b\ud800" }, { target: "a\u{fffd}b\u{fffd}" }],
-    ["truncates a long filter", { target: { tag: "x".repeat(5_000) } }, { target: `{"tag":"${"x".repeat(1_991)}…` }],
+    ["a target that no text can hold is mended", { target: "a\0b\ud800" }, { target: "a\u{fffd}b\u{fffd}" }],
     [
-      "omits a detail that is too large",
+      "a filter that is too long is cut",
+      { target: { tag: "x".repeat(5_000) } },
+      { target: `{"tag":"${"x".repeat(1_991)}…` },
+    ],
+    [
+      "a detail that is too large is left out",
       { detail: { note: "x".repeat(16_374) } },
       { detail: { omitted: "16385 bytes of JSON" } },
     ],
     [
-      "stores a detail of the maximum size",
+      "a detail as large as may be is kept",
       { detail: { note: "x".repeat(16_373) } },
       { detail: { note: "x".repeat(16_373) } },
     ],
     [
-      "keeps the token's id of a large detail",
+      "the token's id is kept, however large the detail is",
       { detail: { note: "x".repeat(16_373) }, token: "0123456789abcdef" },
       { detail: { omitted: "16411 bytes of JSON", token: "0123456789abcdef" } },
     ],
     [
-      "omits a detail that is not JSON",
+      "a detail that is no JSON is left out",
       { detail: { n: 1n } },
       { detail: { omitted: "a BigInt cannot be represented as JSON; send it as a string" } },
     ],
@@ -124,14 +128,14 @@ describe("the audit log", () => {
     ["a limit of 1001", { limit: 1_001 }, "limit", /1 to 1000/],
     ["a cursor of its own making", { cursor: "1_2" }, "cursor", /not a cursor/],
     ["a cursor that is a number", { cursor: 5 }, "cursor", /not a cursor/],
-  ])("list refuses %s by name", async (_name, options, field, message) => {
+  ])("list refuses %s and names the option", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.audit.list(options as never);
     await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
-    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(message) as string });
+    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
   });
 
-  it("is closed with the client", async () => {
+  it("is closed with its client", async () => {
     const { hf } = await scene();
     await hf.close();
     await expect(hf.audit.list()).rejects.toMatchObject({ code: "CLOSED" });
@@ -142,7 +146,7 @@ describe("the audit log", () => {
 describe("retention of the audit log", () => {
   const kept = async (hf: Holdfast): Promise<number> => (await entriesOf(hf)).length;
 
-  it("keeps entries for 90 days", async () => {
+  it("entries are deleted after 90 days", async () => {
     const { hf, clock, store } = await scene();
     await recordAudit(engineOf(hf), retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: 90 * DAY }]);
@@ -158,7 +162,7 @@ describe("retention of the audit log", () => {
     ["milliseconds", 7 * DAY],
     ["text", "7d"],
     ["an age", { age: "7d" }],
-  ])("accepts another age, in %s", async (_name, audit) => {
+  ])("the age can be set, in %s", async (_name, audit) => {
     const { hf, clock } = await scene({ retention: { audit } });
     await recordAudit(engineOf(hf), retry);
     await clock.advance(7 * DAY);
@@ -169,7 +173,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(0);
   });
 
-  it("keeps entries forever with false", async () => {
+  it("false keeps entries forever", async () => {
     const { hf, clock, store } = await scene({ retention: { audit: false } });
     await recordAudit(engineOf(hf), retry);
     expect(store.calls("audit")[0]?.[0]).toMatchObject([{ keepMs: null }]);
@@ -179,7 +183,7 @@ describe("retention of the audit log", () => {
     expect(await kept(hf)).toBe(1);
   });
 
-  it("purges in small steps, in one process at a time", async () => {
+  it("a worker deletes entries in small steps, one process at a time", async () => {
     const { hf, clock, store, another } = await scene({ retention: { audit: "1d" } });
     for (let n = 0; n < 12; n++)
       await recordAudit(engineOf(hf), ...Array.from({ length: LIMITS.auditEntries }, () => retry));
@@ -199,7 +203,7 @@ describe("retention of the audit log", () => {
     ["no age", {}, "retention.audit.age"],
     ["what is no duration", "long", "retention.audit"],
     ["a misspelt name", undefined, "retention.audits"],
-  ])("refuses %s by name", async (_name, audit, field) => {
+  ])("refuses %s and names the option", async (_name, audit, field) => {
     const retention = audit === undefined ? { audits: "1d" } : { audit };
     await expect(scene({ retention: retention as never })).rejects.toMatchObject({ code: "INVALID_OPTION", field });
   });

@@ -2,8 +2,8 @@ import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { LeftAlone } from "#src/engine/scheduler/backoff-map.js";
 
-describe("the backoff of a schedule", () => {
-  it("grows with each failure until a quiet period", async () => {
+describe("a schedule with a backoff", () => {
+  it("waits longer each time, until it is reset", async () => {
     const clock = fakeClock();
     const left = new LeftAlone(clock);
     const waits: number[] = [];
@@ -24,7 +24,7 @@ describe("the backoff of a schedule", () => {
     expect(left.count().nextInMs).toBe(100);
   });
 
-  it("is stored for a bounded number of schedules", () => {
+  it("is one of a bounded number", () => {
     const left = new LeftAlone(fakeClock());
     for (let n = 0; n < 10_001; n++) left.leave(`v${n}`, 100);
     expect(left.count().versions).toBe(10_000);

@@ -5,7 +5,7 @@ import { onFile, scene, watch } from "./scene.js";
 
 const type = job({ type: "t", run: () => {} });
 
-describe("batching", () => {
+describe("natural batching", () => {
   it("fifty concurrent enqueues are one write", async () => {
     const { hf, store } = await scene();
     const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
@@ -14,9 +14,9 @@ describe("batching", () => {
     expect((await hf.stats()).states.pending).toBe(50);
   });
 
-  it("an idle client writes an enqueue without a timer", async () => {
+  it("an enqueue of an idle client is written without a timer", async () => {
     const { hf, store } = await scene();
-    // The clock never moves: a result means that nothing waited for a timer.
+    // The clock never moves, so the enqueue did not wait for a timer.
     await hf.enqueue(type);
     await hf.enqueue(type);
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([1, 1]);
@@ -46,7 +46,7 @@ describe("batching", () => {
     expect(store.calls("insert").map(([jobs]) => (jobs as unknown[]).length)).toEqual([5, 5, 2]);
   });
 
-  it("a failed batch rejects its callers, not the next batch", async () => {
+  it("a failed batch rejects all its callers, and not the next batch", async () => {
     const { hf, store } = await scene();
     const back = store.fail(new Error("disk gone"), "insert");
     const results = await Promise.allSettled([hf.enqueue(type), hf.enqueue(type)]);
@@ -56,7 +56,7 @@ describe("batching", () => {
     expect((await hf.stats()).states.pending).toBe(1);
   });
 
-  it("settles the outcomes of fast jobs in batches", async () => {
+  it("outcomes of a hundred quick jobs take a few writes", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 100 }));
     hf.work({ concurrency: 100 });
@@ -94,7 +94,7 @@ describe("batching", () => {
     expect(store.count("listen")).toBe(2);
   });
 
-  it("fifty concurrent enqueues on a file are durable", async () => {
+  it("fifty concurrent enqueues on a file are durable and run", async () => {
     const { hf } = await onFile({ jobs: [type] });
     const results = await Promise.all(Array.from({ length: 50 }, () => hf.enqueue(type)));
     hf.work();

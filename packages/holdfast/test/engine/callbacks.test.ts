@@ -12,10 +12,10 @@ const fault = new Error("in a callback");
 const raise = (): never => {
   throw fault;
 };
-/** An object with a `then`, like a promise of another library. */
-// oxlint-disable-next-line unicorn/no-thenable -- that is what is tested
+/** An object with a `then`, like the promise of another library. */
+// oxlint-disable-next-line unicorn/no-thenable -- this is tested
 const thenable = (then: PropertyDescriptor): object => Object.defineProperties({}, { then });
-/** Ways in which a callback can misbehave. */
+/** Ways in which a callback misbehaves. */
 const MISBEHAVING: Record<string, () => unknown> = {
   throws: raise,
   rejects: () => Promise.reject(fault),
@@ -33,9 +33,9 @@ const WAYS = Object.entries(MISBEHAVING);
 /** Unhandled rejections during the test. Each would have ended the process. */
 function unhandled(): { settled(): Promise<unknown[]> } {
   const rejections: unknown[] = [];
-  const onRejection = (reason: unknown): void => void rejections.push(reason);
-  process.on("unhandledRejection", onRejection);
-  onTestFinished(() => void process.off("unhandledRejection", onRejection));
+  const record = (reason: unknown): void => void rejections.push(reason);
+  process.on("unhandledRejection", record);
+  onTestFinished(() => void process.off("unhandledRejection", record));
   return {
     async settled() {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -65,7 +65,7 @@ describe("a process", () => {
 });
 
 describe.each(WAYS)("a callback that %s", (way, misbehave) => {
-  it("has no effect as a listener", async () => {
+  it("does no harm as a listener", async () => {
     const rejections = unhandled();
     const { hf, lines } = await scene({ jobs: [quick, doomed] });
     for (const name of ["enqueued", "claimed", "dead", "completed"] as const) hf.on(name, misbehave);
@@ -79,7 +79,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(logged.every(({ fields }) => fields["error"] === fault)).toBe(true);
   });
 
-  it("has no effect as a logger", async () => {
+  it("does no harm as a logger", async () => {
     const rejections = unhandled();
     const logger = { info: misbehave, warn: misbehave, error: misbehave } as Logger;
     const hf = await holdfast({ store: "sqlite::memory:", jobs: [quick, doomed], logger });
@@ -90,7 +90,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("causes the default delay as a backoff function", async () => {
+  it("does no harm as a backoff function", async () => {
     const rejections = unhandled();
     const retried = job({
       type: "retried",
@@ -113,7 +113,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     ]);
   });
 
-  it("has no effect as a random source", async () => {
+  it("does no harm as a random source", async () => {
     const rejections = unhandled();
     const failing = job({ type: "failing", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, lines } = await scene({ jobs: [failing, quick], random: misbehave as () => number });
@@ -121,13 +121,13 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     hf.work();
     await clock.advance("1s");
     expect(((await hf.get(id))?.dueAt?.getTime() ?? 0) - clock.now()).toBe(29_000);
-    // Maintenance uses the random source for its intervals, and must continue.
+    // Maintenance randomizes its interval, and must continue.
     await clock.advance("10m");
     expect(await rejections.settled()).toEqual([]);
     expect(lines.filter(({ message }) => message.startsWith("random returned no number"))).toHaveLength(1);
   });
 
-  it.each(["enqueue", "run", "end", "inside", "attach"])("has no effect as telemetry's %s", async (part) => {
+  it.each(["enqueue", "run", "end", "inside", "attach"])("does no harm as telemetry's %s", async (part) => {
     const rejections = unhandled();
     const at = <Given>(name: string, well: Given): Given => (part === name ? (misbehave as Given) : well);
     const telemetry = {
@@ -145,7 +145,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("has no effect as a reporter", async () => {
+  it("does no harm as a reporter", async () => {
     const rejections = unhandled();
     const { hf } = await scene({ jobs: [doomed], reporter: { report: misbehave } });
     const { id } = await hf.enqueue(doomed);
@@ -164,7 +164,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("fails the enqueue or attempt as a schema", async () => {
+  it("refuses its job as a schema, and fails its attempt", async () => {
     if (way === "never ends") return;
     const rejections = unhandled();
     let isBroken = false;
@@ -200,7 +200,7 @@ describe("a handler", () => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("survives a schema that throws an unreadable value", async () => {
+  it("survives a schema that throws a revoked proxy", async () => {
     const rejections = unhandled();
     const odd = new Proxy({}, { get: raise, getPrototypeOf: raise, ownKeys: raise, has: raise });
     let isBroken = false;
@@ -209,7 +209,7 @@ describe("a handler", () => {
         version: 1 as const,
         vendor: "test",
         validate: (value: unknown) => {
-          // oxlint-disable-next-line typescript/only-throw-error -- that is what is tested
+          // oxlint-disable-next-line typescript/only-throw-error -- this is tested
           if (isBroken) throw odd;
           return { value };
         },
@@ -239,7 +239,7 @@ describe("telemetry's inside", () => {
     ["calls the handler twice", (handler) => [handler(), handler()]],
     ["returns something else", (handler) => (handler(), "else")],
     [
-      "throws after the handler has started",
+      "throws once the handler has begun",
       (handler) => {
         void handler();
         throw fault;
@@ -259,7 +259,7 @@ describe("telemetry's inside", () => {
 });
 
 describe("enqueueMany", () => {
-  it("waits for an asynchronous onResult", async () => {
+  it("waits for an asynchronous onResult before reading more", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const order: string[] = [];
     let open = 0;
@@ -275,13 +275,13 @@ describe("enqueueMany", () => {
         most = Math.max(most, ++open);
         await Promise.resolve();
         open--;
-        if (index % 500 === 499) order.push(`stored ${index}`);
+        if (index % 500 === 499) order.push(`reported ${index}`);
       },
     });
     expect(most).toBe(1);
-    // At most three chunks are in memory: one being read, one being written, one being reported.
-    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("stored 499"));
-    expect(order.at(-1)).toBe("stored 1999");
+    // At most three chunks are in memory: one read, one written, one being reported.
+    expect(order.indexOf("read 1500")).toBeGreaterThan(order.indexOf("reported 499"));
+    expect(order.at(-1)).toBe("reported 1999");
   });
 
   it("refuses an asynchronous each", async () => {
@@ -293,7 +293,7 @@ describe("enqueueMany", () => {
     expect(await rejections.settled()).toEqual([]);
   });
 
-  it("waits for an asynchronous onProgress", async () => {
+  it("waits for an asynchronous onProgress before the next chunk", async () => {
     const { hf, store } = await scene({ jobs: [quick] });
     await hf.enqueueMany(quick, Array.from({ length: 450 }));
     const calls: number[] = [];
@@ -311,8 +311,8 @@ describe("enqueueMany", () => {
   });
 });
 
-describe("a failing logger", () => {
-  it("falls back to stderr and reports the error once", async () => {
+describe("a logger that fails", () => {
+  it("is replaced by stderr, with the reason once", async () => {
     const written: string[] = [];
     const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => written.push(String(text)) > 0);
     try {
@@ -335,7 +335,7 @@ describe("a failing logger", () => {
 });
 
 describe("a listener", () => {
-  it("is refused if not a function", async () => {
+  it("is refused if it is not a function", async () => {
     const { hf } = await scene();
     expect(() => hf.on("dead", undefined as never)).toThrow("listener: undefined is not a function");
   });

@@ -1,13 +1,13 @@
 import { job, JobCancelledError, StoreUnavailableError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, hinting, onFile, scene, untilAborted } from "./scene.js";
+import { deferred, eventsOf, hinting, onFile, scene, untilAborted } from "./scene.js";
 
 describe("cancellation", () => {
-  it("C-07 cancels a waiting job without running it", async () => {
+  it("C-07 a waiting job is cancelled and never runs", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const cancelled = recordEvents(hf, "cancelled");
+    const cancelled = eventsOf(hf, "cancelled");
     const { id } = await hf.enqueue(type, undefined, { delay: "1m" });
 
     expect(await hf.cancel(id)).toBe("cancelled");
@@ -18,7 +18,7 @@ describe("cancellation", () => {
     expect(ran).toBe(0);
   });
 
-  it("C-07 cancels a failed job before its retry", async () => {
+  it("C-07 a failed job is cancelled before its retry", async () => {
     const type = job({
       type: "t",
       run() {
@@ -32,7 +32,7 @@ describe("cancellation", () => {
     expect(await read(id)).toMatchObject({ state: "cancelled", attempt: 1 });
   });
 
-  it("C-07 aborts the signal of a running job", async () => {
+  it("C-07 a running job is cancelled through its signal", async () => {
     const reasons: (AbortReason | undefined)[] = [];
     const type = job({
       type: "t",
@@ -42,7 +42,7 @@ describe("cancellation", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const received = recordEvents(hf, "cancelled");
+    const events = eventsOf(hf, "cancelled");
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
     await clock.settle();
@@ -55,11 +55,11 @@ describe("cancellation", () => {
     expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
     // Stopping on request is not a failure.
     expect(cancelled).toMatchObject({ error: null, attempts: [] });
-    expect(received.map((event) => event.id)).toEqual([id]);
+    expect(events.map((event) => event.id)).toEqual([id]);
     expect(worker.running).toBe(0);
   });
 
-  it("C-07 any throw after the signal means cancelled", async () => {
+  it("C-07 a handler that throws another error is cancelled too", async () => {
     const type = job({
       type: "t",
       run: ({ signal }) => untilAborted(signal).catch(() => Promise.reject(new Error("cleaned up"))),
@@ -73,7 +73,7 @@ describe("cancellation", () => {
     expect((await read(id)).state).toBe("cancelled");
   });
 
-  it("C-07 a handler that completes overrides the cancellation", async () => {
+  it("C-07 a handler that completes anyway is completed", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise.then(() => ({ done: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -88,7 +88,7 @@ describe("cancellation", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { done: true } });
   });
 
-  it("C-07 without hints, the next extension aborts the signal", async () => {
+  it("C-07 without a hint the next lease extension reports it", async () => {
     const aborted: number[] = [];
     const type = job({
       type: "t",
@@ -113,13 +113,13 @@ describe("cancellation", () => {
     await worker.close();
   });
 
-  it("cancels a prefetched job without running it", async () => {
+  it("a prefetched job is cancelled without running", async () => {
     const gate = deferred();
     const ran: string[] = [];
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [quick, slow] });
-    // Fast jobs make the worker prefetch; then a slow job uses its only capacity.
+    // Quick jobs make the worker claim ahead; then a slow one uses the only capacity.
     for (let n = 0; n < 20; n++) await hf.enqueue(quick);
     const worker = hf.work({ concurrency: 1 });
     await clock.settle();
@@ -140,7 +140,7 @@ describe("cancellation", () => {
     expect(ran).toEqual([]);
   });
 
-  it("cancels a job of a dead worker without running it", async () => {
+  it("a job of a crashed worker is cancelled without running", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -153,7 +153,7 @@ describe("cancellation", () => {
     expect((await read(id)).state).toBe("cancelled");
   });
 
-  it("returns finished and missing", async () => {
+  it("finished and unknown jobs return their own result", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -162,7 +162,7 @@ describe("cancellation", () => {
     expect(await hf.cancel("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 
-  it("cancels and counts all jobs of a filter", async () => {
+  it("jobs that match a filter are cancelled and counted", async () => {
     const a = job({ type: "a", run: () => {} });
     const b = job({ type: "b", run: () => {} });
     const { hf } = await scene({ jobs: [a, b] });
@@ -176,11 +176,11 @@ describe("cancellation", () => {
     expect((await hf.get(kept.id))?.state).toBe("pending");
   });
 
-  // Real time and a real thread: the median of five, so that one busy moment does not decide.
-  it("events by filter need no reads, by id they do", async () => {
+  // Real time and threads: the median of five, so that one slow moment does not decide.
+  it("events of jobs by filter need no read; those by id do", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, lines } = await scene({ jobs: [type] });
-    const cancelled = recordEvents(hf, "cancelled");
+    const cancelled = eventsOf(hf, "cancelled");
     const add = async (): Promise<string> => (await hf.enqueue(type, undefined, { delay: "1m", queue: "q" })).id;
     const found = [await add(), await add(), await add(), await add()];
     store.forget();
@@ -197,7 +197,7 @@ describe("cancellation", () => {
     expect(lines).toMatchObject([{ level: "warn", fields: { jobs: 1 } }]);
   });
 
-  it("on a file, aborts the signal within 100 ms", async () => {
+  it("on a file a running handler is notified within 100 ms", async () => {
     const begun: (() => void)[] = [];
     const aborted: ((at: number) => void)[] = [];
     const type = job({
@@ -227,7 +227,7 @@ describe("cancellation", () => {
     }
   });
 
-  it("false hints cost fewer and fewer store calls", async () => {
+  it("false hints cost ever fewer reads", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, store } = await scene({ jobs: [type] });
     const hint = hinting(store.store);
@@ -246,14 +246,14 @@ describe("cancellation", () => {
     expect((await hf.get(id))?.state).toBe("cancelled");
   });
 
-  it("a cancellation found at start prevents the handler", async () => {
+  it("a cancellation reported by the start mark prevents the run", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     for (const lease of await hf.claim()) await lease.start();
     await clock.advance("30s");
-    // After a lost lease, `start` is written before the handler runs. The job is cancelled in between.
+    // After a lost lease the mark is written before the handler runs. The job is cancelled meanwhile.
     const go = store.hold("start");
     hf.work();
     await clock.settle();

@@ -1,11 +1,11 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const HOUR = 3_600_000;
 
-describe("a wall clock change while jobs run", () => {
-  it("forward: the worker extends its leases before it claims", async () => {
+describe("a wall clock that is changed while jobs run", () => {
+  it("forward: the worker extends its leases first, so no job runs twice", async () => {
     const gate = deferred();
     let running = 0;
     let most = 0;
@@ -33,7 +33,7 @@ describe("a wall clock change while jobs run", () => {
     }
   });
 
-  it("forward: a job reclaimed by its own worker continues", async () => {
+  it("forward: a job claimed again by its own worker continues under the new lease", async () => {
     const gate = deferred();
     let ran = 0;
     const long = job({
@@ -44,7 +44,7 @@ describe("a wall clock change while jobs run", () => {
       },
     });
     const { hf, clock, store, job: read } = await scene({ jobs: [long] });
-    const lost = recordEvents(hf, "lost");
+    const lost = eventsOf(hf, "lost");
     const { id } = await hf.enqueue(long, undefined, { maxAttempts: 1 });
     hf.work({ concurrency: 10 });
     await clock.advance("5s");
@@ -60,7 +60,7 @@ describe("a wall clock change while jobs run", () => {
     expect([ran, lost.length]).toEqual([1, 0]);
   });
 
-  it("back: due jobs stay due, leases still expire", async () => {
+  it("back: due jobs stay due, and leases of crashed workers expire", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     await hf.maintain();

@@ -10,7 +10,7 @@ completingCases("SQLite", async () => {
   return {
     store: `sqlite:${file}`,
     async effect(context, output, end) {
-      // Like an application: nothing in the transaction is awaited.
+      // As an application would do it: nothing in the transaction is awaited.
       const work = db.transaction(() => {
         db.prepare("INSERT INTO effects VALUES (?)").run(JSON.stringify(output));
         void context.completeIn(db, output);

@@ -1,20 +1,20 @@
 import { holdfast, job, type Events, type Holdfast, type Lease, type RunContext, type Store } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { deferred, recordEvents } from "./scene.js";
+import { deferred, eventsOf } from "./scene.js";
 
 type Context = RunContext<Record<string, never>>;
 
 /** A database with jobs and a table of the application. */
 export interface Desk {
   store: string | Store;
-  /** In one transaction: writes an effect, completes the job, and commits or rolls back. */
+  /** In one transaction: records an effect, completes the job, then commits or rolls back. */
   effect(context: Pick<Context, "completeIn">, output: unknown, end: "commit" | "roll back"): Promise<void>;
   effects(): Promise<number>;
-  /** Another handle on the same database. */
+  /** Another store on the same database. */
   again(): Promise<Store>;
 }
 
-/** Tests of `completeIn` for every store that supports the caller's transactions. */
+/** Cases of `completeIn` for every store that supports the caller's transactions. */
 export function completingCases(name: string, open: () => Promise<Desk>): void {
   async function scene(
     run: (context: Context, desk: Desk) => unknown,
@@ -29,12 +29,12 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
     const hf = await holdfast({ store: desk.store, jobs: [type], logger: false, ...options });
     onTestFinished(() => hf.close());
     hf.work();
-    const completed = recordEvents(hf, "completed");
+    const completed = eventsOf(hf, "completed");
     return { hf, desk, completed, enqueue: async () => (await hf.enqueue(type)).id };
   }
 
-  describe(`${name}: completeIn`, () => {
-    it("commits effect, output, log and progress together", async () => {
+  describe(`${name}: a handler that completes its job in its own transaction`, () => {
+    it("has its effect once, with output, log and progress", async () => {
       const { hf, desk, enqueue, completed } = await scene(async (context, at) => {
         context.log("about to");
         context.progress(0.9);
@@ -50,7 +50,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(completed).toMatchObject([{ id, output: { done: 1 } }]);
     });
 
-    it("stays completed after a later throw", async () => {
+    it("stays completed if it throws after the commit", async () => {
       const { hf, desk, enqueue } = await scene(async (context, at) => {
         await at.effect(context, "kept", "commit");
         throw new Error("too late");
@@ -61,7 +61,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect((await hf.get(id))?.error).toBeNull();
     });
 
-    it("has no effect after a rollback, and is retried", async () => {
+    it("is retried without effect after a rollback", async () => {
       let attempts = 0;
       const { hf, desk, enqueue } = await scene(async (context, at) => {
         attempts++;
@@ -75,7 +75,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect((await hf.get(id))?.attempts.map(({ error }) => error.message)).toEqual(["rolled back"]);
     });
 
-    it("fails if the handler returns before the commit", async () => {
+    it("fails if it returns without a commit", async () => {
       const { hf, desk, enqueue } = await scene((context, at) => at.effect(context, 1, "roll back"));
       const id = await enqueue();
       await expect(hf.result(id, { timeout: "10s" })).rejects.toMatchObject({ code: "JOB_NOT_COMPLETED" });
@@ -83,11 +83,11 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(await desk.effects()).toBe(0);
     });
 
-    it("throws LeaseLostError before the commit", async () => {
+    it("throws if its lease is lost, so that it does not commit", async () => {
       const thrown = deferred<unknown>();
       const { desk, enqueue } = await scene(async (context, at) => {
         // Reaped by another process meanwhile, like an expired lease.
-        await untilReaped(await at.again(), context.job.id);
+        await reapElsewhere(await at.again(), context.job.id);
         await at.effect(context, 1, "commit").catch((error: unknown) => thrown.resolve(error));
       });
       await enqueue();
@@ -95,7 +95,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       expect(await desk.effects()).toBe(0);
     });
 
-    it("deletes the job if retention is 0", async () => {
+    it("is deleted at the commit without retention", async () => {
       const retention = { completed: 0 };
       const { hf, desk, enqueue } = await scene((context, at) => at.effect(context, 1, "commit"), { retention });
       const done = new Promise((resolve) => hf.on("completed", resolve));
@@ -107,7 +107,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
     });
   });
 
-  it(`${name}: a lease has completeIn too`, async () => {
+  it(`${name}: a lease can be completed in the caller's transaction too`, async () => {
     const desk = await open();
     const type = job({ type: "leased", run() {} });
     const hf = await holdfast({ store: desk.store, jobs: [type], logger: false });
@@ -121,7 +121,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
   });
 }
 
-async function untilReaped(store: Store, id: string): Promise<void> {
+async function reapElsewhere(store: Store, id: string): Promise<void> {
   const fence = (await store.get(id))?.fence ?? 0;
   const nothing = {
     output: null,

@@ -1,11 +1,11 @@
 import { job, type EventName } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const quick = job({ type: "quick", run: () => {} });
 
 describe("events", () => {
-  it("calls a listener that resubscribes once per event", async () => {
+  it("a listener that subscribes again is called once per event", async () => {
     const { hf } = await scene({ jobs: [quick] });
     let calls = 0;
     let off = (): void => {};
@@ -21,7 +21,7 @@ describe("events", () => {
     expect(calls).toBe(2);
   });
 
-  it("listeners cannot change each other's events", async () => {
+  it("a listener cannot change the event of the next one", async () => {
     const { hf } = await scene({ jobs: [quick] });
     const ids: string[] = [];
     hf.on("enqueued", (event) => void ((event as { id: string }).id = "forged"));
@@ -30,7 +30,7 @@ describe("events", () => {
     expect(ids).toEqual([id]);
   });
 
-  it("B-18 follow a job after the store has confirmed", async () => {
+  it("B-18 are emitted for each step of a job, after the store confirmed it", async () => {
     const gate = deferred();
     let attempt = 0;
     const type = job({
@@ -70,25 +70,25 @@ describe("events", () => {
     ]);
   });
 
-  it("have wait time and duration", async () => {
+  it("have the wait and the duration of a job", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf, clock } = await scene({ jobs: [slow, bad] });
-    const recorded: [EventName, number | null, number | null][] = [];
-    hf.on("started", ({ waitMs }) => void recorded.push(["started", waitMs, null]));
-    hf.on("completed", ({ waitMs, durationMs }) => void recorded.push(["completed", waitMs, durationMs]));
-    hf.on("dead", ({ waitMs, durationMs }) => void recorded.push(["dead", waitMs, durationMs]));
+    const received: [EventName, number | null, number | null][] = [];
+    hf.on("started", ({ waitMs }) => void received.push(["started", waitMs, null]));
+    hf.on("completed", ({ waitMs, durationMs }) => void received.push(["completed", waitMs, durationMs]));
+    hf.on("dead", ({ waitMs, durationMs }) => void received.push(["dead", waitMs, durationMs]));
     await hf.enqueue(slow, {}, { delay: "5s" });
     await hf.enqueue(bad, {}, { delay: "8s", priority: -1 });
     await hf.enqueue(bad, {}, { delay: "1s", queue: "other", expiresAt: clock.now() + 2_000 });
     await clock.advance("9s");
-    // Concurrency 1: the second job is claimed with the first and waits for it.
+    // Concurrency 1: the second job is claimed with the first, and waits for it.
     hf.work({ concurrency: 1 });
     await clock.advance("700ms");
     gate.resolve();
     await clock.settle();
-    expect(recorded).toEqual([
+    expect(received).toEqual([
       ["dead", null, null],
       ["started", 4_000, null],
       ["completed", 4_000, 700],
@@ -96,7 +96,7 @@ describe("events", () => {
     ]);
   });
 
-  it("B-18 cover manual changes of jobs and queues", async () => {
+  it("B-18 are emitted for manual changes of jobs and queues", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const received: unknown[] = [];
@@ -117,7 +117,7 @@ describe("events", () => {
     ]);
   });
 
-  it("a throwing listener is logged and has no effect", async () => {
+  it("a listener that throws is logged and affects no other", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
     const broken = new Error("in a listener");
@@ -126,7 +126,7 @@ describe("events", () => {
         throw broken;
       });
     }
-    const completed = recordEvents(hf, "completed");
+    const completed = eventsOf(hf, "completed");
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push((await hf.enqueue(type)).id);
@@ -140,7 +140,7 @@ describe("events", () => {
     });
   });
 
-  it("an unsubscribed listener is not called, even within an event", async () => {
+  it("a removed listener is not called, even during an event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
     const received: string[] = [];
@@ -155,10 +155,10 @@ describe("events", () => {
     expect(received).toEqual([first.id]);
   });
 
-  it("a duplicate emits nothing, a replacement does", async () => {
+  it("a duplicate enqueue emits nothing; a replacing one does", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf } = await scene({ jobs: [type] });
-    const enqueued = recordEvents(hf, "enqueued");
+    const enqueued = eventsOf(hf, "enqueued");
     const { id } = await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: "k" });
     await hf.enqueue(type, undefined, { unique: { key: "k", onConflict: "replace" } });
@@ -168,7 +168,7 @@ describe("events", () => {
     ]);
   });
 
-  it("refuses an unknown event and lists the known ones", async () => {
+  it("a misspelt name is refused with the known names", async () => {
     const { hf } = await scene();
     expect(() => hf.on("complete" as "completed", () => {})).toThrow(/^event: "complete" is none of enqueued, claimed/);
   });

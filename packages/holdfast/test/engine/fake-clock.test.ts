@@ -9,7 +9,7 @@ import { errorOf } from "../client/scene.js";
 import { dynamoServer, NO_SERVER, REGION } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { deferred, folder, recordEvents } from "./scene.js";
+import { deferred, folder, eventsOf } from "./scene.js";
 
 const server = postgresServer();
 const dynamo = dynamoServer({ forSome: true });
@@ -43,14 +43,14 @@ async function closed(hf: Holdfast, clock: FakeClock): Promise<void> {
 }
 
 describe.each(STORES)("a fake clock on %s", (name, open) => {
-  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("loses no lease of a long handler", async () => {
+  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("keeps the lease of a long handler", async () => {
     const clock = fakeClock();
     const gate = deferred();
     const long = job({ type: "long", run: () => gate.promise });
     const hf = await open(clock, [long]);
     onTestFinished(() => closed(hf, clock));
-    const lost = recordEvents(hf, "lost");
-    const outages = recordEvents(hf, "outage");
+    const lost = eventsOf(hf, "lost");
+    const outages = eventsOf(hf, "outage");
     const { id } = await hf.enqueue(long);
     hf.work({ lease: "3s", poll: "5s" });
     await clock.advance("30s");
@@ -60,7 +60,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
     expect([(await hf.get(id))?.state, lost, outages]).toEqual(["completed", [], []]);
   });
 
-  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("has run due jobs after advance", async () => {
+  it.skipIf(name === "DynamoDB" && NO_SERVER !== null)("has run all due jobs when it stops", async () => {
     const clock = fakeClock();
     const ranAt: number[] = [];
     const retried = job({
@@ -77,7 +77,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
     hf.work({ poll: "10s" });
     await clock.advance("5m");
     expect((await hf.get(id))?.state).toBe("completed");
-    // After each delay, at the first poll after it.
+    // After each delay, at the next poll.
     const gaps = ranAt.map((at, index) => at - (ranAt[index - 1] ?? 0));
     for (const [index, delay] of [60_000, 60_000, 120_000].entries()) {
       expect(gaps[index]).toBeGreaterThanOrEqual(delay);
@@ -87,7 +87,7 @@ describe.each(STORES)("a fake clock on %s", (name, open) => {
 });
 
 describe("a fake clock that cannot settle", () => {
-  it("throws WaitTimeoutError", async () => {
+  it("throws", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
     const clock = fakeClock();
@@ -101,7 +101,7 @@ describe("a fake clock that cannot settle", () => {
     });
   });
 
-  it("does not wait for failed calls", async () => {
+  it("does not wait for a failed call", async () => {
     const clock = fakeClock();
     clock.waitFor?.(Promise.reject(new Error("no")));
     await clock.advance("1s");
@@ -109,7 +109,7 @@ describe("a fake clock that cannot settle", () => {
   });
 });
 
-describe("a store opened by the application", () => {
+describe("a store opened by the test", () => {
   it.each([
     ["sqlite", async (clock: FakeClock) => sqlite(join(await folder(), "jobs.db"), { clock })],
     ["postgres", async (clock: FakeClock) => postgres(addressOf(server.url(), ownSchema(server)), { clock })],

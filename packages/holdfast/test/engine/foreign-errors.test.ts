@@ -7,11 +7,11 @@ import type * as own from "holdfast";
 import { holdfast, job, NotRetryable, RetryAfter, StoreUnavailableError, type Job } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { recordEvents, scene, watch } from "./scene.js";
+import { eventsOf, scene, watch } from "./scene.js";
 
 let other: typeof own;
 
-/** Another copy of the package, like two versions in node_modules. */
+/** Another copy of the package, like a second version in node_modules. */
 beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-copy-"));
   const dist = dirname(fileURLToPath(import.meta.resolve("holdfast")));
@@ -22,7 +22,7 @@ beforeAll(async () => {
   return () => rmSync(folder, { recursive: true, force: true });
 });
 
-/** The job after its handler threw this. */
+/** The result of a job whose handler throws this. */
 async function thrown(error: unknown, options: { redact?: string[] } = {}): Promise<{ job: Job; waitsMs: number }> {
   const type = job({
     type: "t",
@@ -38,11 +38,11 @@ async function thrown(error: unknown, options: { redact?: string[] } = {}): Prom
 }
 
 describe("errors of another copy of the package", () => {
-  it("are different classes with the same name", () => {
+  it("have another class with the same name", () => {
     expect(new other.NotRetryable("x")).not.toBeInstanceOf(NotRetryable);
   });
 
-  it("NotRetryable dead-letters the job", async () => {
+  it("NotRetryable is final", async () => {
     const { job: found } = await thrown(new other.NotRetryable("gone for good"));
     expect(found).toMatchObject({ state: "dead", error: { message: "gone for good", code: "NOT_RETRYABLE" } });
   });
@@ -52,7 +52,7 @@ describe("errors of another copy of the package", () => {
     expect([found.state, found.error?.code, waitsMs]).toEqual(["failed", "RETRY_AFTER", 420_000]);
   });
 
-  it("work as subclasses with another code", async () => {
+  it("are recognized in subclasses with their own code", async () => {
     class Gone extends other.NotRetryable {
       override readonly code = "E_GONE";
     }
@@ -60,19 +60,19 @@ describe("errors of another copy of the package", () => {
     expect(found).toMatchObject({ state: "dead", error: { code: "E_GONE" } });
   });
 
-  it("are not recognised by fields alone", async () => {
+  it("are not recognized by their fields alone", async () => {
     const { job: found } = await thrown(
       Object.assign(new Error("no"), { code: "NOT_RETRYABLE", name: "NotRetryable" }),
     );
     expect(found.state).toBe("failed");
   });
 
-  it("are recognised as outages", async () => {
+  it("report an outage of a store", async () => {
     const type = job({ type: "t", run: () => "done" });
     const store = watch(sqlite(":memory:"));
     const hf = await holdfast({ store: store.store, jobs: [type], logger: false });
     onTestFinished(() => hf.close());
-    const outages = recordEvents(hf, "outage");
+    const outages = eventsOf(hf, "outage");
     const { id } = await hf.enqueue(type);
     const mend = store.fail(new other.StoreUnavailableError("gone for a moment"), "settle");
     hf.on("outage", () => mend());
@@ -92,14 +92,14 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.stack).toMatch(/^TypeError: far away/);
   });
 
-  it("of a cyclic object keeps its message", async () => {
+  it("of a circular object keeps its message", async () => {
     const odd: Record<string, unknown> = { message: "round and round", code: 42 };
     odd["self"] = odd;
     const { job: found } = await thrown(odd);
     expect(found.error).toMatchObject({ message: "round and round", code: "42" });
   });
 
-  it("keeps three levels of causes", async () => {
+  it("keeps causes, three deep", async () => {
     const chain = [1, 2, 3, 4, 5].reduce((cause, n) => new Error(`cause ${n}`, { cause }), new Error("the first"));
     const { job: found } = await thrown(chain);
     const messages: string[] = [];
@@ -118,7 +118,7 @@ describe("the error of an attempt", () => {
     expect(found.attempts[0]?.error.data).toEqual({ card: "[redacted]", password: "[redacted]" });
   });
 
-  it("RetryAfter of this copy sets the delay", async () => {
+  it("of this copy: RetryAfter is recognized", async () => {
     const { waitsMs } = await thrown(new RetryAfter("2m"));
     expect(waitsMs).toBe(120_000);
   });

@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { scene } from "./scene.js";
 
-/** The own fields of a lease. */
+/** The fields of a lease. */
 type Fields = { [Key in keyof Lease]: Lease[Key] };
 type Context = RunContext<Record<string, never>>;
 const FIELDS = ["completeIn", "idempotencyKey", "input", "job", "log", "progress", "signal"];
 
-/** Runs a job with this handler and returns the stored job. */
+/** Runs a job with this handler and returns its record. */
 async function ran<Output>(handler: (context: Context) => Output): Promise<{ output: unknown; log: string[] }> {
   const type = job({ type: "t", retry: { maxAttempts: 1 }, run: handler });
   const { hf, job: read } = await scene({ jobs: [type] });
@@ -20,7 +20,7 @@ async function ran<Output>(handler: (context: Context) => Output): Promise<{ out
 }
 
 describe("the context of a handler", () => {
-  it("can be spread", async () => {
+  it("can be spread, with all fields", async () => {
     const inner = ({ job: of, idempotencyKey, signal, input, db }: Context & { db: string }): unknown => ({
       of: of.type,
       isJobId: idempotencyKey === of.id,
@@ -32,7 +32,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual({ of: "t", isJobId: true, aborted: false, input: {}, db: "mine" });
   });
 
-  it("has only documented own fields", async () => {
+  it("has no other fields, all of them own", async () => {
     const { output } = await ran((context) => ({
       keys: Object.keys(context).toSorted(),
       spread: Object.keys({ ...context }).toSorted(),
@@ -43,7 +43,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual({ keys: FIELDS, spread: FIELDS, assigned: FIELDS, symbols: 0, lease: false });
   });
 
-  it("has functions that work without this", async () => {
+  it("has functions that need no `this`", async () => {
     const { log } = await ran(({ log: write, progress }) => {
       write("taken apart");
       progress(0.5, "half");
@@ -53,7 +53,7 @@ describe("the context of a handler", () => {
     expect(log).toEqual(["taken apart", "and put elsewhere"]);
   });
 
-  it("can be wrapped", async () => {
+  it("can be wrapped by proxy, descriptors and Object.create", async () => {
     const { output } = await ran((context) => {
       const wrapped = [
         new Proxy(context, {}),
@@ -75,7 +75,7 @@ describe("the context of a handler", () => {
     expect(output).toEqual([true, "mine", FIELDS]);
   });
 
-  it("aborts the signal of a copy too", async () => {
+  it("aborts the signal of a copy", async () => {
     const reasons: string[] = [];
     const type = job({
       type: "t",
@@ -122,8 +122,8 @@ describe("a lease", () => {
   });
 });
 
-describe("telemetry of a job", () => {
-  it("has only redacted input", async () => {
+describe("the job that telemetry receives", () => {
+  it("has a redacted input", async () => {
     const jobs: object[] = [];
     const type = job({ type: "t", input: z.object({ password: z.string() }), run: () => {} });
     const { hf } = await scene({

@@ -2,7 +2,7 @@ import type { Note } from "#src/store.js";
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, recordEvents, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const hostile = new Proxy(
   {},
@@ -44,30 +44,33 @@ describe("handlers", () => {
     ["broken Unicode", "half a pair: \ud83d", "half a pair: \ufffd"],
   ];
 
-  it.each(thrown)("A-17 stores a thrown %s, the worker continues", async (_what, value, message) => {
-    const bad = job({
-      type: "bad",
-      run() {
-        throw value;
-      },
-    });
-    const good = job({ type: "good", run: () => {} });
-    const { hf, clock, job: read } = await scene({ jobs: [bad, good] });
-    hf.work({ concurrency: 1 });
-    const thrower = await hf.enqueue(bad);
-    const rejecter = await hf.enqueue(bad);
-    const after = await hf.enqueue(good);
-    await clock.settle();
+  it.each(thrown)(
+    "A-17 %s that is thrown lands in the job's error, and the worker goes on",
+    async (_what, value, message) => {
+      const bad = job({
+        type: "bad",
+        run() {
+          throw value;
+        },
+      });
+      const good = job({ type: "good", run: () => {} });
+      const { hf, clock, job: read } = await scene({ jobs: [bad, good] });
+      hf.work({ concurrency: 1 });
+      const thrower = await hf.enqueue(bad);
+      const rejecter = await hf.enqueue(bad);
+      const after = await hf.enqueue(good);
+      await clock.settle();
 
-    expect((await read(after.id)).state).toBe("completed");
-    for (const { id } of [thrower, rejecter]) {
-      const failed = await read(id);
-      expect(failed.state).toBe("failed");
-      expect(failed.error?.message).toBe(message);
-    }
-  });
+      expect((await read(after.id)).state).toBe("completed");
+      for (const { id } of [thrower, rejecter]) {
+        const failed = await read(id);
+        expect(failed.state).toBe("failed");
+        expect(failed.error?.message).toBe(message);
+      }
+    },
+  );
 
-  it("A-17 a rejection fails the attempt and keeps the code", async () => {
+  it("A-17 a rejected promise fails the attempt and keeps the code", async () => {
     const bad = job({
       type: "bad",
       run: () => Promise.reject(Object.assign(new Error("no"), { code: "ECONNREFUSED" })),
@@ -78,7 +81,7 @@ describe("handlers", () => {
     expect((await read(id)).error).toMatchObject({ message: "no", code: "ECONNREFUSED" });
   });
 
-  it("A-33 a handler that returns undefined completes with {}", async () => {
+  it("A-33 a handler without a return value completes with {}", async () => {
     const types = [job({ type: "undefined", run: () => {} }), job({ type: "promise", run: async () => {} })];
     const { hf, job: read } = await scene({ jobs: types });
     for (const type of types) {
@@ -90,7 +93,7 @@ describe("handlers", () => {
     }
   });
 
-  it("stores null, false and 0 as outputs", async () => {
+  it("null, false and 0 are stored as outputs", async () => {
     const types = [null, false, 0, ""].map((output, n) => job({ type: `t${n}`, run: () => output }));
     const { hf } = await scene({ jobs: types });
     const outputs: unknown[] = [];
@@ -102,7 +105,7 @@ describe("handlers", () => {
     expect(outputs).toEqual([null, false, 0, ""]);
   });
 
-  it("an output that JSON cannot represent dead-letters the job", async () => {
+  it("an output that is not JSON makes the job dead", async () => {
     const types = [
       job({ type: "bigint", run: () => ({ n: 1n }) }),
       job({ type: "map", run: () => ({ found: new Map() }) }),
@@ -124,7 +127,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("D-07 an invalid stored input dead-letters without running", async () => {
+  it("D-07 an invalid input never reaches the handler: the job is dead", async () => {
     let ran = 0;
     const before = job({ type: "greet", input: z.object({ to: z.string() }), run: () => {} });
     const now = job({ type: "greet", input: z.object({ to: z.email() }), run: () => void ran++ });
@@ -138,7 +141,7 @@ describe("handlers", () => {
     expect(dead.error?.message).toContain("to: ");
   });
 
-  it("the handler gets the parsed input", async () => {
+  it("a handler receives the output of its schema", async () => {
     const seen: unknown[] = [];
     const type = job({
       type: "parse",
@@ -170,7 +173,7 @@ describe("handlers", () => {
     expect(keys.at(-1)).toBe(`1 ${other.id}`);
   });
 
-  it("every claim increases the fence", async () => {
+  it("the fence grows with every claim", async () => {
     const fences: number[] = [];
     const write = job({
       type: "write",
@@ -188,7 +191,7 @@ describe("handlers", () => {
     expect(fences).toEqual([1, 2, 3, 4]);
   });
 
-  it("C-09 the handler gets the fields of its job", async () => {
+  it("C-09 the handler receives its job with all fields", async () => {
     const seen: unknown[] = [];
     const look = job({ type: "look", run: ({ job: own, input }) => void seen.push({ ...own, input }) });
     const { hf, clock } = await scene({ jobs: [look] });
@@ -215,7 +218,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("B-18 stores and emits progress and log lines", async () => {
+  it("B-18 progress and log lines are stored and emitted while it runs", async () => {
     const gate = deferred();
     const type = job({
       type: "long",
@@ -228,8 +231,8 @@ describe("handlers", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const received = recordEvents(hf, "progress");
-    const lines = recordEvents(hf, "log");
+    const events = eventsOf(hf, "progress");
+    const lines = eventsOf(hf, "log");
     const { id } = await hf.enqueue(type);
     hf.work();
     const begunAt = new Date(clock.now());
@@ -244,7 +247,7 @@ describe("handlers", () => {
     const ended = await read(id);
     expect(ended).toMatchObject({ state: "completed", progress: { fraction: 1, note: null } });
     expect(ended.log.map(({ line }) => line)).toEqual(["begun", "done"]);
-    expect(received).toMatchObject([
+    expect(events).toMatchObject([
       { id, fraction: 0.5, note: "half way" },
       { id, fraction: 1, note: null },
     ]);
@@ -254,7 +257,7 @@ describe("handlers", () => {
     ]);
   });
 
-  it("limits log lines and progress", async () => {
+  it("the log keeps the last 100 lines of 1,000 characters", async () => {
     const errors: unknown[] = [];
     const type = job({
       type: "chatty",
@@ -273,7 +276,7 @@ describe("handlers", () => {
     const { hf, store, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    // Also in memory: a handler that logs in a loop must not fill it.
+    // In memory too: a handler that logs in a loop must not fill it.
     expect(store.calls("note").map(([notes]) => (notes as Note[])[0]?.log.length)).toEqual([100]);
     const { log, progress } = await read(id);
     expect(log).toHaveLength(100);
@@ -283,12 +286,12 @@ describe("handlers", () => {
     expect(progress).toBeNull();
   });
 
-  it("A-10 only slow jobs write start, all have a start time", async () => {
+  it("A-10 only slow jobs get a start mark; all have a start time", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => new Promise<void>((resolve) => void clock.after(15, resolve)) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [quick, slow] });
-    const started = recordEvents(hf, "started");
+    const started = eventsOf(hf, "started");
     hf.work();
     const first = await hf.enqueue(quick);
     await clock.advance("1s");

@@ -1,14 +1,14 @@
 import { InvalidOptionError, job, LeaseLostError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { recordEvents, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 
 const type = job({ type: "t", input: z.object({ n: z.number() }), run: () => {} });
 
 describe("the lease API", () => {
-  it("A-26 A-28 A-10 A-11 create → claim → running → complete", async () => {
+  it("A-26 A-28 A-10 A-11 create → claim → running → complete, step by step", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const completed = recordEvents(hf, "completed");
+    const completed = eventsOf(hf, "completed");
     const { id } = await hf.enqueue(type, { n: 1 }, { user: "ada" });
     expect((await read(id)).state).toBe("pending");
 
@@ -29,16 +29,16 @@ describe("the lease API", () => {
     expect(await read(id)).toMatchObject({ state: "running", startedAt: new Date(clock.now()) });
 
     await clock.advance("1s");
-    await lease?.complete({ value: 42 });
+    await lease?.complete({ total: 42 });
     expect(await read(id)).toMatchObject({
       state: "completed",
-      output: { value: 42 },
+      output: { total: 42 },
       finishedAt: new Date(clock.now()),
     });
-    expect(completed).toMatchObject([{ id, output: { value: 42 }, durationMs: 1_000 }]);
+    expect(completed).toMatchObject([{ id, output: { total: 42 }, durationMs: 1_000 }]);
   });
 
-  it("A-26 claim applies limit, queues and types", async () => {
+  it("A-26 claims by limit, queues and types, in order", async () => {
     const other = job({ type: "other", run: () => {} });
     const { hf } = await scene({ jobs: [type, other] });
     expect(await hf.claim()).toEqual([]);
@@ -55,10 +55,10 @@ describe("the lease API", () => {
     await expect(hf.claim({ limit: 501 })).rejects.toThrow(/^limit:/);
   });
 
-  it("A-26 fail retries with the type's backoff", async () => {
+  it("A-26 fail schedules a retry with the type's backoff", async () => {
     const slow = job({ type: "slow", retry: { backoff: { base: "7s", jitter: 0 } }, run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [slow] });
-    const failed = recordEvents(hf, "failed");
+    const failed = eventsOf(hf, "failed");
     const { id } = await hf.enqueue(slow);
     const [lease] = await hf.claim();
     expect(await lease?.fail(new Error("no response"))).toBe("failed");
@@ -68,12 +68,12 @@ describe("the lease API", () => {
     expect(failed).toMatchObject([{ id, retryInMs: 7_000 }]);
   });
 
-  it("A-26 A-12 A-31 fail dead-letters without attempts or retry", async () => {
+  it("A-26 A-12 A-31 fail is final without retry or attempts left", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const notRetryable = await hf.enqueue(type, { n: 1 });
+    const final = await hf.enqueue(type, { n: 1 });
     const [first] = await hf.claim();
     expect(await first?.fail("never again", { retry: false })).toBe("dead");
-    expect(await read(notRetryable.id)).toMatchObject({ state: "dead", attempt: 1, finishedAt: new Date(clock.now()) });
+    expect(await read(final.id)).toMatchObject({ state: "dead", attempt: 1, finishedAt: new Date(clock.now()) });
 
     const used = await hf.enqueue(type, { n: 2 }, { maxAttempts: 1 });
     const [second] = await hf.claim();
@@ -81,7 +81,7 @@ describe("the lease API", () => {
     expect((await read(used.id)).state).toBe("dead");
   });
 
-  it("A-26 extend and release work", async () => {
+  it("A-26 extend keeps the lease; release restores the attempt", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [lease] = await hf.claim({ lease: "10s" });
@@ -97,7 +97,7 @@ describe("the lease API", () => {
     expect(await hf.claim()).toMatchObject([{ id, attempt: 1, fence: 2 }]);
   });
 
-  it("every call on a lost lease throws LeaseLostError", async () => {
+  it("a lost lease throws LeaseLostError and changes nothing", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, { n: 1 });
     const [old] = await hf.claim();
@@ -113,9 +113,9 @@ describe("the lease API", () => {
     await held?.complete();
   });
 
-  it("C-02 claim reports expired leases, dead-letters exhausted jobs", async () => {
+  it("C-02 claims of expired leases are logged; exhausted jobs become dead", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
-    const [recovered, died] = [recordEvents(hf, "recovered"), recordEvents(hf, "dead")];
+    const [recovered, died] = [eventsOf(hf, "recovered"), eventsOf(hf, "dead")];
     const { id } = await hf.enqueue(type, { n: 1 }, { maxAttempts: 2 });
     for (let round = 0; round < 2; round++) {
       const [lease] = await hf.claim();
@@ -130,7 +130,7 @@ describe("the lease API", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("start and extend report a cancellation", async () => {
+  it("start and extend report a cancellation; cancel confirms it", async () => {
     const { hf, job: read } = await scene({ jobs: [type] });
     const first = await hf.enqueue(type, { n: 1 });
     const second = await hf.enqueue(type, { n: 2 });

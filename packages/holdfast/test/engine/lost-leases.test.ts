@@ -1,12 +1,12 @@
 import { job, LeaseLostError, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene, untilAborted, watch } from "./scene.js";
+import { deferred, eventsOf, scene, untilAborted, watch } from "./scene.js";
 
 const STALE = "Job timed out (stale claim)";
 const VANISHED = `${STALE}: the worker of its last attempt vanished`;
 
 describe("leases", () => {
-  it("C-02 extends the lease of a long job", async () => {
+  it("C-02 the lease of a long job is extended at every third", async () => {
     const gate = deferred();
     let runs = 0;
     const long = job({
@@ -22,7 +22,7 @@ describe("leases", () => {
     await clock.settle();
     const startedAt = clock.now();
     expect((await read(id)).dueAt?.getTime()).toBe(startedAt + 30_000);
-    // A second worker waits for it meanwhile.
+    // A second worker waits for the job.
     (await another({ jobs: [long] })).work();
 
     await clock.advance("9s");
@@ -37,7 +37,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, dueAt: null });
   });
 
-  it("extends all leases of a worker in one call", async () => {
+  it("all leases of a worker are extended in one call", async () => {
     const gate = deferred();
     const long = job({ type: "long", run: () => gate.promise });
     const { hf, clock, store } = await scene({ jobs: [long] });
@@ -48,7 +48,7 @@ describe("leases", () => {
     gate.resolve();
   });
 
-  it("a lost lease aborts the signal and drops the outcome", async () => {
+  it("a lost lease aborts the signal, and its outcome is not stored", async () => {
     const reasons: unknown[] = [];
     const gate = deferred<{ from: string }>();
     const long = job({
@@ -61,11 +61,11 @@ describe("leases", () => {
     const { hf, clock, store, another, job: read } = await scene();
     const line = watch(store.store);
     const cutOff = await another({ jobs: [long] }, line.store);
-    const lost = recordEvents(cutOff, "lost");
+    const lost = eventsOf(cutOff, "lost");
     cutOff.work();
     const { id } = await hf.enqueue(long);
     await clock.advance("1s");
-    // The worker cannot reach the store for longer than its lease, and another worker claims the job.
+    // The worker cannot reach the store for longer than its lease. Meanwhile another worker claims the job.
     line.fail(new StoreUnavailableError("no way to the store"), "extend", "claim");
     await clock.advance("28s");
     expect(reasons).toEqual([]);
@@ -82,7 +82,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { from: "second" } });
   });
 
-  it("the next extension detects a lost lease", async () => {
+  it("a lost lease is noticed at the next extension", async () => {
     const codes: unknown[] = [];
     const long = job({
       type: "long",
@@ -90,11 +90,11 @@ describe("leases", () => {
     });
     const { hf, clock, another, job: read } = await scene();
     const worker = await another({ jobs: [long] });
-    const lost = recordEvents(worker, "lost");
+    const lost = eventsOf(worker, "lost");
     const { id } = await hf.enqueue(long);
     worker.work({ concurrency: 1 });
     await clock.advance("1s");
-    // The store's clock jumps: for the store the lease has expired, but the worker still believes to hold it.
+    // The store's clock jumps: for the store the lease has expired, for the worker it has not.
     clock.setWall(clock.now() + 3_600_000);
     const [second] = await hf.claim();
     expect(second).toMatchObject({ id, fence: 2 });
@@ -106,12 +106,12 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "claimed", fence: 2 });
   });
 
-  it("C-02 A-35 the next claim recovers a crashed job", async () => {
+  it("C-02 A-35 after a crash the next claim recovers the job", async () => {
     const type = job({ type: "t", run: () => ({ ok: true }) });
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
-    const recovered = recordEvents(hf, "recovered");
+    const recovered = eventsOf(hf, "recovered");
     const { id } = await hf.enqueue(type);
-    // A runner that starts the job and then disappears.
+    // A worker that claims the job, starts it and disappears.
     const [crashed] = await hf.claim();
     await crashed?.start();
     await clock.advance("29s");
@@ -127,11 +127,11 @@ describe("leases", () => {
     await expect(crashed?.complete()).rejects.toThrow(LeaseLostError);
   });
 
-  it("dead-letters a job whose attempts were used by crashes", async () => {
+  it("a job whose attempts were used up by crashes becomes dead", async () => {
     let ran = 0;
     const type = job({ type: "t", retry: { maxAttempts: 1 }, run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const died = recordEvents(hf, "dead");
+    const died = eventsOf(hf, "dead");
     const { id } = await hf.enqueue(type);
     const [crashed] = await hf.claim();
     await crashed?.start();
@@ -142,7 +142,7 @@ describe("leases", () => {
     expect(died).toMatchObject([{ id, error: { message: STALE } }]);
   });
 
-  it("the first lease lost before start is not counted", async () => {
+  it("a lease lost before the start restores its attempt, once", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
@@ -155,11 +155,11 @@ describe("leases", () => {
     expect(attempts).toEqual([1, 1, 2]);
   });
 
-  it("after a loss, start is written before the handler runs", async () => {
+  it("after a loss the start mark is written before the handler runs", async () => {
     const seen: unknown[] = [];
     const type = job({ type: "t", run: async ({ job: own }) => void seen.push((await hf.get(own.id))?.state) });
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const started = recordEvents(hf, "started");
+    const started = eventsOf(hf, "started");
     await hf.enqueue(type);
     await hf.claim();
     await clock.advance("30s");
@@ -170,7 +170,7 @@ describe("leases", () => {
     expect(started).toHaveLength(1);
   });
 
-  it("releases the job if start cannot be written", async () => {
+  it("a failed start mark releases the job without an attempt", async () => {
     let ran = 0;
     const type = job({ type: "t", run: () => void ran++ });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
@@ -189,7 +189,7 @@ describe("leases", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 2 });
   });
 
-  it("stores progress of an attempt after a loss", async () => {
+  it("after a loss progress is stored while the handler runs", async () => {
     const gate = deferred();
     const type = job({
       type: "t",

@@ -1,15 +1,15 @@
 import { InvalidOptionError, job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene } from "./scene.js";
+import { deferred, eventsOf, scene } from "./scene.js";
 
 const STALE = "Job timed out (stale claim)";
 const DAY = 86_400_000;
 const type = job({ type: "t", run: () => {} });
 
 describe("expired leases", () => {
-  it("A-13 A-32 reapExpiredLeases ends expired leases and counts them", async () => {
+  it("A-13 A-32 reapExpiredLeases recovers jobs and returns the count", async () => {
     const { hf, clock, lines, job: read } = await scene({ jobs: [type] });
-    const recovered = recordEvents(hf, "recovered");
+    const recovered = eventsOf(hf, "recovered");
     const ids: string[] = [];
     for (let n = 0; n < 3; n++) ids.push((await hf.enqueue(type, undefined, n === 2 ? { maxAttempts: 1 } : {})).id);
     for (const lease of await hf.claim({ limit: 3 })) await lease.start();
@@ -24,7 +24,7 @@ describe("expired leases", () => {
     for (const id of [first, second]) {
       const back = await read(id);
       expect(back).toMatchObject({ state: "pending", attempt: 1, error: { message: STALE } });
-      // No backoff: the worker's crash is not the job's fault.
+      // No backoff: the crash was not caused by the job.
       expect(back.runAt.getTime()).toBe(clock.now());
     }
     expect(await read(last)).toMatchObject({
@@ -43,7 +43,7 @@ describe("expired leases", () => {
     );
   });
 
-  it("reaps more leases than one step", async () => {
+  it("all expired leases are reaped, in several steps", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueueMany(type, Array.from({ length: 1_100 }));
     for (let n = 0; n < 3; n++) await hf.claim({ limit: 500 });
@@ -51,7 +51,7 @@ describe("expired leases", () => {
     expect(await hf.reapExpiredLeases()).toBe(1_100);
   });
 
-  it("A-16 A-32 a worker's client reaps every 5 minutes", async () => {
+  it("A-16 A-32 a worker reaps them every 5 minutes", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type, undefined, { queue: "unserved" });
     await hf.claim();
@@ -69,7 +69,7 @@ describe("expired leases", () => {
     expect((await read(id)).state).toBe("pending");
   });
 
-  it("one process performs each duty", async () => {
+  it("one of several processes reaps them each time", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [type] });
     const options = { poll: "1m", lease: "1m" } as const;
     hf.work(options);
@@ -80,9 +80,9 @@ describe("expired leases", () => {
     expect(store.count("expireOverdue")).toBe(20);
   });
 
-  it("a failed duty is an outage and is tried again", async () => {
+  it("a failure is reported as an outage, and maintenance continues", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
-    const outages = recordEvents(hf, "outage");
+    const outages = eventsOf(hf, "outage");
     hf.work({ poll: "1m", lease: "1m" });
     const back = store.fail(new Error("no"), "reapExpiredLeases");
     await clock.advance("5m");
@@ -92,7 +92,7 @@ describe("expired leases", () => {
     expect(store.count("reapExpiredLeases")).toBe(2);
   });
 
-  it("E-04 the lease duration is configurable", async () => {
+  it("E-04 the lease time can be set", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const [lease] = await hf.claim({ lease: "5m" });
@@ -108,11 +108,11 @@ describe("expired leases", () => {
 });
 
 describe("expiry", () => {
-  it("A-34 an expired job is dead-lettered without running", async () => {
+  it("A-34 an expired job becomes dead without running", async () => {
     let ran = 0;
     const counted = job({ type: "t", run: () => void ran++ });
     const { hf, clock, job: read } = await scene({ jobs: [counted] });
-    const died = recordEvents(hf, "dead");
+    const died = eventsOf(hf, "dead");
     const { id } = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_000 });
     const later = await hf.enqueue(counted, undefined, { expiresAt: clock.now() + 60_001 });
     await clock.advance("1m");
@@ -124,7 +124,7 @@ describe("expiry", () => {
     expect(died).toMatchObject([{ id, error: { code: "EXPIRED" } }]);
   });
 
-  it("A-34 tick, drain and claim skip it", async () => {
+  it("A-34 runNext, drain and claim do not run it either", async () => {
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const expiring = async (): Promise<string> => {
       const { id } = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });
@@ -140,10 +140,10 @@ describe("expiry", () => {
     for (const id of ids) expect(await read(id)).toMatchObject({ state: "dead", attempt: 0 });
   });
 
-  it("A-34 maintenance expires it within 30 s", async () => {
+  it("A-34 without claims maintenance expires it within half a minute", async () => {
     const short = job({ type: "short", expiresAfter: "10s", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [short] });
-    const expired = recordEvents(hf, "expired");
+    const expired = eventsOf(hf, "expired");
     const { id } = await hf.enqueue(short, undefined, { queue: "unserved" });
     hf.work({ queues: ["default"] });
     await clock.advance("30s");
@@ -153,12 +153,12 @@ describe("expiry", () => {
 });
 
 describe("retention", () => {
-  it("B-16 purges finished jobs by their default age", async () => {
+  it("B-16 finished jobs are deleted after 7 days, dead ones after 30", async () => {
     const gate = deferred();
     const long = job({ type: "long", timeout: "300d", run: () => gate.promise });
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf, clock } = await scene({ jobs: [type, long, bad] });
-    const purged = recordEvents(hf, "purged");
+    const purged = eventsOf(hf, "purged");
     const completed = await hf.enqueue(type);
     const dead = await hf.enqueue(bad);
     const running = await hf.enqueue(long);
@@ -170,7 +170,7 @@ describe("retention", () => {
     const left = async (): Promise<string[]> => (await hf.list()).jobs.map(({ id }) => id).toSorted();
     const sorted = (...jobs: { id: string }[]): string[] => jobs.map(({ id }) => id).toSorted();
 
-    // The wall clock jumps by days, and the busy worker's next heartbeat extends its lease.
+    // The wall clock jumps by days, and the next heartbeat of the busy worker extends its lease.
     const jump = async (days: number): Promise<void> => {
       clock.setWall(clock.now() + days * DAY);
       await clock.advance("61s");
@@ -189,12 +189,12 @@ describe("retention", () => {
     gate.resolve();
   });
 
-  it("retention is by age, count, both or off per state", async () => {
+  it("retention is by age, count or both, or off, per state", async () => {
     const { hf, clock } = await scene({
       jobs: [type],
       retention: { completed: { age: "1h", count: 3 }, cancelled: { count: 1 }, dead: false },
     });
-    const purged = recordEvents(hf, "purged");
+    const purged = eventsOf(hf, "purged");
     for (let n = 0; n < 5; n++) {
       await hf.enqueue(type);
       await hf.runNext();
@@ -223,10 +223,10 @@ describe("retention", () => {
   it.each([
     ["an age", { completed: 0, dead: "0s" }],
     ["a count", { completed: { count: 0 }, dead: { age: "1d", count: 0 } }],
-  ])("with %s of 0, settling deletes the job", async (_what, retention) => {
+  ])("with %s of 0 a job is deleted when it finishes", async (_what, retention) => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
     const { hf } = await scene({ jobs: [type, bad], retention });
-    const [completed, dead] = [recordEvents(hf, "completed"), recordEvents(hf, "dead")];
+    const [completed, dead] = [eventsOf(hf, "completed"), eventsOf(hf, "dead")];
     const ids = [(await hf.enqueue(type)).id, (await hf.enqueue(bad)).id];
     const { id: kept } = await hf.enqueue(type, undefined, { delay: "1h" });
     await hf.cancel(kept);
@@ -237,7 +237,7 @@ describe("retention", () => {
     expect((await hf.stats()).lastMinute).toMatchObject({ completed: 1, dead: 1 });
   });
 
-  it("purges one state before a time", async () => {
+  it("purge deletes jobs of a state older than a time", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.enqueue(type);
     await hf.runNext();
@@ -249,7 +249,7 @@ describe("retention", () => {
     expect((await hf.stats()).states.completed).toBe(1);
   });
 
-  it("refuses an invalid retention with its name", async () => {
+  it("an invalid retention is refused and named", async () => {
     for (const [retention, field] of [
       [{ completed: "never" }, "retention.completed"],
       [{ dead: {} }, "retention.dead"],
@@ -264,7 +264,7 @@ describe("retention", () => {
 });
 
 describe("maintain", () => {
-  it("performs every duty immediately, without a worker", async () => {
+  it("does all maintenance in one call", async () => {
     const { hf, clock, store } = await scene({ jobs: [type], retention: { completed: "1h" } });
     await hf.enqueue(type);
     await hf.drain();
@@ -278,9 +278,9 @@ describe("maintain", () => {
     expect(await hf.maintain()).toEqual({ stale: 0, expired: 0, purged: 0 });
   });
 
-  it("emits dead for expired leases and expired jobs", async () => {
+  it("emits dead and expired events", async () => {
     const { hf, clock, lines } = await scene({ jobs: [type] });
-    const dead = recordEvents(hf, "dead");
+    const dead = eventsOf(hf, "dead");
     const stale = await hf.enqueue(type, undefined, { maxAttempts: 1 });
     for (const lease of await hf.claim()) await lease.start();
     const late = await hf.enqueue(type, undefined, { expiresAt: clock.now() + 1_000 });

@@ -2,7 +2,7 @@ import { holdfast, job, type Store } from "holdfast";
 import { expect, it, onTestFinished } from "vitest";
 import { scene, type WatchedStore } from "./scene.js";
 
-/** The same store with the capability `metered`. */
+/** The same store, with the capability `metered`. */
 function metered({ store }: WatchedStore): Store {
   const capabilities = { ...store.capabilities, metered: true };
   return new Proxy(store, {
@@ -11,22 +11,22 @@ function metered({ store }: WatchedStore): Store {
   });
 }
 
-it("an idle worker on a metered store polls less often", async () => {
+it("on a metered store an idle worker polls less and less", async () => {
   const { store, clock, another } = await scene();
   const hf = await another({}, metered(store));
   hf.work();
   await clock.settle();
-  const looks: number[] = [];
+  const polls: number[] = [];
   const start = clock.now();
   for (let second = 0; second < 60; second++) {
     store.forget();
     await clock.advance("1s");
-    if (store.count("claim") > 0) looks.push((clock.now() - start) / 1_000);
+    if (store.count("claim") > 0) polls.push((clock.now() - start) / 1_000);
   }
-  expect(looks).toEqual([1, 3, 7, 15, 25, 35, 45, 55]);
+  expect(polls).toEqual([1, 3, 7, 15, 25, 35, 45, 55]);
 });
 
-it("a hint makes it poll immediately and often again", async () => {
+it("a hint makes it poll immediately, and often while there is work", async () => {
   const ran: string[] = [];
   const type = job({ type: "mail", run: ({ job: { id } }) => void ran.push(id) });
   const { store, clock, another } = await scene();
@@ -41,7 +41,7 @@ it("a hint makes it poll immediately and often again", async () => {
   expect(store.count("claim")).toBeGreaterThanOrEqual(2);
 });
 
-it("a longer poll interval does not change", async () => {
+it("a longer poll interval is unchanged", async () => {
   const { store, clock } = await scene();
   const hf = await holdfast({ store: metered(store), clock, logger: false });
   onTestFinished(() => hf.close());

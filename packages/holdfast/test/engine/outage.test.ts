@@ -5,12 +5,12 @@ import { DiskFullError, HoldfastError, job, StoreUnavailableError } from "holdfa
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, recordEvents, scene, type Deferred } from "./scene.js";
+import { deferred, eventsOf, scene, type Deferred } from "./scene.js";
 
 const gone = new StoreUnavailableError("the database is restarting");
 
 describe("an outage of the store", () => {
-  it("keeps outcomes and settles them after the outage", async () => {
+  it("outcomes are settled when the store is back; no job runs twice", async () => {
     const gates: Deferred<void>[] = [];
     let runs = 0;
     const type = job({
@@ -24,7 +24,7 @@ describe("an outage of the store", () => {
       },
     });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
-    const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
+    const [outages, backs] = [eventsOf(hf, "outage"), eventsOf(hf, "outageEnded")];
     hf.work();
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push((await hf.enqueue(type)).id);
@@ -44,7 +44,7 @@ describe("an outage of the store", () => {
     expect(runs).toBe(4);
   });
 
-  it("stops claims while outcomes cannot be settled", async () => {
+  it("claims pause while outcomes cannot be settled", async () => {
     const ran: number[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
     const { hf, clock, store } = await scene({ jobs: [type] });
@@ -64,12 +64,12 @@ describe("an outage of the store", () => {
     expect((await hf.stats()).states.completed).toBe(2);
   });
 
-  it("retries failed claims with backoff and emits one event", async () => {
+  it("failed claims are retried with growing delays and one event", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
     await clock.settle();
-    const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
+    const [outages, backs] = [eventsOf(hf, "outage"), eventsOf(hf, "outageEnded")];
     const back = store.fail(gone, "claim");
     store.forget();
     await clock.advance("10s");
@@ -88,7 +88,7 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
-  it("logs an outage once, periodically, and at its end", async () => {
+  it("an outage is logged once, again while it lasts, and at its end", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store, lines } = await scene({ jobs: [type] });
     hf.work();
@@ -119,11 +119,11 @@ describe("an outage of the store", () => {
     expect((await hf.get(id))?.state).toBe("completed");
   });
 
-  it("drops an outcome after its lease, the job runs again", async () => {
+  it("an outcome that misses its lease is lost; the job runs again", async () => {
     let runs = 0;
     const type = job({ type: "t", run: () => void runs++ });
     const { hf, clock, store, job: read, lines } = await scene({ jobs: [type] });
-    const lost = recordEvents(hf, "lost");
+    const lost = eventsOf(hf, "lost");
     hf.work();
     const back = store.fail(gone, "settle");
     const { id } = await hf.enqueue(type);
@@ -138,7 +138,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("keeps at most 10,000 outcomes", async () => {
+  it("at most 10,000 outcomes are kept in memory", async () => {
     const clock = fakeClock();
     const settled: string[] = [];
     let up = false;
@@ -165,7 +165,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(Array.from({ length: 10_000 }, (_, n) => String(n)));
   });
 
-  it("a flush waits for all failing batches, in order", async () => {
+  it("a flush waits for all failed batches, in order", async () => {
     const clock = fakeClock();
     const failures: (() => void)[] = [];
     const settled: string[] = [];
@@ -196,7 +196,7 @@ describe("an outage of the store", () => {
     expect(settled).toEqual(["first", "second", "third"]);
   });
 
-  it("a refused outcome dead-letters only its job", async () => {
+  it("a refused outcome fails alone: that job is dead", async () => {
     const gate = deferred();
     const type = job({
       type: "t",
@@ -234,7 +234,7 @@ describe("an outage of the store", () => {
     await client.close();
   });
 
-  it("C-10 stop waits for the store and settles everything", async () => {
+  it("C-10 stop waits for the store and settles all outcomes", async () => {
     const type = job({ type: "t", run: () => ({ ok: true }) });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });
     const worker = hf.work();
@@ -251,7 +251,7 @@ describe("an outage of the store", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("writes a failed start after the outage", async () => {
+  it("a failed start mark is written when the store is back", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, job: read } = await scene({ jobs: [type] });

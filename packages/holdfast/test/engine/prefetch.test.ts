@@ -2,13 +2,13 @@ import { Prefetch } from "#src/engine/worker/prefetch.js";
 import type { ClaimRequest } from "#src/store.js";
 import { job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene, type Scene, type WatchedStore } from "./scene.js";
+import { deferred, eventsOf, scene, type Scene, type WatchedStore } from "./scene.js";
 
 function limits(store: WatchedStore): number[] {
   return store.calls("claim").map(([request]) => (request as ClaimRequest).limit);
 }
 
-/** Twenty fast jobs make the worker prefetch; then a slow one uses its only capacity, with prefetched ones behind it. */
+/** Twenty quick jobs make the worker prefetch. Then a slow job blocks quick ones that were prefetched behind it. */
 async function heldBehindSlow(
   on: Scene,
   quick: JobType<NoInput, unknown>,
@@ -28,7 +28,7 @@ async function heldBehindSlow(
 }
 
 describe("prefetch", () => {
-  it("claims only for free capacity if jobs are slow", async () => {
+  it("slow jobs are not prefetched", async () => {
     const slow = job({ type: "slow", run: () => new Promise<void>((resolve) => void clock.after(100, resolve)) });
     const { hf, clock, store } = await scene({ jobs: [slow] });
     await hf.enqueueMany(slow, Array.from({ length: 30 }));
@@ -43,7 +43,7 @@ describe("prefetch", () => {
     expect((await hf.stats()).states.completed).toBeGreaterThan(20);
   });
 
-  it("claims many fast jobs in one call", async () => {
+  it("a few claims serve hundreds of quick jobs", async () => {
     const quick = job({ type: "quick", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [quick] });
     await hf.enqueueMany(quick, Array.from({ length: 2_000 }));
@@ -52,17 +52,17 @@ describe("prefetch", () => {
     expect((await hf.stats()).states.completed).toBe(2_000);
     expect(limits(store)[0]).toBe(4);
     expect(Math.max(...limits(store))).toBe(500);
-    // Three of these are polls of the empty queue.
+    // Three of them are polls of the empty queue.
     expect(limits(store).length).toBeLessThan(20);
   });
 
-  it("releases prefetched jobs behind a slow handler", async () => {
+  it("prefetched jobs behind a slow handler are released after a second", async () => {
     const gate = deferred();
     const ran: string[] = [];
     const quick = job({ type: "quick", run: ({ job: own }) => void ran.push(own.id) });
     const slow = job({ type: "slow", run: () => gate.promise });
     const on = await scene({ jobs: [quick, slow] });
-    const released = recordEvents(on.hf, "released");
+    const released = eventsOf(on.hf, "released");
     const { held } = await heldBehindSlow(on, quick, slow);
     for (const id of held) expect(await on.job(id)).toMatchObject({ state: "claimed", attempt: 1 });
 
@@ -76,7 +76,7 @@ describe("prefetch", () => {
     gate.resolve();
   });
 
-  it("a busy worker does not prefetch released jobs again", async () => {
+  it("released jobs are not prefetched again by the busy worker", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => {} });
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -91,7 +91,7 @@ describe("prefetch", () => {
     for (const id of held) expect(await on.job(id)).toMatchObject({ state: "completed", attempt: 1 });
   });
 
-  it("prefetches about 50 ms of work", () => {
+  it("about 50 ms of work is prefetched; one slow run reduces it", () => {
     const prefetch = new Prefetch();
     expect(prefetch.target(4)).toBe(0);
     prefetch.ran(1);

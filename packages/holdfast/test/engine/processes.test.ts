@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { recordEvents, onFile } from "./scene.js";
+import { eventsOf, onFile } from "./scene.js";
 
 const slow = job({ type: "slow", run: () => ({ by: "the one that came after" }) });
 
@@ -12,7 +12,7 @@ function start(fixture: string, file: string): ChildProcess {
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
 }
-async function nextMessage(child: ChildProcess): Promise<unknown> {
+async function says(child: ChildProcess): Promise<unknown> {
   const [message] = (await once(child, "message")) as [unknown];
   return message;
 }
@@ -23,21 +23,21 @@ async function ends(child: ChildProcess): Promise<{ code: number | null; signal:
 }
 
 describe("processes", () => {
-  it("a process that only enqueues exits without close", async () => {
+  it("a process that only enqueues ends without close", async () => {
     const { hf, file } = await onFile();
     const child = start("enqueue-only", file);
-    const id = await nextMessage(child);
+    const id = await says(child);
     expect(await ends(child)).toEqual({ code: 0, signal: null });
     expect(await hf.get(String(id))).toMatchObject({ state: "pending", type: "hello" });
   });
 
-  it("C-10 B-14 SIGTERM drains and exits", async () => {
+  it("C-10 B-14 SIGTERM stops claims, waits for the job and exits", async () => {
     const { hf, file } = await onFile();
     const first = await hf.enqueue(slow);
     const second = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await nextMessage(child)).toBe("running");
-    const stopping = nextMessage(child);
+    expect(await says(child)).toBe("running");
+    const stopping = says(child);
     child.kill("SIGTERM");
     expect(await stopping).toBe("stopping");
     const ended = ends(child);
@@ -51,11 +51,11 @@ describe("processes", () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await nextMessage(child)).toBe("running");
+    expect(await says(child)).toBe("running");
     for (const _time of ["from the terminal", "handed on by a runner"]) {
-      const received = nextMessage(child);
+      const message = says(child);
       child.kill("SIGTERM");
-      expect(await received).toBe("stopping");
+      expect(await message).toBe("stopping");
     }
     const ended = ends(child);
     child.send("finish");
@@ -63,26 +63,26 @@ describe("processes", () => {
     expect(await hf.get(id)).toMatchObject({ state: "completed", output: { finished: true } });
   });
 
-  it("a second SIGTERM a second later exits immediately", async () => {
+  it("a second SIGTERM after a second ends the process immediately", async () => {
     const { hf, file } = await onFile();
     const { id } = await hf.enqueue(slow);
     const child = start("drain-on-signal", file);
-    expect(await nextMessage(child)).toBe("running");
-    const stopping = nextMessage(child);
+    expect(await says(child)).toBe("running");
+    const stopping = says(child);
     child.kill("SIGTERM");
     expect(await stopping).toBe("stopping");
-    expect(await nextMessage(child)).toBe("deaf");
+    expect(await says(child)).toBe("deaf");
     child.kill("SIGTERM");
     expect(await ends(child)).toEqual({ code: null, signal: "SIGTERM" });
     expect((await hf.get(id))?.state).toMatch(/claimed|running/);
   });
 
-  it("A-35 C-02 recovers a job of a killed process", async () => {
+  it("A-35 C-02 a job of a killed server is recovered and retried", async () => {
     const { hf, file } = await onFile({ jobs: [slow] });
-    const recovered = recordEvents(hf, "recovered");
+    const recovered = eventsOf(hf, "recovered");
     const { id } = await hf.enqueue(slow);
     const child = start("stuck-worker", file);
-    expect(await nextMessage(child)).toBe("running");
+    expect(await says(child)).toBe("running");
     child.kill("SIGKILL");
     expect(await ends(child)).toEqual({ code: null, signal: "SIGKILL" });
     expect(await hf.get(id)).toMatchObject({ state: "running", attempt: 1 });

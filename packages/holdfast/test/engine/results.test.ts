@@ -10,25 +10,25 @@ import {
 import { describe, expect, it } from "vitest";
 import { deferred, hinting, onFile, scene, type LogLine } from "./scene.js";
 
-const type = job({ type: "t", run: () => ({ value: 42 }) });
+const type = job({ type: "t", run: () => ({ total: 42 }) });
 
 describe("results", () => {
-  it("returns a finished job's output immediately", async () => {
+  it("the output of a finished job is returned", async () => {
     const { hf } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
-    const output: { value: number } = await hf.result(type, id);
-    expect(output).toEqual({ value: 42 });
-    expect(await hf.result(id)).toEqual({ value: 42 });
+    const output: { total: number } = await hf.result(type, id);
+    expect(output).toEqual({ total: 42 });
+    expect(await hf.result(id)).toEqual({ total: 42 });
   });
 
-  it("returns when the job ends, without polling", async () => {
+  it("a wait ends with the job, without a poll", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = hf.result(type, id);
     await clock.settle();
     hf.work();
-    expect(await waiting).toEqual({ value: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
   it("false hints cost a bounded number of reads", async () => {
@@ -45,10 +45,10 @@ describe("results", () => {
     expect(store.count("get")).toBeLessThan(150);
     await hf.runNext();
     await clock.advance(20);
-    expect(await waiting).toEqual({ value: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
-  it("polling finds the result without hints", async () => {
+  it("without hints polling finds the result", async () => {
     const { clock, store } = await scene();
     const deaf = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -63,12 +63,12 @@ describe("results", () => {
     await clock.settle();
     expect(output).toBeUndefined();
     await clock.advance("1s");
-    expect(output).toEqual({ value: 42 });
+    expect(output).toEqual({ total: 42 });
     await waiting;
     await client.close();
   });
 
-  it("throws JobNotCompletedError for dead and cancelled jobs", async () => {
+  it("a dead or cancelled job throws JobNotCompletedError", async () => {
     const bad = job({ type: "bad", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("out of paper")) });
     const { hf } = await scene({ jobs: [type, bad] });
     const dead = await hf.enqueue(bad);
@@ -86,7 +86,7 @@ describe("results", () => {
     await expect(cancelled).rejects.toMatchObject({ state: "cancelled" });
   });
 
-  it("waits for the retry after a failed attempt", async () => {
+  it("a failed attempt does not end the wait", async () => {
     let attempt = 0;
     const flaky = job({
       type: "flaky",
@@ -100,7 +100,7 @@ describe("results", () => {
     expect(await waiting).toEqual({ attempt: 2 });
   });
 
-  it("throws on timeout, abort, missing job and close", async () => {
+  it("a wait ends by timeout, signal, missing job or close", async () => {
     const { hf, clock } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const caught = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
@@ -125,7 +125,7 @@ describe("results", () => {
     expect(await closed).toBeInstanceOf(ClosedError);
   });
 
-  it("listens and polls only while a caller waits", async () => {
+  it("the store is polled only during a wait", async () => {
     const { hf, clock, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     const waiting = [hf.result(id), hf.result(id), hf.result(id)];
@@ -133,22 +133,22 @@ describe("results", () => {
     expect(store.count("listen")).toBe(1);
     expect(store.count("get")).toBeLessThanOrEqual(3 * 7);
     await hf.runNext();
-    expect(await Promise.all(waiting)).toEqual([{ value: 42 }, { value: 42 }, { value: 42 }]);
+    expect(await Promise.all(waiting)).toEqual([{ total: 42 }, { total: 42 }, { total: 42 }]);
     store.forget();
     await clock.advance("1m");
     expect(store.total()).toBe(0);
   });
 
-  it("returns the result of another process on a file", async () => {
+  it("on a file the result of another process arrives", async () => {
     const { hf, file } = await onFile({ jobs: [type] });
     const other = (await onFile({}, file)).hf;
     const { id } = await other.enqueue(type);
     const waiting = other.result(type, id);
     hf.work();
-    expect(await waiting).toEqual({ value: 42 });
+    expect(await waiting).toEqual({ total: 42 });
   });
 
-  describe("waiting for a job without a worker", () => {
+  describe("a wait for a job that no worker serves", () => {
     const warnings = (lines: LogLine[]): string[] =>
       lines.filter(({ level }) => level === "warn").map(({ message }) => message);
 
@@ -169,7 +169,7 @@ describe("results", () => {
       await Promise.all(waiting);
     });
 
-    it("is logged if workers have left or serve other queues", async () => {
+    it("is logged if workers have stopped or serve other queues", async () => {
       const { hf, clock, lines } = await scene({ jobs: [type] });
       const gone = hf.work();
       await clock.settle();
@@ -183,7 +183,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("is not logged for future jobs or busy workers", async () => {
+    it("is not logged while the job is not due or a worker is busy", async () => {
       const gate = deferred();
       const slow = job({ type: "slow", run: () => gate.promise });
       const { hf, clock, lines } = await scene({ jobs: [type, slow] });
@@ -203,7 +203,7 @@ describe("results", () => {
       await waiting;
     });
 
-    it("continues if workers cannot be read", async () => {
+    it("continues if workers cannot be listed", async () => {
       const { hf, clock, lines, store } = await scene({ jobs: [type] });
       store.fail(new StoreUnavailableError("away"), "workers");
       const { id } = await hf.enqueue(type);
@@ -211,11 +211,11 @@ describe("results", () => {
       await clock.advance("10s");
       expect(warnings(lines)).toEqual([]);
       await hf.drain();
-      expect(await waiting).toEqual({ value: 42 });
+      expect(await waiting).toEqual({ total: 42 });
     });
   });
 
-  it("throws a permission error immediately", async () => {
+  it("a store without read permission throws", async () => {
     const { hf, store } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     store.fail(new StoreUnreadableError("permission denied"), "get");

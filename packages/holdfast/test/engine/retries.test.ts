@@ -1,7 +1,7 @@
 import { job, NotRetryable, RetryAfter, type JobType, type NoInput, type RetryOptions } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { recordEvents, scene, type Scene } from "./scene.js";
+import { eventsOf, scene, type Scene } from "./scene.js";
 
 function failing(error: unknown = new Error("the mail server is down"), retry?: RetryOptions): JobType<NoInput, never> {
   return job({
@@ -13,7 +13,7 @@ function failing(error: unknown = new Error("the mail server is down"), retry?: 
   });
 }
 
-/** Runs the job until it is dead. Returns the delay before each retry. */
+/** Runs the job until it is dead and returns the delay before each retry. */
 async function delaysOf({ hf, clock, job: read }: Scene, id: string): Promise<number[]> {
   const delays: number[] = [];
   for (;;) {
@@ -46,7 +46,7 @@ describe("retries", () => {
     expect((await on.job(id)).attempt).toBe(9);
   });
 
-  it("A-12 A-31 a job without attempts left is dead", async () => {
+  it("A-12 A-31 without attempts left the job is dead", async () => {
     const mail = failing(undefined, { maxAttempts: 1 });
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
@@ -57,7 +57,7 @@ describe("retries", () => {
     expect(await hf.runNext()).toBe(false);
   });
 
-  it("A-12 NotRetryable dead-letters despite remaining attempts", async () => {
+  it("A-12 NotRetryable is final despite attempts left", async () => {
     const mail = failing(new NotRetryable("no such address"));
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
@@ -68,7 +68,7 @@ describe("retries", () => {
     expect(dead.error).toMatchObject({ message: "no such address", code: "NOT_RETRYABLE" });
   });
 
-  it("the default jitter is ±10 % of the delay", async () => {
+  it("the default jitter varies the delay by a tenth", async () => {
     const mail = failing();
     for (const [chance, delay] of [
       [0, 27_000],
@@ -82,7 +82,7 @@ describe("retries", () => {
     }
   });
 
-  it("C-06 waits 5 s × 2^(n−1) plus up to 1 s", async () => {
+  it("C-06 waits 5 s × 2^(n−1) plus 0–1 s, at most 5 min", async () => {
     const mail = failing(undefined, { maxAttempts: 9, backoff: { base: "5s", factor: 2, max: "5m", jitter: "1s" } });
     async function run(): Promise<number[]> {
       const chances = [0, 0.25, 0.5, 0.75, 0.999, 0.1, 0.2, 0.3];
@@ -95,10 +95,10 @@ describe("retries", () => {
     expect(await run()).toEqual(first);
   });
 
-  it("waits 30, 60 and 120 s, then logs an error", async () => {
+  it("waits 30, 60 and 120 s, then is dead and logged as an error", async () => {
     const mail = failing();
     const on = await scene({ jobs: [mail] });
-    const died = recordEvents(on.hf, "dead");
+    const died = eventsOf(on.hf, "dead");
     const { id } = await on.hf.enqueue(mail);
 
     expect(await delaysOf(on, id)).toEqual([30_000, 60_000, 120_000]);
@@ -109,7 +109,7 @@ describe("retries", () => {
     expect(errors[0]?.fields).toMatchObject({ job: id, type: "mail", error: "the mail server is down" });
   });
 
-  it("E-03 C-08 retry resets a dead job", async () => {
+  it("E-03 C-08 a dead job can be retried with new attempts", async () => {
     let broken = true;
     const mail = job({
       type: "mail",
@@ -157,7 +157,7 @@ describe("retries", () => {
     expect(order).toEqual(["first", "first", "second"]);
   });
 
-  it("refuses to retry waiting, running and completed jobs", async () => {
+  it("pending, running and completed jobs are not retried", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(fine);
@@ -167,7 +167,7 @@ describe("retries", () => {
     expect(await hf.retry("00000000-0000-7000-8000-000000000000")).toBe("missing");
   });
 
-  it("RetryAfter sets the delay and counts the attempt", async () => {
+  it("RetryAfter sets the delay, and the attempt counts", async () => {
     const mail = failing(new RetryAfter("17s", "rate limited"));
     const { hf, clock, job: read } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail);
@@ -179,7 +179,7 @@ describe("retries", () => {
     expect(waiting.runAt.getTime() - clock.now()).toBe(17_000);
   });
 
-  it("an invalid backoff result does not prevent the retry", async () => {
+  it("an invalid result of a backoff function does not prevent the retry", async () => {
     for (const mail of [
       failing(undefined, { backoff: () => Number.NaN }),
       failing(undefined, {
@@ -197,7 +197,7 @@ describe("retries", () => {
     }
   });
 
-  it("a backoff function gets attempt and error", async () => {
+  it("a backoff function receives attempt number and error", async () => {
     const seen: unknown[] = [];
     const down = new Error("down");
     const mail = failing(down, {
@@ -216,7 +216,7 @@ describe("retries", () => {
     ]);
   });
 
-  it("the history has the last 20 failed attempts", async () => {
+  it("the history keeps the last 20 failed attempts", async () => {
     const mail = failing(undefined, { maxAttempts: 25, backoff: () => "1s" });
     const on = await scene({ jobs: [mail] });
     const { id } = await on.hf.enqueue(mail);
@@ -233,7 +233,7 @@ describe("retries", () => {
     expect(attempts.at(-1)?.error.stack).toContain("retries.test");
   });
 
-  it("retries a handler whose own enqueue was refused", async () => {
+  it("an InvalidInputError inside a handler is retried", async () => {
     const inner = job({ type: "inner", input: z.object({ n: z.number() }), run: () => {} });
     const outer = job({
       type: "outer",
@@ -250,9 +250,9 @@ describe("retries", () => {
     expect((await read(id)).state).toBe("completed");
   });
 
-  it("retries if the schema itself throws", async () => {
+  it("a schema that throws fails the attempt, not the job", async () => {
     let asked = 0;
-    // Called once at the enqueue, and again at every attempt.
+    // Called once at the enqueue, and at every attempt.
     const validate = (value: unknown): { value: { n: number } } => {
       if (++asked === 2) throw new Error("ECONNRESET");
       return { value: value as { n: number } };

@@ -18,21 +18,21 @@ import { onTestFinished } from "vitest";
 
 type Call = Exclude<keyof Store, "capabilities">;
 
-/** A real store that records its calls, and whose calls can be made to fail or wait. */
+/** A real store whose calls are counted, and can be made to fail or to wait. */
 export interface WatchedStore {
   readonly store: Store;
-  /** The arguments of every call of this method. */
+  /** The arguments of every call of this name. */
   calls(name: Call): unknown[][];
   count(name: Call): number;
   total(): number;
   forget(): void;
-  /** Makes these calls fail. Returns a function that ends this. */
+  /** From now on these calls fail. Returns a function that ends this. */
   fail(error: Error, ...names: Call[]): () => void;
-  /** Makes these calls wait. Returns a function that releases them. */
+  /** From now on these calls wait. Returns a function that releases them. */
   hold(...names: Call[]): () => void;
 }
 
-/** Sends a hint to all later listeners, like another process. */
+/** Sends a hint to all later listeners of the store, like another process. */
 export function hinting(store: Store): (hint: Hint) => void {
   const listeners: ((hint: Hint) => void)[] = [];
   const listen = store.listen.bind(store);
@@ -109,13 +109,13 @@ export interface Scene {
   readonly clock: FakeClock;
   readonly store: WatchedStore;
   readonly lines: LogLine[];
-  /** Another client on the same database, like another process; optionally with another store object. */
+  /** Another client on the same database, like another process. `way`: its own store object. */
   readonly another: (options?: SceneOptions, way?: Store) => Promise<Holdfast>;
   /** The job, which must exist. */
   readonly job: (id: string) => Promise<Job>;
 }
 
-/** A client on an in-memory SQLite database with a fake clock. Everything is closed after the test. */
+/** A client on a SQLite database in memory, with a fake clock. Everything is closed after the test. */
 export async function scene(options: SceneOptions = {}): Promise<Scene> {
   const clock = fakeClock();
   const real = sqlite(":memory:", { clock });
@@ -123,7 +123,7 @@ export async function scene(options: SceneOptions = {}): Promise<Scene> {
   const { logger, lines } = recordingLogger();
   const clients: Holdfast[] = [];
   const another = async (more: SceneOptions = {}, way: Store = store.store): Promise<Holdfast> => {
-    // The middle of the range: jitter is 0 and maintenance runs exactly at its interval.
+    // The middle of the range: jitter is 0, and maintenance runs exactly at its interval.
     const client = await holdfast({ random: () => 0.5, ...more, store: way, clock, logger });
     clients.push(client);
     return client;
@@ -143,7 +143,7 @@ export async function scene(options: SceneOptions = {}): Promise<Scene> {
   return { hf, clock, store, lines, another, job };
 }
 
-/** Clients that share a store must not close it for each other. */
+/** Clients that share a store must not close it under each other. */
 function shared(store: Store): Store {
   return new Proxy(store, {
     get: (target, property) =>
@@ -151,14 +151,14 @@ function shared(store: Store): Store {
   });
 }
 
-/** A temporary folder, deleted after the test. */
+/** A folder that is deleted after the test. */
 export async function folder(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), "holdfast-engine-"));
   onTestFinished(() => rm(path, { recursive: true, force: true }));
   return path;
 }
 
-/** A client on a database file with the system clock. Closed after the test. */
+/** A client on a database file with the real clock; closed after the test. */
 export async function onFile(options: SceneOptions = {}, file?: string): Promise<{ hf: Holdfast; file: string }> {
   const path = file ?? join(await folder(), "jobs.db");
   const hf = await holdfast({ ...options, store: `sqlite:${path}`, logger: false });
@@ -182,14 +182,14 @@ export function deferred<Value = void>(): Deferred<Value> {
   return { promise, resolve, reject };
 }
 
-/** Records all events of this name, in order. */
-export function recordEvents<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
+/** All events of this name, in order. */
+export function eventsOf<Name extends EventName>(hf: Holdfast, name: Name): Events[Name][] {
   const received: Events[Name][] = [];
   hf.on(name, (event) => void received.push(event));
   return received;
 }
 
-/** Waits for the next event of this name. */
+/** The next event of this name. */
 export function next<Name extends EventName>(hf: Holdfast, name: Name): Promise<Events[Name]> {
   return new Promise((resolve) => {
     const off = hf.on(name, (event) => {
@@ -199,7 +199,7 @@ export function next<Name extends EventName>(hf: Holdfast, name: Name): Promise<
   });
 }
 
-/** Waits until a signal is aborted and throws its reason, like `fetch`. */
+/** Waits for a signal to be aborted, and throws its reason as `fetch` and most libraries do. */
 export function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     const stop = (): void => reject(signal.reason as Error);

@@ -1,7 +1,7 @@
 import { job, type CatchUp, type Holdfast, type SlotRecord } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { recordEvents, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
@@ -20,7 +20,7 @@ async function kept(hf: Holdfast, name: string): Promise<[Date, Date | null, "jo
     .toReversed();
 }
 
-/** Hourly slots; no scheduler runs from 01:00 to 06:20. */
+/** Slots every hour; nothing runs after 01:00 until 06:20. */
 const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof kept>>][] = [
   ["skip: none of them", "skip", [], [[after(2 * HOUR), after(6 * HOUR), "none", MISSED]]],
   [
@@ -70,7 +70,7 @@ const WAYS: [string, CatchUp, made: number[], slots: Awaited<ReturnType<typeof k
 ];
 
 describe("slots missed during downtime", () => {
-  it.each(WAYS)("without any process, %s", async (_what, catchUp, made, slots) => {
+  it.each(WAYS)("on a file that no process had open, %s", async (_what, catchUp, made, slots) => {
     const { clock, open } = await processes();
     const before = await open({ jobs: [nothing] });
     await before.schedule("hourly", { job: nothing, every: "1h", catchUp });
@@ -79,7 +79,7 @@ describe("slots missed during downtime", () => {
     await before.close();
     await clock.advance("320m");
     const hf = await open({ jobs: [nothing] });
-    const [skipped, fired] = [recordEvents(hf, "skipped"), recordEvents(hf, "fired")];
+    const [skipped, fired] = [eventsOf(hf, "skipped"), eventsOf(hf, "fired")];
     expect(await hf.schedules.fireDue()).toBe(made.length);
     expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
     expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
@@ -92,26 +92,26 @@ describe("slots missed during downtime", () => {
     expect(fired.map(({ slot, reason }) => [slot, null, "job", reason])).toEqual(
       slots.filter(([, , what]) => what === "job"),
     );
-    // Then it continues normally.
+    // And continues normally.
     await clock.advance("40m");
     expect(await hf.schedules.fireDue()).toBe(1);
     expect((await kept(hf, "hourly")).at(-1)).toEqual([after(7 * HOUR), null, "job", null]);
   });
 
-  it.each(WAYS)("with a worker on a sleeping machine, %s", async (_what, catchUp, made, slots) => {
+  it.each(WAYS)("under a worker whose machine slept, %s", async (_what, catchUp, made, slots) => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp });
     clock.setWall(clock.now() + 59 * MINUTE + 30_000);
     hf.work();
     await clock.advance("1m");
-    // During sleep, only the wall clock moves.
+    // Asleep: the monotonic clock stops, the wall clock does not.
     clock.setWall(clock.now() + 320 * MINUTE - 30_000);
     await clock.advance("10s");
     expect(await slotsMade(hf, "hourly")).toEqual([1, ...made].map((hour) => after(hour * HOUR)));
     expect((await kept(hf, "hourly")).slice(1)).toEqual(slots);
   });
 
-  it("are not missed if late by less than a minute", async () => {
+  it("that are late by less than a minute are not missed", async () => {
     for (const catchUp of ["skip", "latest", { all: 5 }] as const) {
       for (const [lateMs, made] of [
         [60_000, 1],
@@ -127,7 +127,7 @@ describe("slots missed during downtime", () => {
     }
   });
 
-  it("with skip, only a slot that is on time runs", async () => {
+  it("with skip: only the newest due slot runs", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: "skip" });
     await clock.advance("3h");
@@ -138,7 +138,7 @@ describe("slots missed during downtime", () => {
     ]);
   });
 
-  it("are logged in hours and days", async () => {
+  it("are logged in hours and days if they are very late", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("monthly", { job: nothing, cron: "0 0 1 * *", startAt: after(1), catchUp: { all: 3 } });
     clock.setWall(Date.UTC(2026, 2, 2, 1, 5));
@@ -146,19 +146,19 @@ describe("slots missed during downtime", () => {
     expect((await kept(hf, "monthly")).map(([, , , reason]) => reason)).toEqual(["late", "late"]);
   });
 
-  it("run without jitter", async () => {
+  it("run without jitter, in their order", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 3 }, jitter: "30m" });
     await clock.advance("10h");
     await hf.schedules.fireDue();
     const made = await jobsOf(hf, "hourly");
     expect(made.slice(0, 2).map(({ runAt }) => runAt)).toEqual([after(10 * HOUR), after(10 * HOUR)]);
-    // Only the job of the last slot, which is on time, is in the future.
+    // Only the last slot is on time, and is still to run.
     const late = Number(made[2]?.runAt) - Number(after(10 * HOUR));
     expect(late >= 0 && late <= 30 * MINUTE).toBe(true);
   });
 
-  it("are only between start and end", async () => {
+  it("do not include slots before the start or after the end", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     const window = { startAt: after(2 * HOUR), endAt: after(5 * HOUR) };
     await hf.schedule("hourly", { job: nothing, every: "1h", catchUp: { all: 100 }, ...window });
@@ -170,12 +170,12 @@ describe("slots missed during downtime", () => {
   });
 });
 
-describe("catching up a thousand slots", () => {
-  it("fires each slot once, in order, in parts", async () => {
+describe("a thousand slots to catch up", () => {
+  it("are caught up in batches, each slot once and in order", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
     clock.setWall(Number(after(2_000 * MINUTE)));
-    const fired = recordEvents(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     hf.work({ concurrency: 50 });
     for (let round = 0; round < 50 && fired.length < 1_000; round++) await clock.settle();
     expect(fired.map(({ slot }) => slot)).toEqual(steps(MINUTE, 1_001, 2_000));
@@ -189,7 +189,7 @@ describe("catching up a thousand slots", () => {
     expect((await hf.stats()).states.completed).toBe(1_001);
   });
 
-  it("uses smaller parts for a large input", async () => {
+  it("are caught up in smaller batches if their input is large", async () => {
     const large = job({ type: "large", input: z.object({ text: z.string() }), run() {} });
     const { hf, clock, store } = await scene({ jobs: [large] });
     const input = { text: "x".repeat(200_000) };
@@ -206,7 +206,7 @@ describe("catching up a thousand slots", () => {
     for (const name of ["a", "b", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(MINUTE, 1, 12));
   });
 
-  it("interleaves the parts of many schedules", async () => {
+  it("of many schedules are spread over transactions", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     for (let n = 0; n < 30; n++) {
       await hf.schedule(`s ${n}`, { job: nothing, every: "1m", catchUp: { all: 150 } });
@@ -217,11 +217,11 @@ describe("catching up a thousand slots", () => {
     const made = store.calls("fire").map(([firings]) => {
       return (firings as { slots: unknown[] }[]).reduce((sum, { slots }) => sum + slots.length, 0);
     });
-    // As many as one write of enqueueMany, and a few skipped ones.
+    // One batch of an enqueueMany, and a few that are only recorded.
     expect(Math.max(...made)).toBeLessThanOrEqual(600);
   });
 
-  it("loses and duplicates no slot if the store fails", async () => {
+  it("are neither lost nor doubled if the store fails midway", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("minutely", { job: nothing, every: "1m", catchUp: { all: 1_000 } });
     await clock.advance("1000m");
@@ -230,7 +230,7 @@ describe("catching up a thousand slots", () => {
       if (Number(slot) === Number(after(350 * MINUTE))) store.fail(gone, "fire");
     });
     await expect(hf.schedules.fireDue()).rejects.toBe(gone);
-    // Complete parts, up to the failed one.
+    // Whole batches, up to the failed one.
     const made = (await slotsMade(hf, "minutely")).length;
     expect(made).toBeGreaterThanOrEqual(350);
     expect(made).toBeLessThan(1_000);

@@ -1,12 +1,12 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { recordEvents, scene } from "./scene.js";
-import { after, writeSchedule, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { eventsOf, scene } from "./scene.js";
+import { after, overwrite, DAY, HOUR, jobsOf, MINUTE, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
-describe("C-12 a wall clock change while a scheduler runs", () => {
-  it("back by an hour: no slot runs twice", async () => {
+describe("C-12 a clock that is changed while a scheduler runs", () => {
+  it("back by an hour: no slot runs twice, and schedules resume after the hour", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "10m" });
     await hf.schedule("cron", { job: nothing, cron: "*/10 * * * *", timezone: "Europe/Berlin" });
@@ -19,7 +19,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     clock.setWall(clock.now() - HOUR);
     await clock.advance("58m");
     expect(await slotsMade(hf, "every")).toEqual(before);
-    // From 02:00 on, the slots are new again.
+    // From 02:00 on, the clock has caught up.
     await clock.advance("11m");
     const expected = [...before, after(2 * HOUR + 10 * MINUTE)];
     for (const name of ["every", "cron"]) expect(await slotsMade(hf, name)).toEqual(expected);
@@ -42,7 +42,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("back by a few seconds: the last slot is not repeated", async () => {
+  it("back by a few seconds: the last slot is not fired again", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work();
@@ -52,7 +52,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("back by an hour: a recreated schedule repeats no job", async () => {
+  it("back by an hour: a recreated schedule does not repeat a job", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     for (let times = 0; times < 2; times++) {
       await hf.schedule("s", { job: nothing, every: "1h" });
@@ -67,7 +67,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     ]);
   });
 
-  it("back by days: schedules continue from the corrected time", async () => {
+  it("back by days: schedules continue from the right time", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "1m" });
     await hf.schedule("daily", { job: nothing, cron: "0 0 * * *" });
@@ -78,7 +78,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     await hf.schedules.disable("off");
     expect((await slotsMade(hf, "every")).at(-1)).toEqual(after(10 * DAY + MINUTE));
     clock.setWall(START + HOUR);
-    // Until maintenance has corrected it.
+    // Until maintenance has noticed it.
     await clock.advance("2m");
     const before = (await jobsOf(hf, "every")).length;
     await clock.advance("5m");
@@ -87,7 +87,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     expect((await hf.schedules.enable("off")).nextRunAt).toEqual(after(HOUR + 8 * MINUTE));
   });
 
-  it("back by days: also schedules created meanwhile", async () => {
+  it("back by days: schedules created meanwhile continue too", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     clock.setWall(START + 1_000 * DAY);
     await hf.schedule("s", { job: nothing, every: "1m" });
@@ -117,7 +117,7 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
     expect((await slotsMade(hf, "s")).length).toBe(before + 6);
   });
 
-  it("forward by hours: catches up within a tick", async () => {
+  it("forward by hours: skipped slots are caught up within a tick", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("latest", { job: nothing, every: "1h" });
     await hf.schedule("all", { job: nothing, every: "1h", catchUp: { all: 10 } });
@@ -130,14 +130,14 @@ describe("C-12 a wall clock change while a scheduler runs", () => {
   });
 });
 
-describe("C-13 a missing next run", () => {
-  it("is computed from now at start", async () => {
+describe("C-13 a next run that is missing", () => {
+  it("is computed at the start, from now on", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "1h", catchUp: { all: 100 } });
-    await writeSchedule(store.store, "s", { nextRunAt: null });
+    await overwrite(store.store, "s", { nextRunAt: null });
     await clock.advance("150m");
     expect((await hf.schedules.get("s"))?.nextRunAt).toBeNull();
-    const [fired, skipped] = [recordEvents(hf, "fired"), recordEvents(hf, "skipped")];
+    const [fired, skipped] = [eventsOf(hf, "fired"), eventsOf(hf, "skipped")];
     hf.work({ poll: "1h" });
     await clock.settle();
     expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(3 * HOUR), slots: [] });
@@ -151,34 +151,34 @@ describe("C-13 a missing next run", () => {
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("2h");
     await hf.schedules.fireDue();
-    await writeSchedule(store.store, "s", { nextRunAt: null });
+    await overwrite(store.store, "s", { nextRunAt: null });
     clock.setWall(START + HOUR);
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(3 * HOUR));
   });
 
-  it("before the last slot is computed again", async () => {
+  it("or is before the last slot is computed after it", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
     await clock.advance("60s");
     await hf.schedules.fireDue();
-    const slots = (await hf.schedules.get("s"))?.slots;
-    await writeSchedule(store.store, "s", { nextRunAt: START + 20 * SECOND });
+    const logged = (await hf.schedules.get("s"))?.slots;
+    await overwrite(store.store, "s", { nextRunAt: START + 20 * SECOND });
     store.forget();
-    const fired = recordEvents(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     hf.work({ poll: "1h" });
     await clock.advance("5s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
     expect(fired).toEqual([]);
-    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots });
+    expect(await hf.schedules.get("s")).toMatchObject({ nextRunAt: after(70 * SECOND), slots: logged });
     expect(store.count("fire")).toBe(1);
   });
 
-  it("of a disabled or ended schedule is not computed", async () => {
+  it("of a disabled or ended schedule stays null", async () => {
     const { hf, store, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("off", { job: nothing, every: "1h", enabled: false });
     await hf.schedule("over", { job: nothing, every: "1h", endAt: after(-1) });
-    await writeSchedule(store.store, "over", { nextRunAt: null });
+    await overwrite(store.store, "over", { nextRunAt: null });
     expect(await hf.schedules.fireDue()).toBe(0);
     store.forget();
     await clock.advance("1d");
@@ -187,38 +187,38 @@ describe("C-13 a missing next run", () => {
   });
 });
 
-describe("an unreadable schedule", () => {
-  it.each<[string, Parameters<typeof writeSchedule>[2], RegExp]>([
+describe("a schedule that cannot be read", () => {
+  it.each<[string, Parameters<typeof overwrite>[2], RegExp]>([
     ["a nonsense pattern", { cron: "every morning" }, /^cron: "every morning" has 2 fields/],
     ["a zone that is gone", { timezone: "Europe/Atlantis" }, /^timezone: "Europe\/Atlantis"/],
-  ])("with %s is logged once and affects no other", async (_what, changes, why) => {
+  ])("for %s is logged once and does not affect others", async (_what, changes, why) => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
     await hf.schedule("a", { job: nothing, cron: "*/10 * * * * *" });
     await hf.schedule("bad", { job: nothing, cron: "*/10 * * * * *" });
     await hf.schedule("c", { job: nothing, cron: "*/10 * * * * *" });
-    await writeSchedule(store.store, "bad", changes);
-    const skipped = recordEvents(hf, "skipped");
+    await overwrite(store.store, "bad", changes);
+    const skipped = eventsOf(hf, "skipped");
     hf.work({ poll: "1h" });
     await clock.advance("1m");
     expect(skipped).toEqual([]);
     for (const name of ["a", "c"]) expect(await slotsMade(hf, name)).toEqual(steps(10 * SECOND, 1, 6));
     const logged = lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad");
     expect(logged.map(({ fields }) => fields["problem"])).toEqual([expect.stringMatching(why)]);
-    // One firing per slot of the others, two on a busy machine, and nothing more.
+    // One firing for each slot of the others, two on a busy machine, and no more.
     expect(store.count("fire")).toBeGreaterThanOrEqual(6);
     expect(store.count("fire")).toBeLessThanOrEqual(12);
-    // Its slot stays due: another process may be able to read it.
+    // Its slot waits: another process may be able to read it.
     expect(await hf.schedules.get("bad")).toMatchObject({ slots: [], nextRunAt: after(10 * SECOND) });
-    // It runs after it was repaired.
+    // Once it is repaired it runs.
     await hf.schedules.update("bad", { cron: "*/10 * * * * *", timezone: "UTC" });
     await clock.advance("10s");
     expect(await slotsMade(hf, "bad")).toEqual([after(70 * SECOND)]);
   });
 
-  it("is tried again an hour later", async () => {
+  it("is read again an hour later", async () => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("bad", { job: nothing, cron: "* * * * *" });
-    await writeSchedule(store.store, "bad", { cron: "never ever" });
+    await overwrite(store.store, "bad", { cron: "never ever" });
     for (let minute = 0; minute < 150; minute++) {
       await clock.advance("1m");
       await hf.schedules.fireDue();

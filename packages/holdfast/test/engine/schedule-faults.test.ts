@@ -2,29 +2,29 @@ import { holdfast, job } from "holdfast";
 import type { Store, StoredSchedule } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { scene } from "./scene.js";
-import { after, writeSchedule, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
+import { after, overwrite, DAY, HOUR, jobsOf, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const other = job({ type: "other", run() {} });
 
-describe("C-12 no slot is lost or invented", () => {
-  it("if a process cannot read the schedule", async () => {
+describe("C-12 a slot is neither lost nor invented", () => {
+  it("by a process that cannot read the schedule", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
-    await writeSchedule(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
+    await overwrite(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "Europe/Atlantis" });
     expect(await hf.schedules.fireDue()).toBe(0);
-    await writeSchedule(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
+    await overwrite(store.store, "s", { everyMs: null, cron: "0 * * * *", timezone: "UTC" });
     await clock.advance("10m");
     const elsewhere = await another({ jobs: [nothing], scheduler: false });
     expect(await elsewhere.schedules.fireDue()).toBe(1);
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("if the stored next run is no longer a slot", async () => {
+  it("by a stored next run that is no longer a slot", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, cron: "0 * * * *" });
-    await writeSchedule(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
+    await overwrite(store.store, "s", { nextRunAt: START + HOUR - 1_800_000 });
     await clock.advance("45m");
     expect(await hf.schedules.fireDue()).toBe(0);
     await clock.advance("15m");
@@ -32,7 +32,7 @@ describe("C-12 no slot is lost or invented", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(HOUR)]);
   });
 
-  it("if a deployment changes the timing while slots are open", async () => {
+  it("by a deployment that changes its timing", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     const daily = { job: nothing, every: "1d", catchUp: { all: 10 } } as const;
     await hf.schedule("s", { ...daily, endAt: START + 400 * DAY });
@@ -45,7 +45,7 @@ describe("C-12 no slot is lost or invented", () => {
     expect((await hf.schedules.get("s"))?.nextRunAt).toEqual(after(6 * DAY));
   });
 
-  it("except that disabling drops open slots", async () => {
+  it("but disabling a schedule drops its due slots", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h" });
     await clock.advance("1h");
@@ -54,7 +54,7 @@ describe("C-12 no slot is lost or invented", () => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("if a schedule is created again with the same name", async () => {
+  it("by a recreated schedule of the same name", async () => {
     const { hf, clock } = await scene({ jobs: [nothing, other], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await clock.advance("10s");
@@ -68,15 +68,15 @@ describe("C-12 no slot is lost or invented", () => {
   });
 });
 
-describe("one invalid schedule", () => {
+describe("one bad schedule", () => {
   it.each<[string, Partial<StoredSchedule>]>([
     ["a start beyond all dates", { startAt: 9_000_000_000_000_000 }],
     ["a catch-up of no number", { catchUp: { all: Number.NaN } }],
     ["neither pattern nor interval that makes sense", { cron: "x y z", timezone: "UTC", everyMs: null }],
-  ])("with %s does not affect the others", async (_what, changes) => {
+  ])("with %s does not affect other schedules", async (_what, changes) => {
     const { hf, clock, store, lines } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, cron: "* * * * *" });
-    await writeSchedule(store.store, "bad", changes);
+    await overwrite(store.store, "bad", changes);
     await clock.advance("1m");
     expect(await hf.schedules.fireDue()).toBe(2);
     await clock.advance("1m");
@@ -84,7 +84,7 @@ describe("one invalid schedule", () => {
     expect(lines.filter(({ level, fields }) => level === "error" && fields["schedule"] === "bad")).toHaveLength(1);
   });
 
-  it("that the store refuses does not affect the others", async () => {
+  it("that the store refuses does not affect others", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     for (const name of ["a", "bad", "c"]) await hf.schedule(name, { job: nothing, every: "1m" });
     const choosy = new Proxy(store.store, {
@@ -104,7 +104,7 @@ describe("one invalid schedule", () => {
 });
 
 describe("a scheduler in trouble", () => {
-  it("that is slower than its schedules still stops", async () => {
+  it("that is slower than its schedules still returns", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1s" });
     const slow = new Proxy(store.store, {
@@ -112,7 +112,7 @@ describe("a scheduler in trouble", () => {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return async (firings: Parameters<Store["fire"]>[0]) => {
           const results = await target.fire(firings);
-          // Each firing takes longer than the interval, so the next slot is already due.
+          // Each firing takes longer than the interval: afterwards the next slot is due.
           clock.setWall(clock.now() + 2_000);
           return results;
         };
@@ -123,7 +123,7 @@ describe("a scheduler in trouble", () => {
     expect(await client.schedules.fireDue()).toBe(1);
   });
 
-  it("tries again soon after a failure", async () => {
+  it("retries soon after a failure, even with a long tick", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: "skip" });
     hf.work({ poll: "1h" });
@@ -135,12 +135,12 @@ describe("a scheduler in trouble", () => {
   });
 });
 
-describe("the record of a schedule", () => {
-  it("stores a large input once", async () => {
+describe("stored schedules", () => {
+  it("store a large input once", async () => {
     const { hf, store } = await scene({ jobs: [nothing], scheduler: false });
     const text = "x".repeat(100_000);
     await hf.schedules.create("s", { job: "big", input: { text }, every: "1h" });
-    await writeSchedule(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
+    await overwrite(store.store, "s", { origin: "code", defined: JSON.stringify({ type: "big" }), changes: "{}" });
     await hf.schedules.update("s", { priority: 5 });
     const { input, defined, changes } = (await store.store.getSchedule("s")) ?? {};
     expect([input?.length, (defined?.length ?? 0) < 1_000, (changes?.length ?? 0) < 1_000]).toEqual([
@@ -150,7 +150,7 @@ describe("the record of a schedule", () => {
     ]);
   });
 
-  it("C-15 stays disabled even if code agreed meanwhile", async () => {
+  it("C-15 stay disabled by an operator, also if code agrees for a while", async () => {
     const { hf } = await scene({ jobs: [nothing], scheduler: false });
     const hourly = { job: nothing, every: "1h" } as const;
     await hf.schedule("s", hourly);
@@ -161,7 +161,7 @@ describe("the record of a schedule", () => {
     expect((await hf.schedule("s", hourly)).changed).toEqual([]);
   });
 
-  it("a rerun respects overlap: skip", async () => {
+  it("respect overlap: skip in a rerun", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "1h", overlap: "skip" });
     await clock.advance("1h");

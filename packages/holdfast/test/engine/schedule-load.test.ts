@@ -14,11 +14,11 @@ const chain = job({ type: "chain", queue: "chain", input: z.object({ n: z.number
 interface Crowd {
   hf: Holdfast;
   clock: FakeClock;
-  /** The store calls, in order. */
+  /** The calls to the store, in order. */
   calls: string[];
 }
 
-/** A store with thousands of schedules due in the same second. */
+/** A store with thousands of schedules that are due in the same second. */
 async function crowd(place: string, many: number): Promise<Crowd> {
   const clock = fakeClock(START);
   const real = sqlite(place === "in memory" ? ":memory:" : join(await folder(), "jobs.db"), { clock });
@@ -48,15 +48,15 @@ async function fill(store: Store, clock: FakeClock, many: number): Promise<void>
   clock.setWall(Number(first.nextRunAt));
 }
 
-describe.each(["in memory", "on a file"])(`${MANY} schedules due in the same second, %s`, (place) => {
-  it("fire in batches, other calls are served in between", async () => {
+describe.each(["in memory", "on a file"])(`${MANY} schedules that are due in the same second, %s`, (place) => {
+  it("become jobs in batches, with other calls in between", async () => {
     const { hf, clock, calls } = await crowd(place, MANY);
     let fired = 0;
     let completed = 0;
     let last = (): void => {};
     const all = new Promise<void>((resolve) => (last = resolve));
     hf.on("fired", () => void (++fired === MANY && last()));
-    // One job after another: each is enqueued when the previous one has completed.
+    // One job after another: each is enqueued when the previous one has finished.
     const next = (): void => void hf.enqueue(chain, { n: completed });
     hf.on("completed", ({ queue }) => {
       if (queue !== "chain") return;
@@ -67,17 +67,17 @@ describe.each(["in memory", "on a file"])(`${MANY} schedules due in the same sec
     next();
     hf.work({ queues: ["chain"] });
     await all;
-    // The clock did not move: one poll continued until nothing was due.
+    // The clock stood still: no tick was needed, one run continued until nothing was due.
     expect(clock.now()).toBe(START + 3_600_000);
     const firings = calls.filter((call) => call === "fire").length;
-    // The batch size depends on the time to plan: a busy machine makes smaller batches.
+    // The batch size depends on the planning time: a busy machine has smaller batches.
     expect(firings).toBeGreaterThanOrEqual(100);
     expect(firings).toBeLessThanOrEqual(1_000);
     expect(calls.filter((call) => call === "dueSchedules").length).toBeLessThanOrEqual(firings + 1);
     expect(await hf.schedules.fireDue()).toBe(0);
     expect((await hf.stats()).queues["ticks"]?.pending).toBe(MANY);
 
-    // Other calls were served repeatedly between the first and the last firing.
+    // Other calls ran between the first firing and the last.
     const between = calls.slice(calls.indexOf("fire"), calls.lastIndexOf("fire"));
     const turns = between
       .join(" ")
@@ -88,7 +88,7 @@ describe.each(["in memory", "on a file"])(`${MANY} schedules due in the same sec
   }, 90_000);
 });
 
-it("a slot costs the same among a thousand other schedules", async () => {
+it("a slot among a thousand schedules costs no more than alone", async () => {
   const { hf, clock, calls } = await crowd("in memory", 1_000);
   await hf.schedules.fireDue();
   await hf.schedule("alone", { job: tick, every: "10s" });

@@ -1,36 +1,39 @@
 import { job, StoreUnavailableError } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { recordEvents, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 import { after, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const gone = new StoreUnavailableError("the database is restarting");
 
 describe("a scheduler whose store fails", () => {
-  it.each([["dueSchedules"], ["fire"]] as const)("at %s: retries with backoff and loses nothing", async (call) => {
-    const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
-    await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
-    const [outages, backs] = [recordEvents(hf, "outage"), recordEvents(hf, "outageEnded")];
-    hf.work();
-    await clock.advance("11s");
-    store.forget();
-    const back = store.fail(gone, call);
-    await clock.advance("40s");
-    expect(outages).toEqual([{ doing: "schedules", error: gone }]);
-    expect(lines.filter(({ level, fields }) => level === "warn" && fields["doing"] === "schedules")).toHaveLength(1);
-    expect(store.count(call)).toBeGreaterThanOrEqual(6);
-    expect(store.count(call)).toBeLessThanOrEqual(14);
-    expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
-    back();
-    await clock.advance("5s");
-    expect(backs).toEqual([{ doing: "schedules" }]);
-    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 5));
-    await clock.advance("5s");
-    expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
-    expect([outages, backs]).toMatchObject([{ length: 1 }, { length: 1 }]);
-  });
+  it.each([["dueSchedules"], ["fire"]] as const)(
+    "at %s: says so once, goes on asking, soon and then less often, and nothing is lost when it is back",
+    async (call) => {
+      const { hf, clock, store, lines } = await scene({ jobs: [nothing] });
+      await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 100 } });
+      const [outages, backs] = [eventsOf(hf, "outage"), eventsOf(hf, "outageEnded")];
+      hf.work();
+      await clock.advance("11s");
+      store.forget();
+      const back = store.fail(gone, call);
+      await clock.advance("40s");
+      expect(outages).toEqual([{ doing: "schedules", error: gone }]);
+      expect(lines.filter(({ level, fields }) => level === "warn" && fields["doing"] === "schedules")).toHaveLength(1);
+      expect(store.count(call)).toBeGreaterThanOrEqual(6);
+      expect(store.count(call)).toBeLessThanOrEqual(14);
+      expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
+      back();
+      await clock.advance("5s");
+      expect(backs).toEqual([{ doing: "schedules" }]);
+      expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 5));
+      await clock.advance("5s");
+      expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
+      expect([outages, backs]).toMatchObject([{ length: 1 }, { length: 1 }]);
+    },
+  );
 
-  it("after the write, before the response: no duplicates", async () => {
+  it("after the jobs were stored, before it returned: nothing is doubled", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     const lossy = new Proxy(store.store, {
       get(target, property) {
@@ -55,7 +58,7 @@ describe("a scheduler whose store fails", () => {
     expect(slots?.toReversed()).toEqual(steps(10 * SECOND, 1, 6));
   });
 
-  it("while it reads undefined schedules: continues firing", async () => {
+  it("while it searches undefined schedules keeps firing", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     store.fail(gone, "workers", "listSchedules");
@@ -78,7 +81,7 @@ describe("a scheduler whose store fails", () => {
     back();
   });
 
-  it("in fireDue: throws and can be repeated", async () => {
+  it("in fireDue throws the error, and can be called again", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s" });
     await clock.advance("10s");
@@ -89,7 +92,7 @@ describe("a scheduler whose store fails", () => {
     expect(await hf.schedules.fireDue()).toBe(1);
   });
 
-  it("in a definition or change: throws and changes nothing", async () => {
+  it("in a definition or change throws, and nothing is changed", async () => {
     const { hf, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     const back = store.fail(gone, "putSchedule");
@@ -99,7 +102,7 @@ describe("a scheduler whose store fails", () => {
     expect(await hf.schedules.get("s")).toMatchObject({ everyMs: 10_000, enabled: true, changed: [] });
   });
 
-  it("at one firing of many: others are still fired", async () => {
+  it("at one of many firings still fires the others", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     for (let n = 0; n < 250; n++) await hf.schedule(`s ${n}`, { job: nothing, every: "10s" });
     let fires = 0;

@@ -1,11 +1,11 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene, type Deferred } from "./scene.js";
+import { deferred, eventsOf, scene, type Deferred } from "./scene.js";
 import { after, jobsOf, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const OVERLAP = "overlap";
 
-/** A job type whose runs end when the test decides. */
+/** A job type whose runs end when the test releases them. */
 function gated(): { type: ReturnType<typeof job<void>>; gates: Deferred<void>[] } {
   const gates: Deferred<void>[] = [];
   const type = job({
@@ -21,11 +21,11 @@ function gated(): { type: ReturnType<typeof job<void>>; gates: Deferred<void>[] 
 }
 
 describe("overlap: skip", () => {
-  it("skips slots while a run is running, and reports them", async () => {
+  it("skips slots while a run is live, and reports them", async () => {
     const { type, gates } = gated();
     const { hf, clock, lines } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip" });
-    const [fired, skipped] = [recordEvents(hf, "fired"), recordEvents(hf, "skipped")];
+    const [fired, skipped] = [eventsOf(hf, "fired"), eventsOf(hf, "skipped")];
     hf.work();
     await clock.advance("35s");
     expect(fired.map(({ slot }) => slot)).toEqual([after(10 * SECOND)]);
@@ -33,7 +33,7 @@ describe("overlap: skip", () => {
     expect(skipped).toEqual(
       steps(10 * SECOND, 2, 3).map((slot) => ({ schedule: "s", slot, through: null, reason: OVERLAP, heldBy: live })),
     );
-    // This is expected, so there is no warning.
+    // Skipping was requested, so it is not a warning.
     const logged = lines.filter(({ message }) => message === "a slot was skipped");
     expect(logged.map(({ level, fields }) => [level, fields["heldBy"]])).toEqual(Array(2).fill(["info", live]));
     gates[0]?.resolve();
@@ -49,7 +49,7 @@ describe("overlap: skip", () => {
     gates[1]?.resolve();
   });
 
-  it("skips slots while a run is waiting", async () => {
+  it("skips slots while a run waits", async () => {
     const { type } = gated();
     const { hf, clock } = await scene({ jobs: [type], scheduler: false });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip" });
@@ -67,14 +67,14 @@ describe("overlap: skip", () => {
     const { type, gates } = gated();
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip", maxAttempts: 2 });
-    const skipped = recordEvents(hf, "skipped");
+    const skipped = eventsOf(hf, "skipped");
     hf.work();
     await clock.advance("11s");
     gates[0]?.reject(new Error("not yet"));
     await clock.advance("10s");
     expect((await jobsOf(hf, "s")).map(({ state }) => state)).toEqual(["failed"]);
     expect(skipped.map(({ slot }) => slot)).toEqual([after(20 * SECOND)]);
-    // The retry is due at 36 s; at 30 s and at 40 s the run is not finished.
+    // The retry is due at 36 s; at 30 s and at 40 s the run is live.
     await clock.advance("20s");
     expect(skipped.map(({ slot }) => slot)).toEqual(steps(10 * SECOND, 2, 4));
     gates[1]?.reject(new Error("nor now"));
@@ -87,7 +87,7 @@ describe("overlap: skip", () => {
     gates[2]?.resolve();
   });
 
-  it("skips slots while a run waits for its jitter", async () => {
+  it("applies to a run delayed by jitter", async () => {
     const { type } = gated();
     const { hf, clock } = await scene({ jobs: [type], scheduler: false });
     await hf.schedule("s", { job: type, cron: "*/10 * * * * *", overlap: "skip", jitter: "1h" });
@@ -97,7 +97,7 @@ describe("overlap: skip", () => {
     expect(await hf.schedules.fireDue()).toBe(0);
   });
 
-  it("fires the newest missed slot, reports the others", async () => {
+  it("runs the newest of many missed slots and reports the others", async () => {
     const { type } = gated();
     const { hf, clock } = await scene({ jobs: [type], scheduler: false });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip", catchUp: { all: 3 } });
@@ -111,7 +111,7 @@ describe("overlap: skip", () => {
     expect((await hf.schedules.get("s"))?.lastSlot).toEqual(after(50 * SECOND));
   });
 
-  it("does not affect other schedules and enqueued jobs", async () => {
+  it("applies per schedule, not per job type", async () => {
     const { type } = gated();
     const { hf, clock } = await scene({ jobs: [type], scheduler: false });
     for (const name of ["a", "b"]) await hf.schedule(name, { job: type, every: "10s", overlap: "skip" });
@@ -122,7 +122,7 @@ describe("overlap: skip", () => {
     expect((await hf.stats()).states.pending).toBe(4);
   });
 
-  it("changes take effect at the next slot", async () => {
+  it("takes effect at the next slot when changed", async () => {
     const { type } = gated();
     const { hf, clock } = await scene({ jobs: [type], scheduler: false });
     await hf.schedule("s", { job: type, every: "10s" });
@@ -136,13 +136,13 @@ describe("overlap: skip", () => {
     };
     expect(await slots(2)).toEqual([1, 1]);
     await hf.schedules.update("s", { overlap: "skip" });
-    // Earlier runs do not count; from the first new run on, there is one at a time.
+    // Earlier runs do not count, because they could overlap. After that, one runs at a time.
     expect(await slots(3)).toEqual([1, 0, 0]);
     await hf.schedules.update("s", { overlap: "allow" });
     expect(await slots(2)).toEqual([1, 1]);
   });
 
-  it("works across processes", async () => {
+  it("works across processes that fire the same slots", async () => {
     const { type, gates } = gated();
     const { hf, clock, another } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s", overlap: "skip" });
@@ -158,7 +158,7 @@ describe("overlap: skip", () => {
 });
 
 describe("overlap: allow", () => {
-  it("fires every slot, however many runs are unfinished", async () => {
+  it("runs every slot, however many are live", async () => {
     const { type, gates } = gated();
     const { hf, clock } = await scene({ jobs: [type] });
     await hf.schedule("s", { job: type, every: "10s" });

@@ -2,20 +2,20 @@ import { job, type Events, type Holdfast } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { recordEvents, scene, watch, type Scene } from "./scene.js";
+import { eventsOf, scene, watch, type Scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, processes, SECOND, slotsMade, START, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const counted = job({ type: "counted", input: z.object({ n: z.number() }), run() {} });
 
-/** A scheduler that has read the slot at 10 s as due and has not fired it yet, while another client acts. */
+/** A scheduler that has read the slot of 10 s as due and is about to fire it, while another client acts. */
 async function caughtFiring(act: (hf: Holdfast) => Promise<unknown>): Promise<Scene & { fired: Events["fired"][] }> {
   const scenery = await scene({ jobs: [nothing, counted] });
   const { hf, clock, another } = scenery;
-  // A separate handle whose calls can be held.
+  // A separate store object, whose calls the test can hold.
   const way = watch(scenery.store.store);
   const scheduler = await another({ jobs: [nothing, counted] }, way.store);
-  const fired = recordEvents(scheduler, "fired");
+  const fired = eventsOf(scheduler, "fired");
   await hf.schedule("s", { job: counted, input: { n: 1 }, every: "10s" });
   await hf.schedule("other", { job: nothing, every: "10s", startAt: after(SECOND) });
   scheduler.work();
@@ -26,22 +26,22 @@ async function caughtFiring(act: (hf: Holdfast) => Promise<unknown>): Promise<Sc
   expect([way.count("dueSchedules"), way.count("fire")]).toEqual([1, 1]);
   await act(hf);
   go();
-  // A scheduler that was too late polls again soon.
+  // The scheduler that came too late tries again a moment later.
   await clock.advance("1s");
-  // Other schedules are not affected.
+  // Slots of other schedules are not affected.
   expect(await slotsMade(hf, "other")).toEqual([after(SECOND), after(11 * SECOND)]);
   return { ...scenery, fired: fired.filter(({ schedule }) => schedule === "s") };
 }
 
 describe("C-12 between reading a due schedule and firing it", () => {
-  it("disable: no job is created", async () => {
+  it("disabled: no job is created, then or later", async () => {
     const { hf, clock } = await caughtFiring((client) => client.schedules.disable("s"));
     await clock.advance("30s");
     expect(await jobsOf(hf, "s")).toEqual([]);
     expect(await hf.schedules.get("s")).toMatchObject({ enabled: false, lastSlot: null, slots: [], nextRunAt: null });
   });
 
-  it("disable and enable: continues from then on", async () => {
+  it("disabled and enabled: it runs from then on", async () => {
     const { hf, clock } = await caughtFiring(async (client) => {
       await client.schedules.disable("s");
       await client.schedules.enable("s");
@@ -50,14 +50,14 @@ describe("C-12 between reading a due schedule and firing it", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(20 * SECOND)]);
   });
 
-  it("input change: one job with the new input", async () => {
+  it("input changed: the slot becomes one job with the new input", async () => {
     const { hf } = await caughtFiring((client) => client.schedules.update("s", { input: { n: 2 } }));
     expect((await jobsOf(hf, "s")).map(({ input, schedule }) => [input, schedule?.slot])).toEqual([
       [{ n: 2 }, after(10 * SECOND)],
     ]);
   });
 
-  it("timing change: the due slot runs, then the new timing", async () => {
+  it("timing changed: the due slot runs, then the new timing applies", async () => {
     let coming: Date[] = [];
     const { hf, clock } = await caughtFiring(async (client) => {
       await client.schedules.update("s", { every: "7s" });
@@ -68,14 +68,14 @@ describe("C-12 between reading a due schedule and firing it", () => {
     expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND), ...coming]);
   });
 
-  it("remove: no job is created", async () => {
+  it("removed: no job is created, and it stays removed", async () => {
     const { hf, clock } = await caughtFiring((client) => client.unschedule("s"));
     await clock.advance("30s");
     expect(await jobsOf(hf, "s")).toEqual([]);
     expect(await hf.schedules.get("s")).toBeNull();
   });
 
-  it("remove and create: starts with its own next slot", async () => {
+  it("recreated: the new one starts with its own next slot", async () => {
     const { hf, clock } = await caughtFiring(async (client) => {
       await client.unschedule("s");
       await client.schedules.create("s", { job: counted, input: { n: 3 }, every: "10s" });
@@ -87,14 +87,14 @@ describe("C-12 between reading a due schedule and firing it", () => {
     ]);
   });
 
-  it("manual run: the slot still fires", async () => {
+  it("run manually: the slot still becomes a job", async () => {
     const { hf } = await caughtFiring((client) => client.schedules.runNow("s"));
     const made = await jobsOf(hf, "s");
     expect(made.map(({ schedule }) => schedule?.slot)).toEqual([after(10 * SECOND), after(10 * SECOND)]);
     expect(new Set(made.map(({ id }) => id)).size).toBe(2);
   });
 
-  it("firing by another process: fired and reported once", async () => {
+  it("fired by another process: it is not fired or reported again", async () => {
     const { hf, clock, fired } = await caughtFiring((client) => client.schedules.fireDue());
     await clock.advance("5s");
     expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
@@ -103,12 +103,12 @@ describe("C-12 between reading a due schedule and firing it", () => {
 });
 
 describe("C-12 several schedulers on one store", () => {
-  it("fire each slot once and emit each event once", async () => {
+  it("create one job per slot and emit each event once", async () => {
     const { hf, clock, another } = await scene({ jobs: [nothing] });
     const clients = [hf, await another({ jobs: [nothing] }), await another({ jobs: [nothing] })];
-    const fired = clients.map((client) => recordEvents(client, "fired"));
-    const enqueued = clients.map((client) => recordEvents(client, "enqueued"));
-    const completed = clients.map((client) => recordEvents(client, "completed"));
+    const fired = clients.map((client) => eventsOf(client, "fired"));
+    const enqueued = clients.map((client) => eventsOf(client, "enqueued"));
+    const completed = clients.map((client) => eventsOf(client, "completed"));
     for (const client of clients) {
       await client.schedule("every", { job: nothing, every: "2s" });
       await client.schedule("cron", { job: nothing, cron: "*/3 * * * * *" });
@@ -117,13 +117,13 @@ describe("C-12 several schedulers on one store", () => {
     await clock.advance("1m");
     expect(await slotsMade(hf, "every")).toEqual(steps(2 * SECOND, 1, 30));
     expect(await slotsMade(hf, "cron")).toEqual(steps(3 * SECOND, 1, 20));
-    for (const received of [fired, enqueued, completed]) expect(received.flat()).toHaveLength(50);
+    for (const events of [fired, enqueued, completed]) expect(events.flat()).toHaveLength(50);
     for (const made of await jobsOf(hf, "every")) {
       expect(made).toMatchObject({ state: "completed", attempt: 1, createdAt: made.schedule?.slot });
     }
   });
 
-  it("poll again after a pause when too late", async () => {
+  it("retry with a delay when another was faster", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     const ways = [watch(store.store), watch(store.store)];
     const others = await Promise.all(
@@ -135,14 +135,14 @@ describe("C-12 several schedulers on one store", () => {
     for (const way of ways) way.forget();
     await clock.advance("60s");
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 6));
-    // For each slot: a poll, an attempt, and another poll.
+    // For each slot: a read, an attempt, and another read.
     for (const way of ways) {
       expect(way.count("dueSchedules")).toBeLessThanOrEqual(18);
       expect(way.count("fire")).toBeLessThanOrEqual(6);
     }
   });
 
-  it("with a clock a month behind, repeat no slot", async () => {
+  it("with a clock that is a month behind repeat no slot", async () => {
     const { clock, open } = await processes();
     const right = await open({ jobs: [nothing] });
     await right.schedule("s", { job: nothing, every: "1h", catchUp: { all: 1_000 } });
@@ -153,7 +153,7 @@ describe("C-12 several schedulers on one store", () => {
     expect(await right.drain()).toBe(5);
     await right.maintain();
     await clock.advance("1s");
-    // The check must not depend on old jobs, which are purged.
+    // Old jobs do not prevent a repeated slot: they are purged.
     expect(await right.purge({ state: "completed", olderThan: 0 })).toBe(5);
 
     const wrong = await open({ jobs: [nothing], clock: fakeClock(START - 30 * DAY) });
@@ -169,21 +169,21 @@ describe("C-12 several schedulers on one store", () => {
     expect(await slotsMade(right, "s")).toEqual([after(6 * HOUR)]);
   });
 
-  it("that are always too late poll ten times a second", async () => {
+  it("that are always too late retry about ten times a second", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     let tries = 0;
     const unlucky = new Proxy(store.store, {
       get(target, property) {
         if (property !== "fire") return Reflect.get(target, property) as unknown;
         return (firings: Parameters<typeof target.fire>[0]): ReturnType<typeof target.fire> => {
-          // Without pauses, this test would not end.
+          // Without a delay this test would never end.
           if (++tries > 1_000) return target.fire(firings);
           return Promise.resolve(firings.map(() => ({ status: "changed" })));
         };
       },
     });
     await hf.schedule("s", { job: nothing, every: "10s" });
-    const fired = recordEvents(hf, "fired");
+    const fired = eventsOf(hf, "fired");
     (await another({ jobs: [nothing] }, unlucky)).work({ poll: "1h" });
     await clock.advance("10s");
     for (let turns = 0; turns < 10; turns++) await clock.settle();
@@ -195,7 +195,7 @@ describe("C-12 several schedulers on one store", () => {
     expect(await hf.schedules.fireDue()).toBe(1);
   });
 
-  it("continue when one is closed while firing", async () => {
+  it("continue when one of them is closed", async () => {
     const { hf, clock, another } = await scene({ jobs: [nothing] });
     const others = await Promise.all([another({ jobs: [nothing] }), another({ jobs: [nothing] })]);
     await hf.schedule("s", { job: nothing, every: "1s" });
@@ -211,7 +211,7 @@ describe("C-12 several schedulers on one store", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(SECOND, 1, 20));
   });
 
-  it("with clocks an hour apart, fire each slot once", async () => {
+  it("whose clocks differ by an hour create one job per slot", async () => {
     const { clock, open } = await processes();
     const right = await open({ jobs: [nothing] });
     const [slow, fast] = [
@@ -220,7 +220,7 @@ describe("C-12 several schedulers on one store", () => {
     ];
     await right.schedule("s", { job: nothing, every: "10m", catchUp: { all: 100 } });
     expect(await slow.schedules.fireDue()).toBe(0);
-    // By its clock, all of them are due.
+    // By its clock all slots are due.
     expect(await fast.schedules.fireDue()).toBe(6);
     for (let minute = 0; minute < 70; minute += 10) {
       await clock.advance("10m");

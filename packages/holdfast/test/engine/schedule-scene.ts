@@ -12,12 +12,12 @@ export const MINUTE = 60_000;
 export const HOUR = 3_600_000;
 export const DAY = 86_400_000;
 
-/** A time, in milliseconds after the clock's start. */
+/** An instant this many milliseconds after the clock's start. */
 export function after(ms: number): Date {
   return new Date(START + ms);
 }
 
-/** Multiples of a step after the clock's start. */
+/** Multiples of a step after the clock's start, from one to another. */
 export function steps(stepMs: number, from: number, to: number): Date[] {
   return Array.from({ length: to - from + 1 }, (_, index) => after((from + index) * stepMs));
 }
@@ -51,7 +51,7 @@ export async function slotsMade(hf: Holdfast, schedule: string): Promise<Date[]>
   return (await jobsOf(hf, schedule)).map((made) => made.schedule?.slot ?? new Date(Number.NaN));
 }
 
-/** A database file that simulated processes open and close, with one fake clock. */
+/** A database file that clients open and close like processes, with one fake clock. */
 export async function processes(): Promise<{
   clock: FakeClock;
   open: (options?: Omit<HoldfastOptions, "store">) => Promise<Holdfast>;
@@ -69,8 +69,8 @@ export async function processes(): Promise<{
   };
 }
 
-/** Changes a stored schedule without validation, like a manual change in the database. */
-export async function writeSchedule(
+/** Changes a stored schedule without any check, as in a database shell. */
+export async function overwrite(
   store: Store,
   name: string,
   changes: Partial<NonNullable<Awaited<ReturnType<Store["getSchedule"]>>>>,
@@ -78,7 +78,7 @@ export async function writeSchedule(
   const stored = await store.getSchedule(name);
   if (stored === null) throw new Error(`no schedule ${name}`);
   const result = await store.putSchedule(
-    { ...stored, ...changes, version: `${stored.version}, written directly` },
+    { ...stored, ...changes, version: `${stored.version}, overwritten` },
     stored.version,
   );
   if (result !== "put") throw new Error(`${name} could not be written`);

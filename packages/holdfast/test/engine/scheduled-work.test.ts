@@ -4,7 +4,7 @@ import { z } from "zod";
 import { scene, type Scene } from "./scene.js";
 import { after, DAY, HOUR, jobsOf, MINUTE, slotsMade, steps } from "./schedule-scene.js";
 
-/** An example product: agents with schedules, and reminders. */
+/** A product with scheduled agents and reminders. */
 async function product(): Promise<Scene & { invoked: string[]; reminders: Reminder[]; delivered: string[] }> {
   const invoked: string[] = [];
   const delivered: string[] = [];
@@ -53,7 +53,7 @@ interface Reminder {
 }
 
 describe("scheduled work of a product", () => {
-  it("A-21 agent schedules only create agent_invocation jobs", async () => {
+  it("A-21 schedules of agents only create agent_invocation jobs", async () => {
     const { hf, clock, invoked } = await product();
     await clock.advance("6m");
     expect(await hf.schedules.fireDue()).toBe(3);
@@ -69,7 +69,7 @@ describe("scheduled work of a product", () => {
     expect(invoked.toSorted()).toEqual(["ada", "bob"]);
   });
 
-  it("A-22 the reminder sweep creates one job per due reminder", async () => {
+  it("A-22 the reminder sweep creates one reminder_delivery job per due reminder", async () => {
     const { hf, clock, reminders, delivered } = await product();
     reminders.push({ id: "a", dueAt: after(30_000) }, { id: "b", dueAt: after(MINUTE) });
     reminders.push({ id: "later", dueAt: after(HOUR) });
@@ -82,7 +82,7 @@ describe("scheduled work of a product", () => {
       [{ reminder: "a" }, "pending"],
     ]);
     expect(delivered).toEqual([]);
-    // Sweeps before a delivery find the same reminders, and create no duplicates.
+    // Sweeps before a delivery find the same reminders, and create no job twice.
     for (let sweeps = 0; sweeps < 3; sweeps++) {
       await clock.advance("1m");
       await hf.schedules.fireDue();
@@ -93,7 +93,7 @@ describe("scheduled work of a product", () => {
     expect(delivered.toSorted()).toEqual(["a", "b"]);
   });
 
-  it("A-22 failed and manual sweeps create no duplicates", async () => {
+  it("A-22 failed and manual sweeps deliver nothing twice", async () => {
     const { hf, clock, store, reminders, delivered } = await product();
     for (let n = 0; n < 20; n++) reminders.push({ id: `${n}`, dueAt: after(n * 1_000) });
     await clock.advance("1m");
@@ -109,7 +109,7 @@ describe("scheduled work of a product", () => {
     expect((await hf.list({ type: "reminder_delivery" })).jobs).toHaveLength(20);
   });
 
-  it("A-23 one loop claims all types, another fires schedules", async () => {
+  it("A-23 one loop claims all types, another fires all slots", async () => {
     const calls: number[] = [];
     for (const many of [1, 40]) {
       const types = Array.from({ length: many }, (_, n) => job({ type: `type ${n}`, run() {} }));
@@ -124,7 +124,7 @@ describe("scheduled work of a product", () => {
     expect(calls[1]).toBe(calls[0]);
   });
 
-  it("A-24 work() starts everything, close() stops it", async () => {
+  it("A-24 work() starts scheduler, worker and maintenance; close() stops them", async () => {
     const { hf, clock, store, invoked } = await product();
     store.forget();
     await clock.advance("10m");
@@ -150,7 +150,7 @@ describe("B-09 periodic syncs", () => {
     watch: string;
   }
 
-  /** Five of six users are active. The stream of users fails once, at `breakAt`. */
+  /** Five of six users are active. The stream of them fails once at `breakAt`. */
   async function syncs(
     intervals: Partial<Intervals> = {},
     { users = 12, breakAt = Number.NaN } = {},
@@ -179,7 +179,7 @@ describe("B-09 periodic syncs", () => {
         await scenery.hf.enqueueMany(renew, active(null), { each: ({ user }) => ({ user, unique: "watch" }) });
       },
     });
-    // Like a database cursor: never all in memory.
+    // A stream, as from a database.
     async function* active(days: number | null): AsyncGenerator<{ user: string; days: number | null }> {
       for (let n = 0; n < users; n++) {
         if (n === breakAt && breaks-- > 0) throw new Error("the database went away");
@@ -207,7 +207,7 @@ describe("B-09 periodic syncs", () => {
     expect(await slotsMade(hf, "watch renewal")).toEqual([after(DAY)]);
   });
 
-  it("have configurable intervals, also at run time", async () => {
+  it("can be configured, also while they run", async () => {
     const { hf, clock } = await syncs({ fallback: "5m", full: "30m", watch: "12h" });
     const next = async (name: string): Promise<Date | null> => (await hf.schedules.get(name))?.nextRunAt ?? null;
     expect(await next("fallback sync")).toEqual(after(5 * MINUTE));
@@ -219,14 +219,14 @@ describe("B-09 periodic syncs", () => {
     expect(await slotsMade(hf, "watch renewal")).toEqual([after(6 * HOUR)]);
   });
 
-  it("enqueue one job per active user, in batches", async () => {
+  it("for every active user: one job each, in batches, without overlap", async () => {
     const { hf, clock, store, synced } = await syncs({}, { users: 1_200 });
     await clock.advance("15m");
     await hf.schedules.fireDue();
     store.forget();
     expect(await hf.drain({ queues: ["default"] })).toBe(1);
     expect((await hf.stats()).types["sync"]?.pending).toBe(1_000);
-    // A thousand jobs in a few calls, none larger than the batch limit.
+    // A thousand jobs in a few calls, none larger than a batch.
     const batches = store.calls("insert").map(([jobs]) => (jobs as unknown[]).length);
     expect(batches.reduce((sum, size) => sum + size, 0)).toBe(1_000);
     expect(batches.length).toBeLessThanOrEqual(10);
@@ -247,7 +247,7 @@ describe("B-09 periodic syncs", () => {
     expect(await jobsOf(hf, "fallback sync")).toHaveLength(3);
   });
 
-  it("complete a failed fan-out on retry", async () => {
+  it("for every active user: a failed fan-out is completed by its retry", async () => {
     const { hf, clock, synced } = await syncs({}, { users: 1_200, breakAt: 900 });
     await clock.advance("15m");
     await hf.schedules.fireDue();
@@ -262,7 +262,7 @@ describe("B-09 periodic syncs", () => {
   });
 });
 
-it("A-24 a process that only enqueues starts no worker", async () => {
+it("A-24 a process that only enqueues and defines schedules starts no worker", async () => {
   const type = job({ type: "t", run() {} });
   const hf = await holdfast({ store: "sqlite::memory:", jobs: [type], logger: false });
   await hf.schedule("s", { job: type, every: "1s" });

@@ -2,13 +2,13 @@ import { job, type ScheduledSlot } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, recordEvents, next, onFile, scene, type Scene } from "./scene.js";
-import { after, writeSchedule, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, steps } from "./schedule-scene.js";
+import { deferred, eventsOf, next, onFile, scene, type Scene } from "./scene.js";
+import { after, overwrite, HOUR, jobsOf, MINUTE, noting, SECOND, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 
 describe("the scheduler", () => {
-  it("C-12 fires each slot on time, a worker runs it", async () => {
+  it("C-12 fires each slot on time, and a worker runs it", async () => {
     const { type, ran } = noting(() => scenery.clock);
     const scenery: Scene = await scene({ jobs: [type] });
     const { hf, clock } = scenery;
@@ -43,15 +43,11 @@ describe("the scheduler", () => {
     ]);
   });
 
-  it("emits fired after the store has confirmed", async () => {
+  it("emits fired events once the jobs are stored", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     const order: string[] = [];
     for (const name of ["enqueued", "fired", "completed"] as const) hf.on(name, () => void order.push(name));
-    const [fired, enqueued, skipped] = [
-      recordEvents(hf, "fired"),
-      recordEvents(hf, "enqueued"),
-      recordEvents(hf, "skipped"),
-    ];
+    const [fired, enqueued, skipped] = [eventsOf(hf, "fired"), eventsOf(hf, "enqueued"), eventsOf(hf, "skipped")];
     await hf.schedule("s", { job: nothing, every: "10s", queue: "q" });
     hf.work();
     await clock.advance("10s");
@@ -62,7 +58,7 @@ describe("the scheduler", () => {
     expect(order).toEqual(["enqueued", "fired", "completed"]);
   });
 
-  it("respects startAt and endAt", async () => {
+  it("fires from the start and before the end", async () => {
     const { hf, clock } = await scene({ jobs: [nothing] });
     await hf.schedule("every", { job: nothing, every: "10s", startAt: after(30_500), endAt: after(60_500) });
     await hf.schedule("cron", { job: nothing, cron: "*/10 * * * * *", startAt: after(30_000), endAt: after(60_000) });
@@ -75,7 +71,7 @@ describe("the scheduler", () => {
     }
   });
 
-  it("applies a deterministic jitter", async () => {
+  it("delays runs by jitter, the same in every process", async () => {
     const due: Record<string, Date>[] = [];
     for (let round = 0; round < 2; round++) {
       const { hf, clock } = await scene({ jobs: [nothing] });
@@ -97,7 +93,7 @@ describe("the scheduler", () => {
       );
     }
     expect(due[0]).toEqual(due[1]);
-    // The jitter differs between slots.
+    // The delays differ.
     const late = new Set(
       Object.entries(due[0] ?? {}).map(([slot, runAt]) => Number(runAt) - Number(slot.split(" ")[1])),
     );
@@ -105,7 +101,7 @@ describe("the scheduler", () => {
     expect(Math.max(...late) - Math.min(...late)).toBeGreaterThan(7_000);
   });
 
-  it("does not run when disabled, fireDue works", async () => {
+  it("does not run if it is disabled; fireDue replaces it", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing], scheduler: false });
     await hf.schedule("s", { job: nothing, every: "10s", catchUp: { all: 10 } });
     store.forget();
@@ -115,14 +111,14 @@ describe("the scheduler", () => {
     expect(await hf.schedules.fireDue()).toBe(3);
     await clock.settle();
     expect((await jobsOf(hf, "s")).map(({ state }) => state)).toEqual(Array(3).fill("completed"));
-    // It does not run without a worker either.
+    // Nor without a worker.
     const client = await another({ jobs: [nothing] });
     await clock.advance("30s");
     expect(await slotsMade(client, "s")).toHaveLength(3);
     expect(await client.schedules.fireDue()).toBe(3);
   });
 
-  it("C-10 stops firing before handlers end", async () => {
+  it("C-10 stops first: no slot is fired during shutdown", async () => {
     const gate = deferred();
     const slow = job({ type: "slow", run: () => gate.promise });
     const { hf, clock, store, another } = await scene({ jobs: [slow] });
@@ -141,7 +137,7 @@ describe("the scheduler", () => {
     expect((await after30s.schedules.get("s"))?.nextRunAt).toEqual(after(20 * SECOND));
   });
 
-  it("C-10 finishes a firing in progress", async () => {
+  it("C-10 completes a firing before it stops", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work({ poll: "1h" });
@@ -164,21 +160,21 @@ describe("the scheduler", () => {
     ["1s", 60],
     ["30s", 2],
     ["1h", 0],
-  ])("without schedules polls once per tick (%s): %d times a minute", async (tick, looks) => {
+  ])("polls once per tick (%s) when idle: %d times a minute", async (tick, polls) => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: tick === undefined ? {} : { tick } });
     await hf.schedule("daily", { job: nothing, cron: "@daily" });
     hf.work({ poll: "1h" });
     await clock.advance("1s");
     store.forget();
     await clock.advance("1m");
-    expect(store.count("dueSchedules")).toBe(looks);
+    expect(store.count("dueSchedules")).toBe(polls);
     expect(store.count("fire") + store.count("putSchedule") + store.count("getSchedule")).toBe(0);
     expect(store.count("listSchedules")).toBeLessThanOrEqual(1);
-    // Apart from the worker's heartbeats and maintenance, there are no store calls.
-    expect(store.total() - looks).toBeLessThanOrEqual(20);
+    // Besides heartbeats and maintenance there are no other calls.
+    expect(store.total() - polls).toBeLessThanOrEqual(20);
   });
 
-  it("makes two store calls per slot", async () => {
+  it("calls the store twice per slot, then is idle", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("s", { job: nothing, every: "10s" });
     hf.work({ poll: "1h" });
@@ -188,7 +184,7 @@ describe("the scheduler", () => {
     expect([store.count("fire"), store.count("dueSchedules")]).toEqual([1, 2]);
   });
 
-  it("notices an earlier slot of its own client", async () => {
+  it("notices an earlier schedule of its own client", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("far", { job: nothing, cron: "@daily" });
     await hf.schedule("off", { job: nothing, every: "7s", enabled: false });
@@ -203,7 +199,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "off")).toEqual(steps(7 * SECOND, 1, 3));
   });
 
-  it("notices another client's schedule by a hint", async () => {
+  it("notices a schedule of another client by the store's hint", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     hf.work({ poll: "1h" });
     await clock.settle();
@@ -213,7 +209,7 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("notices another process's schedule on a file", async () => {
+  it("notices a schedule of another process on a file", async () => {
     const { hf, file } = await onFile({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("far", { job: nothing, cron: "@yearly" });
     hf.work();
@@ -222,16 +218,16 @@ describe("the scheduler", () => {
     await other.schedules.create("s", { job: nothing, every: "1s" });
     expect((await fired).schedule).toBe("s");
     await other.unschedule("s");
-    // Also one without a computed next run.
+    // Also one whose next run is not computed yet.
     await other.schedules.create("t", { job: nothing, every: "1s", enabled: false });
     const firedToo = new Promise((resolve) => hf.on("fired", ({ schedule }) => schedule === "t" && resolve(schedule)));
     const store = sqlite(file);
-    await writeSchedule(store, "t", { enabled: true, nextRunAt: null });
+    await overwrite(store, "t", { enabled: true, nextRunAt: null });
     expect(await firedToo).toBe("t");
     await store.close();
   });
 
-  it("notices its own client's schedule without hints", async () => {
+  it("notices schedules of its own client without hints", async () => {
     const { clock, another, store } = await scene();
     const silent = new Proxy(store.store, {
       get: (target, property) => (property === "listen" ? () => () => {} : (Reflect.get(target, property) as unknown)),
@@ -244,34 +240,34 @@ describe("the scheduler", () => {
     expect(await slotsMade(hf, "s")).toEqual(steps(10 * SECOND, 1, 2));
   });
 
-  it("polls again after a change during a poll", async () => {
+  it("polls again if a schedule changed meanwhile", async () => {
     const { hf, clock, another, store } = await scene({ jobs: [nothing] });
-    // The store has executed the poll, but its response has not arrived.
-    let response = Promise.resolve();
+    // The store has read the schedules; the result has not arrived yet.
+    let result = Promise.resolve();
     const slow = new Proxy(store.store, {
       get(target, property) {
         if (property !== "dueSchedules") return Reflect.get(target, property) as unknown;
         return async (limit: number) => {
           const due = await target.dueSchedules(limit);
-          await response;
+          await result;
           return due;
         };
       },
     });
     const gate = deferred();
-    response = gate.promise;
+    result = gate.promise;
     const scheduler = await another({ jobs: [nothing], scheduler: { tick: "1h" } }, slow);
     scheduler.work({ poll: "1h" });
     await clock.settle();
     await hf.schedules.create("s", { job: nothing, every: "10s" });
     await clock.settle();
-    response = Promise.resolve();
+    result = Promise.resolve();
     gate.resolve();
     await clock.advance("10s");
     expect(await slotsMade(hf, "s")).toEqual([after(10 * SECOND)]);
   });
 
-  it("fires on time after a long wait", async () => {
+  it("follows zone rules that are only certain near the time", async () => {
     const { hf, clock } = await scene({ jobs: [nothing], scheduler: { tick: "1h" } });
     await hf.schedule("daily", { job: nothing, cron: "17 6 * * *", timezone: "America/New_York" });
     hf.work({ poll: "1h", lease: "1h" });
@@ -280,7 +276,7 @@ describe("the scheduler", () => {
     expect([made?.schedule?.slot, made?.createdAt]).toEqual(Array(2).fill(after(11 * HOUR + 17 * MINUTE)));
   });
 
-  it("is shared by all workers of a client", async () => {
+  it("runs once per client, while any worker runs", async () => {
     const { hf, clock, store } = await scene({ jobs: [nothing] });
     await hf.schedule("s", { job: nothing, every: "10s" });
     const [first] = [hf.work({ poll: "1h" }), hf.work({ poll: "1h" }), hf.work({ poll: "1h" })];

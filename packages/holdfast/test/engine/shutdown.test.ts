@@ -6,10 +6,10 @@ import { JobWorker } from "#src/engine/worker/worker.js";
 import type { Outcome, SettleResult, Store } from "#src/store.js";
 import { ClosedError, job, WorkerStoppingError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
+import { deferred, eventsOf, scene, untilAborted } from "./scene.js";
 
 describe("shutdown", () => {
-  it("C-10 B-14 stop waits for running handlers", async () => {
+  it("C-10 B-14 stop waits for running handlers and starts no job", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read, store } = await scene({ jobs: [type] });
@@ -33,7 +33,7 @@ describe("shutdown", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("C-10 aborts handlers after the grace period, releases their jobs", async () => {
+  it("C-10 after the grace time handlers are aborted and released", async () => {
     let reason: AbortReason | undefined;
     const type = job({
       type: "t",
@@ -44,7 +44,7 @@ describe("shutdown", () => {
         }),
     });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
-    const released = recordEvents(hf, "released");
+    const released = eventsOf(hf, "released");
     const worker = hf.work({ grace: "10s" });
     const { id } = await hf.enqueue(type);
     await clock.advance("1s");
@@ -60,7 +60,7 @@ describe("shutdown", () => {
     expect(released).toMatchObject([{ id, worker: worker.id }]);
   });
 
-  it("C-10 abandons a handler that ignores its signal", async () => {
+  it("C-10 a handler that ignores its signal is abandoned", async () => {
     const gate = deferred<{ late: boolean }>();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -113,7 +113,7 @@ describe("shutdown", () => {
     gate.resolve();
   });
 
-  it("logs nothing without running jobs", async () => {
+  it("a stop without running jobs logs nothing", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "t", run() {} })] });
     const worker = hf.work();
     await clock.settle();
@@ -121,7 +121,7 @@ describe("shutdown", () => {
     expect(lines).toEqual([]);
   });
 
-  it("accepts a completion after the abort", async () => {
+  it("a handler that completes after the abort is completed", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal).catch(() => ({ saved: true })) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const worker = hf.work({ grace: 0 });
@@ -131,7 +131,7 @@ describe("shutdown", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { saved: true } });
   });
 
-  it("at most three releases do not count as attempts", async () => {
+  it("a release restores the attempt at most three times", async () => {
     const type = job({ type: "t", retry: { maxAttempts: 2 }, run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -152,7 +152,7 @@ describe("shutdown", () => {
     ]);
   });
 
-  it("C-10 releases prefetched jobs immediately", async () => {
+  it("C-10 prefetched jobs are released without an attempt", async () => {
     const gate = deferred();
     const quick = job({ type: "quick", run: () => {} });
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -177,9 +177,9 @@ describe("shutdown", () => {
     for (const id of held) expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("stop may be repeated or called before start", async () => {
+  it("stop can be repeated, and called before start", async () => {
     const { hf, clock } = await scene();
-    const stopped = recordEvents(hf, "workerStopped");
+    const stopped = eventsOf(hf, "workerStopped");
     const worker = hf.work();
     await clock.settle();
     await Promise.all([worker.stop(), worker.stop()]);
@@ -193,7 +193,7 @@ describe("shutdown", () => {
     expect(() => unstarted.start()).toThrow(ClosedError);
   });
 
-  it("C-10 close stops workers, flushes and closes the store", async () => {
+  it("C-10 close stops workers, flushes outcomes and closes the store", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, store, another } = await scene({ jobs: [type] });
@@ -216,7 +216,7 @@ describe("shutdown", () => {
     expect(() => hf.work()).toThrow(ClosedError);
   });
 
-  it("C-10 handlers can enqueue during the grace period", async () => {
+  it("C-10 a handler can enqueue during its grace time", async () => {
     const gate = deferred();
     const follow = job({ type: "follow", run: () => {} });
     const type = job({
@@ -239,11 +239,11 @@ describe("shutdown", () => {
     expect((await reader.list({ type: follow, state: "pending" })).jobs).toHaveLength(1);
   });
 
-  it("the flush waits only for earlier outcomes", async () => {
+  it("a flush waits only for earlier outcomes", async () => {
     const { clock } = await scene();
-    const resolvers: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const settle = (outcomes: readonly Outcome[]): Promise<SettleResult[]> =>
-      new Promise((resolve) => resolvers.push(() => resolve(outcomes.map(() => "applied"))));
+      new Promise((resolve) => pending.push(() => resolve(outcomes.map(() => "applied"))));
     const settler = new Settler({ settle } as unknown as Store, clock, new Emitter(() => {}));
     const add = (): void => settler.add({} as Outcome, 30_000, () => {});
     add();
@@ -253,15 +253,15 @@ describe("shutdown", () => {
     add();
     await clock.settle();
     expect(flushed).toBe(false);
-    resolvers.shift()?.();
-    // The next is already in progress and never ends.
+    pending.shift()?.();
+    // The next batch is in flight, and never ends.
     await clock.settle();
-    expect(settler.size + resolvers.length).toBeGreaterThan(0);
+    expect(settler.size + pending.length).toBeGreaterThan(0);
     expect(flushed).toBe(true);
     await flushing;
   });
 
-  it("close ends a drain and releases other jobs", async () => {
+  it("close ends a drain and leaves the other jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, another } = await scene({ jobs: [type] });

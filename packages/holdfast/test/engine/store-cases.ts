@@ -18,7 +18,7 @@ interface Scene {
   lines: LogLine[];
   read: (id: string) => Promise<Job>;
   reaches: (id: string, state: Job["state"]) => Promise<Job>;
-  /** Waits until a claim has returned. */
+  /** A claim has returned. */
   looked: () => Promise<unknown>;
 }
 
@@ -56,7 +56,7 @@ function withoutHints(store: Store, looked: () => void): Store {
   });
 }
 
-/** Runs the job until it is dead. Returns the delay before each retry. */
+/** Runs the job until it is dead and returns the delay before each retry. */
 async function delaysOf({ hf, clock, read }: Scene, id: string): Promise<number[]> {
   const delays: number[] = [];
   for (;;) {
@@ -76,10 +76,10 @@ function raise(error: unknown): never {
   throw error;
 }
 
-/** The required retry delays, to the millisecond. */
+/** Requirements on retries, to the millisecond. */
 export function retryCases(name: string, open: OpenStore): void {
   describe(`${name}: retries`, () => {
-    it("A-12 A-30 wait exactly min(30 s × 2^n, 15 min)", async () => {
+    it("A-12 A-30 with jitter 0 wait exactly min(30 s × 2^n, 15 min)", async () => {
       const mail = job({
         type: "mail",
         retry: { maxAttempts: 8, backoff: { jitter: 0 } },
@@ -104,7 +104,7 @@ export function retryCases(name: string, open: OpenStore): void {
       });
     });
 
-    it("E-03 wait exactly 30, 60 and 120 s, then dead", async () => {
+    it("E-03 with jitter 0 wait exactly 30, 60 and 120 s", async () => {
       let works = false;
       const mail = job({ type: "mail", run: () => (works ? "sent" : raise(new Error("down"))) });
       const scene = await sceneOn(open, { jobs: [mail], retry: { backoff: { jitter: 0 } } });
@@ -118,7 +118,7 @@ export function retryCases(name: string, open: OpenStore): void {
       expect(await scene.read(id)).toMatchObject({ state: "completed", attempt: 1, output: "sent" });
     });
 
-    it("C-06 wait 5 s × 2^(n−1) plus up to 1 s", async () => {
+    it("C-06 wait 5 s × 2^(n−1) plus 0–1 s, at most 5 min", async () => {
       const backoff = { base: "5s", factor: 2, max: "5m", jitter: "1s" };
       const mail = job({ type: "mail", retry: { maxAttempts: 9, backoff }, run: () => raise(new Error("down")) });
       const run = async (): Promise<number[]> => {
@@ -134,10 +134,10 @@ export function retryCases(name: string, open: OpenStore): void {
   });
 }
 
-/** Requirements of the runner. */
+/** Requirements on the worker loop. */
 export function runnerCases(name: string, open: OpenStore): void {
   describe(`${name}: the runner`, () => {
-    it("A-15 polls every 5 s and settles each job", async () => {
+    it("A-15 polls every 5 s and settles the jobs it finds", async () => {
       const gate = deferred();
       const types = [
         job({ type: "slow", run: () => gate.promise.then(() => ({ done: true })) }),
@@ -182,7 +182,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       });
     });
 
-    it("A-17 continues after any throw and stores the message", async () => {
+    it("A-17 continues after any handler error and stores its message", async () => {
       const thrown: [value: unknown, message: string][] = [
         [new TypeError("not a function"), "not a function"],
         ["plain", "plain"],
@@ -218,7 +218,7 @@ export function runnerCases(name: string, open: OpenStore): void {
       for (const [id, message] of ids) expect((await reaches(id, "failed")).error?.message).toBe(message);
     });
 
-    it("A-33 completes with {} for undefined", async () => {
+    it("A-33 completes with {} if a handler returns nothing", async () => {
       const types = [job({ type: "nothing", run: () => {} }), job({ type: "later", run: async () => {} })];
       const { hf, read } = await sceneOn(open, { jobs: types });
       for (const type of types) {
@@ -231,7 +231,7 @@ export function runnerCases(name: string, open: OpenStore): void {
   });
 }
 
-/** Requirements of payloads. */
+/** Requirements on payloads. */
 export function payloadCases(name: string, open: OpenStore): void {
   it(`D-07 ${name}: an invalid payload never reaches the handler`, async () => {
     let ran = 0;
@@ -243,7 +243,7 @@ export function payloadCases(name: string, open: OpenStore): void {
       code: "INVALID_INPUT",
       issues: [{ path: "to" }, { path: "copies.1.at" }],
     });
-    // Written by another version or program.
+    // By another version, or by another program.
     const stored = [JSON.stringify(wrong), "[]", "5"].map((text) => newJob({ type: "greet", input: text }));
     await store.store.insert(stored);
     await hf.drain();

@@ -1,6 +1,6 @@
 import { job, JobTimeoutError, type AbortReason } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { deferred, recordEvents, scene, untilAborted } from "./scene.js";
+import { deferred, eventsOf, scene, untilAborted } from "./scene.js";
 
 describe("timeouts", () => {
   it("a timeout aborts the signal and fails the attempt", async () => {
@@ -38,7 +38,7 @@ describe("timeouts", () => {
     expect(aborted[0]).toBe(startedAt + 15 * 60_000);
   });
 
-  it("accepts a completion after the abort", async () => {
+  it("a handler that returns after its signal is completed", async () => {
     const type = job({
       type: "t",
       timeout: "1s",
@@ -51,12 +51,12 @@ describe("timeouts", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { late: true } });
   });
 
-  it("abandons a handler 30 s after its signal", async () => {
+  it("a handler that ignores its signal for 30 s is abandoned", async () => {
     const gates = [deferred(), deferred()];
     const stubborn = job({ type: "stubborn", timeout: "10s", run: () => gates.shift()?.promise });
     const next = job({ type: "next", run: () => {} });
     const { hf, clock, lines, job: read } = await scene({ jobs: [stubborn, next] });
-    const stuck = recordEvents(hf, "stuck");
+    const stuck = eventsOf(hf, "stuck");
     const worker = hf.work({ concurrency: 1 });
     const { id } = await hf.enqueue(stubborn);
     const waiting = await hf.enqueue(next);
@@ -76,7 +76,7 @@ describe("timeouts", () => {
     );
   });
 
-  it("ignores the late result of an abandoned handler", async () => {
+  it("the late result of an abandoned handler is ignored", async () => {
     const late = deferred<{ late: boolean }>();
     let attempt = 0;
     const stubborn = job({
@@ -92,8 +92,8 @@ describe("timeouts", () => {
       },
     });
     const { hf, clock, job: read } = await scene({ jobs: [stubborn] });
-    const completed = recordEvents(hf, "completed");
-    const lost = recordEvents(hf, "lost");
+    const completed = eventsOf(hf, "completed");
+    const lost = eventsOf(hf, "lost");
     hf.work();
     const { id } = await hf.enqueue(stubborn);
     await clock.advance("40s");
@@ -108,11 +108,11 @@ describe("timeouts", () => {
     expect(lost).toEqual([]);
   });
 
-  it("abandons a handler that ignores its cancellation", async () => {
+  it("a handler that ignores its cancellation is abandoned too", async () => {
     const gate = deferred();
     const stubborn = job({ type: "stubborn", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [stubborn] });
-    const stuck = recordEvents(hf, "stuck");
+    const stuck = eventsOf(hf, "stuck");
     const worker = hf.work();
     const { id } = await hf.enqueue(stubborn);
     await clock.settle();
@@ -124,7 +124,7 @@ describe("timeouts", () => {
     gate.resolve();
   });
 
-  it("keeps the first abort reason", async () => {
+  it("a timeout after a cancellation changes nothing", async () => {
     const codes: unknown[] = [];
     const gate = deferred();
     const type = job({
@@ -145,7 +145,7 @@ describe("timeouts", () => {
     gate.resolve();
   });
 
-  it("a signal read after the abort is aborted", async () => {
+  it("a signal first read after the abort is aborted", async () => {
     const gate = deferred();
     let seen: unknown;
     const type = job({

@@ -8,14 +8,14 @@ import { scene } from "./scene.js";
 const DAY = 86_400_000;
 const FORM = /^hf_[0-9a-f]{16}_[0-9A-Za-z]{43}$/;
 
-/** The token with another character at this position from its end. */
+/** The token with one character changed, counted from its end. */
 function altered(token: string, fromEnd: number): string {
   const at = token.length - 1 - fromEnd;
   return `${token.slice(0, at)}${token[at] === "a" ? "b" : "a"}${token.slice(at + 1)}`;
 }
 
-describe("a token", () => {
-  it("is returned once and identifies its name and role", async () => {
+describe("an API token", () => {
+  it("is returned once, and verifies to its name and role", async () => {
     const { hf } = await scene();
     for (const role of ["viewer", "operator", "admin"] as const) {
       const { id, token } = await hf.tokens.create({ name: `for ${role}`, role });
@@ -25,14 +25,14 @@ describe("a token", () => {
     }
   });
 
-  it("of the role user has its user", async () => {
+  it("of the role user has a user", async () => {
     const { hf } = await scene();
     const name = `naïve 漢字 \u{1f680}`;
     const { id, token } = await hf.tokens.create({ name, role: "user", user: "ada" });
     expect(await hf.tokens.check(token)).toEqual({ id, name, role: "user", user: "ada", expiresAt: null });
   });
 
-  it("is stored only as a hash", async () => {
+  it("is stored as a hash", async () => {
     const { hf, store } = await scene();
     const { id, token } = await hf.tokens.create({ name: "deploy", role: "admin" });
     const secret = token.slice(-43);
@@ -52,13 +52,13 @@ describe("a token", () => {
     for (const { token } of made) expect(token).toMatch(FORM);
     expect(new Set(made.map(({ token }) => token.slice(-43))).size).toBe(300);
     expect(new Set(made.map(({ id }) => id)).size).toBe(300);
-    // With this many random digits, each digit occurs.
+    // All digits occur in this many random tokens.
     for (const place of [1, 20, 42]) {
       expect(new Set(made.map(({ token }) => token.slice(-43)[place])).size).toBeGreaterThan(40);
     }
   });
 
-  it("is invalid with any character changed", async () => {
+  it("is invalid if any part is changed", async () => {
     const { hf } = await scene();
     const one = await hf.tokens.create({ name: "one", role: "viewer" });
     const two = await hf.tokens.create({ name: "two", role: "admin" });
@@ -81,7 +81,7 @@ describe("a token", () => {
     ["a token in capitals", (token) => token.toUpperCase()],
     ["a secret with other letters", (token) => `${token.slice(0, -1)}é`],
     ["ten megabytes", () => `hf_${"a".repeat(10_000_000)}`],
-  ])("that is %s is invalid without a store call", async (_name, spoil) => {
+  ])("that is %s is invalid, without a store call", async (_name, spoil) => {
     const { hf, store } = await scene();
     const { token } = await hf.tokens.create({ name: "n", role: "admin" });
     store.forget();
@@ -110,7 +110,7 @@ describe("a token", () => {
     }
   });
 
-  it("is invalid in every process after revoke", async () => {
+  it("is invalid in all processes once revoked", async () => {
     const { hf, another } = await scene();
     const other = await another();
     const { id, token } = await hf.tokens.create({ name: "n", role: "operator" });
@@ -121,7 +121,7 @@ describe("a token", () => {
     expect(await hf.tokens.list()).toEqual([]);
   });
 
-  it("is invalid after its expiry, but listed", async () => {
+  it("is valid until it expires, and still listed", async () => {
     const { hf, clock } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "viewer", expiresIn: "30d" });
     await clock.advance(30 * DAY - 1);
@@ -132,7 +132,7 @@ describe("a token", () => {
   });
 });
 
-describe("tokens", () => {
+describe("API tokens", () => {
   it("are listed oldest first", async () => {
     const { hf, clock } = await scene();
     for (const role of TOKEN_ROLES) {
@@ -142,7 +142,7 @@ describe("tokens", () => {
     expect((await hf.tokens.list()).map(({ name }) => name)).toEqual([...TOKEN_ROLES]);
   });
 
-  it("are limited; expired ones are replaced", async () => {
+  it("are limited in number; expired ones are replaced", async () => {
     const { hf, clock, store } = await scene();
     const expiring = await hf.tokens.create({ name: "short", role: "viewer", expiresIn: "1h" });
     for (let n = 1; n < LIMITS.tokens; n++) await store.store.putToken(newTokenRecord());
@@ -150,7 +150,7 @@ describe("tokens", () => {
     await expect(refused).rejects.toBeInstanceOf(TooManyTokensError);
     await expect(refused).rejects.toMatchObject({
       code: "TOO_MANY_TOKENS",
-      message: expect.stringMatching(/^token limit reached \(1000\).*hf\.tokens\.revoke\(id\)/) as string,
+      message: expect.stringMatching(/^there are 1000 tokens.*hf\.tokens\.revoke\(id\)/) as string,
     });
     await clock.advance("1h");
     const { token } = await hf.tokens.create({ name: "one more", role: "viewer" });
@@ -173,15 +173,15 @@ describe("tokens", () => {
     ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /goes with the role user only/],
     ["an expiry at once", { name: "n", role: "viewer", expiresIn: 0 }, "expiresIn", /longer than 0/],
     ["an expiry that is no duration", { name: "n", role: "viewer", expiresIn: "soon" }, "expiresIn", /not a duration/],
-  ])("create refuses %s by name", async (_name, options, field, message) => {
+  ])("create refuses %s and names the option", async (_name, options, field, says) => {
     const { hf } = await scene();
     const refused = hf.tokens.create(options as never);
     await expect(refused).rejects.toBeInstanceOf(InvalidOptionError);
-    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(message) as string });
+    await expect(refused).rejects.toMatchObject({ field, message: expect.stringMatching(says) as string });
     expect(await hf.tokens.list()).toEqual([]);
   });
 
-  it("revoke refuses an invalid id without repeating it", async () => {
+  it("revoke refuses a whole token without printing it", async () => {
     const { hf } = await scene();
     const { token } = await hf.tokens.create({ name: "n", role: "viewer" });
     for (const id of [token, "", undefined, "7"]) {
@@ -192,7 +192,7 @@ describe("tokens", () => {
     expect(await hf.tokens.check(token)).not.toBeNull();
   });
 
-  it("are closed with the client", async () => {
+  it("cannot be used after close", async () => {
     const { hf } = await scene();
     const { id, token } = await hf.tokens.create({ name: "n", role: "viewer" });
     await hf.close();

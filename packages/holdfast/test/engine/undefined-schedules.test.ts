@@ -1,15 +1,15 @@
 import { job, type Events } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { recordEvents, scene, type Scene } from "./scene.js";
+import { eventsOf, scene, type Scene } from "./scene.js";
 import { MINUTE, slotsMade, steps } from "./schedule-scene.js";
 
 const nothing = job({ type: "nothing", run() {} });
 const hourly = { job: nothing, every: "1h" } as const;
 const minutely = { job: nothing, every: "1m" } as const;
-// The worker may claim rarely, because only the scheduler is tested.
+// Claims are rare: only the scheduler is tested.
 const seldom = { poll: "1h" } as const;
 
-/** A process restarted with code that no longer defines the schedule `old`. */
+/** A restarted process whose code no longer defines the schedule `old`. */
 async function restarted(): Promise<Scene & { reported: Events["undefinedSchedule"][] }> {
   const scenery = await scene({ jobs: [nothing] });
   const before = await scenery.another({ jobs: [nothing] });
@@ -20,11 +20,11 @@ async function restarted(): Promise<Scene & { reported: Events["undefinedSchedul
   const { hf } = scenery;
   await hf.schedule("kept", hourly);
   await hf.schedule("new", hourly);
-  return { ...scenery, reported: recordEvents(hf, "undefinedSchedule") };
+  return { ...scenery, reported: eventsOf(hf, "undefinedSchedule") };
 }
 
 describe("a schedule that code no longer defines", () => {
-  it("is reported once and continues", async () => {
+  it("is reported once, and never deleted", async () => {
     const { hf, clock, lines, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
@@ -37,7 +37,7 @@ describe("a schedule that code no longer defines", () => {
     expect(await slotsMade(hf, "old")).toEqual(steps(MINUTE, 1, 21));
   });
 
-  it("is not reported while another live worker defines it", async () => {
+  it("is reported after the last worker that defines it has stopped", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
@@ -45,7 +45,7 @@ describe("a schedule that code no longer defines", () => {
     hf.work(seldom);
     await clock.advance("20m");
     expect(reported).toEqual([]);
-    // Checked every five minutes; a deregistered worker does not count.
+    // Checked every five minutes. Deregistered workers do not count.
     await clock.advance("298s");
     const closing = other.close();
     await clock.advance("70s");
@@ -53,7 +53,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not reported despite rare heartbeats of that worker", async () => {
+  it("is not reported while a live worker with rare heartbeats defines it", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     await other.schedule("old", minutely);
@@ -63,7 +63,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([]);
   });
 
-  it("is not reported if that worker started before defining", async () => {
+  it("is not reported if another worker defined it after its start", async () => {
     const { hf, clock, another, reported } = await restarted();
     const other = await another({ jobs: [nothing] });
     other.work(seldom);
@@ -74,7 +74,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([]);
   });
 
-  it("is reported after that worker was killed", async () => {
+  it("is reported if the worker that defined it crashed", async () => {
     const { hf, clock, store, reported } = await restarted();
     await store.store.heartbeat({
       id: "dead",
@@ -94,7 +94,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is not reported after removal", async () => {
+  it("is not reported again after it is unscheduled", async () => {
     const { hf, clock, reported } = await restarted();
     hf.work(seldom);
     await clock.advance("66s");
@@ -104,7 +104,7 @@ describe("a schedule that code no longer defines", () => {
     expect(await hf.schedules.get("old")).toBeNull();
   });
 
-  it("is reported if defined and then removed in code", async () => {
+  it("is reported if code defined and unscheduled it", async () => {
     const { hf, clock, another, reported } = await restarted();
     await hf.schedule("old", minutely);
     await hf.unschedule("old");
@@ -115,7 +115,7 @@ describe("a schedule that code no longer defines", () => {
     expect(reported).toEqual([{ schedule: "old" }]);
   });
 
-  it("is checked with two calls every five minutes", async () => {
+  it("is searched every five minutes with two calls", async () => {
     const { hf, clock, store } = await restarted();
     hf.work(seldom);
     await clock.advance("1m");

@@ -8,7 +8,7 @@ const QUEUES = "this worker claims from queues that no job type here uses and th
 const TYPES = "no handler here for types that this worker claims. Misspelt, or missing from holdfast({ jobs })?";
 
 describe("a worker on an unknown queue", () => {
-  it("is logged once per queue, with the known queues", async () => {
+  it("is logged with the known queues, once per queue", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail] });
     await hf.enqueue(report, undefined, { queue: "reports" });
     hf.work({ queues: ["mial"] });
@@ -21,7 +21,7 @@ describe("a worker on an unknown queue", () => {
     ]);
   });
 
-  it("is not logged if a type or job uses the queue", async () => {
+  it("is not logged if a job type or a job uses the queue", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
     hf.work({ queues: ["mail"] });
     await clock.settle();
@@ -32,7 +32,7 @@ describe("a worker on an unknown queue", () => {
     expect(lines).toEqual([]);
   });
 
-  it("does not wait for the list of queues", async () => {
+  it("starts before the queues are listed", async () => {
     const { hf, clock, lines, store } = await scene({ jobs: [mail] });
     const release = store.hold("queues");
     const slow = hf.work({ queues: ["express"] });
@@ -47,8 +47,8 @@ describe("a worker on an unknown queue", () => {
   });
 });
 
-describe("a worker with types without a handler", () => {
-  it("is logged with the types that have one", async () => {
+describe("a worker for types without a handler", () => {
+  it("is logged with the known types", async () => {
     const { hf, clock, lines } = await scene({ jobs: [mail, report] });
     hf.work({ types: [mail, "mail.sned"] });
     hf.work({ types: [report] });

@@ -1,14 +1,14 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { recordEvents, scene } from "./scene.js";
+import { eventsOf, scene } from "./scene.js";
 
 const ghost = job({ type: "ghost", run: () => ({ ran: true }) });
 const MESSAGE = "No handler registered for job_type: ghost";
 
 describe("types without a handler", () => {
-  it('A-15 C-09 unknownType "dead" dead-letters the job immediately', async () => {
+  it('A-15 C-09 with unknownType "dead" the job is dead without retry', async () => {
     const { hf, clock, lines, job: read } = await scene();
-    const died = recordEvents(hf, "dead");
+    const died = eventsOf(hf, "dead");
     hf.work({ unknownType: "dead" });
     const { id } = await hf.enqueue(ghost);
     await clock.settle();
@@ -23,7 +23,7 @@ describe("types without a handler", () => {
     expect(lines.filter((line) => line.level === "error")).toHaveLength(1);
   });
 
-  it("are deferred by default without counting an attempt", async () => {
+  it("by default is deferred without counting an attempt", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [fine] });
     hf.work({ concurrency: 1 });
@@ -37,7 +37,7 @@ describe("types without a handler", () => {
     expect(aside.runAt.getTime() - clock.now()).toBe(15_000);
   });
 
-  it("run when a worker with the handler starts", async () => {
+  it("runs when a worker has the handler, with all attempts", async () => {
     const { hf, clock, another, job: read } = await scene();
     const old = hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -48,7 +48,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1, output: { ran: true } });
   });
 
-  it("are dead-lettered after 10 minutes without such a worker", async () => {
+  it("is dead when no worker has listed the type for 10 minutes", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -58,7 +58,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "dead", attempt: 0, error: { message: MESSAGE } });
   });
 
-  it("stay while another live worker has the handler", async () => {
+  it("stays while another live worker lists the type", async () => {
     const { hf, clock, another, job: read } = await scene();
     // The worker with the handler serves another queue.
     const knowing = (await another({ jobs: [ghost] })).work({ queues: ["elsewhere"] });
@@ -73,7 +73,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("a worker without the handler does not count", async () => {
+  it("a worker without the handler does not list the type", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work({ types: ["ghost"] });
     await clock.settle();
@@ -83,7 +83,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("a worker with types lists only these", async () => {
+  it("a worker with a types option lists only these", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, clock } = await scene({ jobs: [ghost, fine] });
     hf.work({ types: [fine] });
@@ -91,20 +91,20 @@ describe("types without a handler", () => {
     expect(await hf.workers()).toMatchObject([{ types: ["fine"] }]);
   });
 
-  it("are not dead-lettered if workers cannot be read", async () => {
+  it("no job dies if workers cannot be listed", async () => {
     const { hf, clock, store, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
     await clock.advance("1s");
-    const recover = store.fail(new Error("no response"), "workers");
+    const restore = store.fail(new Error("no response"), "workers");
     await clock.advance("15m");
     expect((await read(id)).state).toBe("pending");
-    recover();
+    restore();
     await clock.advance("1m");
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("tick and drain defer them without counting", async () => {
+  it("runNext and drain defer it and do not count it", async () => {
     const fine = job({ type: "fine", run: () => {} });
     const { hf, job: read } = await scene({ jobs: [fine] });
     const { id } = await hf.enqueue(ghost);
@@ -118,7 +118,7 @@ describe("types without a handler", () => {
     expect((await read(dying.id)).state).toBe("dead");
   });
 
-  it("a stopping worker finishes deferring", async () => {
+  it("a worker that stops completes a deferral first", async () => {
     const { hf, clock, store, job: read } = await scene();
     const letGo = store.hold("workers");
     const worker = hf.work();
@@ -133,7 +133,7 @@ describe("types without a handler", () => {
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a retry restarts the 10 minutes", async () => {
+  it("a retried job has ten minutes again", async () => {
     const { hf, clock, job: read } = await scene();
     hf.work();
     const { id } = await hf.enqueue(ghost);
@@ -147,7 +147,7 @@ describe("types without a handler", () => {
     expect((await read(id)).state).toBe("dead");
   });
 
-  it("are logged once per type", async () => {
+  it("a missing registration is logged once per type", async () => {
     const { hf, clock, lines } = await scene({ jobs: [job({ type: "known", run: () => {} })] });
     hf.work();
     for (let n = 0; n < 3; n++) await hf.enqueue(ghost);

@@ -1,7 +1,7 @@
 import { ClosedError, InvalidOptionError, job, type JobType, type NoInput } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { deferred, recordEvents, next, onFile, scene, type Deferred } from "./scene.js";
+import { deferred, eventsOf, next, onFile, scene, type Deferred } from "./scene.js";
 
 /** A job type whose handlers wait until the test releases them. */
 function gated(type = "gated"): { type: JobType<NoInput, void>; begun: string[]; gates: Map<string, Deferred<void>> } {
@@ -20,7 +20,7 @@ function gated(type = "gated"): { type: JobType<NoInput, void>; begun: string[];
 }
 
 describe("worker", () => {
-  it("A-10 A-11 A-28 a job goes from pending to completed", async () => {
+  it("A-10 A-11 A-28 a job goes pending → claimed → running → completed", async () => {
     const { type, gates } = gated();
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -46,7 +46,7 @@ describe("worker", () => {
     });
   });
 
-  it("A-11 stores the output as JSON", async () => {
+  it("A-11 the output is stored as JSON", async () => {
     const sum = job({
       type: "sum",
       input: z.object({ of: z.array(z.number()) }),
@@ -58,7 +58,7 @@ describe("worker", () => {
     expect(await read(id)).toMatchObject({ state: "completed", output: { total: 3 }, input: { of: [1, 2, 3] } });
   });
 
-  it("A-14 A-27 runs the handler of each job's type", async () => {
+  it("A-14 A-27 each job reaches the handler of its type", async () => {
     const ran: string[] = [];
     const types = ["email_processing", "agent_invocation", "brand.new"].map((type) =>
       job({ type, run: ({ job: { type: own } }) => void ran.push(own) }),
@@ -70,7 +70,7 @@ describe("worker", () => {
     expect(ran).toEqual(["email_processing", "agent_invocation", "brand.new"]);
   });
 
-  it("A-15 an enqueue wakes an idle worker, otherwise it polls", async () => {
+  it("A-15 an enqueue wakes an idle worker; otherwise it polls", async () => {
     const { type, begun } = gated();
     const { hf, clock, store } = await scene({ jobs: [type] });
     hf.work({ poll: "5s" });
@@ -84,7 +84,7 @@ describe("worker", () => {
     expect(store.count("claim")).toBe(12);
   });
 
-  it("runs a future job when it is due", async () => {
+  it("a future job starts when it is due, not at the next poll", async () => {
     const at: number[] = [];
     const later = job({ type: "later", run: () => void at.push(clock.now()) });
     const { hf, clock } = await scene({ jobs: [later] });
@@ -97,7 +97,7 @@ describe("worker", () => {
     expect(at).toEqual([first, first + 11_111]);
   });
 
-  it("B-12 claims by priority and due time", async () => {
+  it("B-12 higher priority first, then the oldest due job", async () => {
     const order: unknown[] = [];
     const note = job({
       type: "note",
@@ -115,7 +115,7 @@ describe("worker", () => {
     expect(order).toEqual(["urgent", "oldest", "second", "late"]);
   });
 
-  it("B-13 C-09 respects concurrency, 4 by default", async () => {
+  it("B-13 C-09 runs at most `concurrency` handlers, 4 by default", async () => {
     for (const concurrency of [undefined, 3]) {
       const { type, begun, gates } = gated();
       const { hf, clock } = await scene({ jobs: [type] });
@@ -132,7 +132,7 @@ describe("worker", () => {
     }
   });
 
-  it("B-13 several workers run each job once", async () => {
+  it("B-13 workers claim independently without running a job twice", async () => {
     const { type, begun } = gated();
     const { hf, clock } = await scene({ jobs: [type] });
     for (let n = 0; n < 6; n++) await hf.enqueue(type);
@@ -142,7 +142,7 @@ describe("worker", () => {
     expect(new Set(begun).size).toBe(6);
   });
 
-  it("B-13 an idle worker polls once per interval", async () => {
+  it("B-13 an idle worker claims once per poll interval", async () => {
     const { hf, clock, store } = await scene();
     hf.work();
     await clock.settle();
@@ -152,11 +152,11 @@ describe("worker", () => {
     expect(store.count("heartbeat")).toBe(6);
     expect(store.count("extend")).toBe(0);
     expect(store.count("dueSchedules")).toBe(12);
-    // The other calls are duties of maintenance, and one check for undefined schedules.
+    // The others are maintenance duties, and one search for undefined schedules.
     expect(store.total()).toBeLessThan(60 + 6 + 12 + 17);
   });
 
-  it("B-13 a slow handler delays no other jobs", async () => {
+  it("B-13 a slow handler blocks neither other handlers nor workers", async () => {
     const slow = gated("slow");
     const quick = job({ type: "quick", run: () => ({ done: true }) });
     const { hf, clock, job: read } = await scene({ jobs: [slow.type, quick] });
@@ -170,7 +170,7 @@ describe("worker", () => {
     expect(slow.begun).toHaveLength(1);
   });
 
-  it("B-13 a blocking handler keeps its lease on a file", async () => {
+  it("B-13 a handler that blocks the event loop keeps its lease", async () => {
     const block = job({
       type: "block",
       run() {
@@ -186,7 +186,7 @@ describe("worker", () => {
     expect((await hf.get(id))?.attempt).toBe(1);
   });
 
-  it("B-19 A-27 a failing or hanging handler affects no others", async () => {
+  it("B-19 A-27 a handler that throws or hangs affects no other job", async () => {
     const hang = gated("hang");
     const crash = job({
       type: "crash",
@@ -210,7 +210,7 @@ describe("worker", () => {
     expect((await read(other.id)).state).toBe("completed");
   });
 
-  it("is listed while it runs and named in its jobs", async () => {
+  it("a worker is listed while it works, and named in its jobs", async () => {
     const { type } = gated();
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const started = next(hf, "workerStarted");
@@ -225,7 +225,7 @@ describe("worker", () => {
     expect(running).toMatchObject({ worker: worker.id, attempt: 1 });
     expect(running.dueAt?.getTime()).toBeGreaterThan(clock.now());
 
-    const stopped = recordEvents(hf, "workerStopped");
+    const stopped = eventsOf(hf, "workerStopped");
     const stopping = worker.stop();
     await clock.advance("1m");
     await stopping;
@@ -233,7 +233,7 @@ describe("worker", () => {
     expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);
   });
 
-  it("sends heartbeats within a minute until it stops", async () => {
+  it("sends a heartbeat every minute, and none after it stopped", async () => {
     const { hf, clock } = await scene();
     const worker = hf.work({ lease: "1h" });
     for (let minute = 0; minute < 5; minute++) {
@@ -246,7 +246,7 @@ describe("worker", () => {
     expect(await hf.workers()).toMatchObject([{ id: worker.id, left: true }]);
   });
 
-  it("claims only from its queues and types", async () => {
+  it("queues and types limit the claimed jobs", async () => {
     const a = gated("a");
     const b = gated("b");
     const { hf, clock } = await scene({ jobs: [a.type, b.type] });
@@ -261,7 +261,7 @@ describe("worker", () => {
     expect([a.begun.length, b.begun.length]).toEqual([0, 2]);
   });
 
-  it("does not claim from a paused queue", async () => {
+  it("no client claims from a paused queue", async () => {
     const { type, begun } = gated();
     const { hf, clock, another } = await scene({ jobs: [type] });
     await hf.pause("default");
@@ -274,7 +274,7 @@ describe("worker", () => {
     expect(begun).toHaveLength(1);
   });
 
-  it("C-20 refuses options out of range with their name", async () => {
+  it("C-20 options out of range are refused and named", async () => {
     const { hf } = await scene();
     for (const [options, field] of [
       [{ concurrency: 0 }, "concurrency"],
@@ -293,9 +293,9 @@ describe("worker", () => {
     }
   });
 
-  it("cannot be started twice or after stop", async () => {
+  it("a running worker is not started twice, a stopped one not again", async () => {
     const { hf, clock } = await scene();
-    const started = recordEvents(hf, "workerStarted");
+    const started = eventsOf(hf, "workerStarted");
     const worker = hf.work();
     worker.start();
     await clock.settle();

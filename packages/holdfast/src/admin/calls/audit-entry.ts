@@ -20,7 +20,7 @@ export function auditEntryFor(
   const inPath = pathParts(ROUTES[name].path)[0];
   const fields = input as Record<string, unknown>;
   const made = (result as { id?: unknown }).id;
-  const operation = "looked" in result ? (result as OperationResult) : null;
+  const operation = "examined" in result ? (result as OperationResult) : null;
   const target =
     inPath === undefined ? (operation === null ? made : (fields["filter"] ?? fields["ids"])) : fields[inPath];
   const given = Object.fromEntries(Object.entries(fields).filter(([field]) => field !== inPath));

@@ -152,7 +152,7 @@ function bulkHandler(action: OperationResult["action"], bulk: Bulk) {
           options.signal.throwIfAborted();
           const statuses = await byIds(target.ids.slice(from, from + CHUNK));
           changed += statuses.filter((status) => counted.includes(status)).length;
-          options.onProgress({ looked: from + statuses.length, changed });
+          options.onProgress({ examined: from + statuses.length, changed });
         }
         return changed;
       },

@@ -51,7 +51,7 @@ export class Operations {
       id: newId(this.#now()),
       action,
       state: "running",
-      looked: 0,
+      examined: 0,
       changed: 0,
       total,
       actor,
@@ -62,7 +62,7 @@ export class Operations {
     const stop = new AbortController();
     const options = {
       signal: stop.signal,
-      onProgress: (progress: { looked: number; changed: number }) => void Object.assign(result, progress),
+      onProgress: (progress: { examined: number; changed: number }) => void Object.assign(result, progress),
     };
     const end = run(options)
       .then((changed): Partial<OperationResult> => ({ changed, state: "done" }))

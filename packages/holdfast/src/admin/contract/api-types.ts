@@ -126,7 +126,7 @@ export interface OperationResult {
   action: "retry" | "cancel" | "delete" | "purge";
   state: "running" | "done" | "stopped" | "failed";
   /** Jobs processed so far. */
-  looked: number;
+  examined: number;
   /** How many of those were changed. */
   changed: number;
   /** How many jobs there are to process; null: unknown. */

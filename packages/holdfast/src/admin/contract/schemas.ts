@@ -169,7 +169,7 @@ const operation = z
     id: z.string(),
     action: z.enum(["retry", "cancel", "delete", "purge"]),
     state: z.enum(["running", "done", "stopped", "failed"]),
-    looked: z.int(),
+    examined: z.int(),
     changed: z.int(),
     total: z.int().nullable(),
     actor: z.string(),

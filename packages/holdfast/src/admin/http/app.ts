@@ -7,7 +7,7 @@ import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { durationMs, lengthOf, type Duration } from "../../duration.js";
 import { InvalidOptionError, StoreUnavailableError } from "../../errors.js";
 import { Metrics } from "../../observe/metrics.js";
-import { readCount, refuseUnknown } from "../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import { readSessionSecret } from "../../access/session-secret.js";
 import type { Caller } from "../auth/credentials.js";
 import { rejectCrossSite } from "../auth/request-origin.js";
@@ -90,18 +90,18 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-const FIELDS: ReadonlySet<string> = new Set([
-  "auth",
-  "sessionSecret",
-  "sessionLength",
-  "loginAttempts",
-  "viewersPerCaller",
-  "maxLanes",
-  "clientAddress",
-  "basePath",
-  "metrics",
-  "onError",
-]);
+const FIELDS: ReadonlySet<string> = optionKeys<AdminOptions>({
+  auth: true,
+  sessionSecret: true,
+  sessionLength: true,
+  loginAttempts: true,
+  viewersPerCaller: true,
+  maxLanes: true,
+  clientAddress: true,
+  basePath: true,
+  metrics: true,
+  onError: true,
+});
 const READY_TIMEOUT_MS = 2_000;
 const READY_CACHE_MS = 1_000;
 const RECENT_FAILURES = 20;

@@ -274,7 +274,7 @@ async function follow(
     const current = signal.aborted ? null : await client.operations.get({ id }).catch(unlessAborted(signal));
     // After Ctrl-C: jobs that were changed stay changed, the others are left as they are.
     operation = current ?? (await client.operations.stop({ id }));
-    progress.update(operation.looked, operation.total ?? undefined);
+    progress.update(operation.examined, operation.total ?? undefined);
   }
   progress.hide();
   if (operation.state === "failed")
@@ -283,9 +283,9 @@ async function follow(
 }
 
 function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
-  const { changed, looked, state } = operation;
+  const { changed, examined, state } = operation;
   const [count, why] =
-    changed < looked ? [`${countOf(changed)} of ${jobsText(looked)}`, `; ${skipped}`] : [jobsText(changed), ""];
+    changed < examined ? [`${countOf(changed)} of ${jobsText(examined)}`, `; ${skipped}`] : [jobsText(changed), ""];
   output.result(operation, (page) => page.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`));
 }
 

@@ -4,7 +4,7 @@ import { InvalidOptionError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { jsonBytes, NotJson, toJson } from "../../job/json.js";
 import { storableString } from "../../storable-string.js";
-import { readCount, readName, refuseUnknown } from "../../options.js";
+import { optionKeys, readCount, readName, refuseUnknown } from "../../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { readable } from "./job-view.js";
@@ -38,7 +38,14 @@ export interface AuditListOptions {
   /** The `cursor` of the previous page. */
   cursor?: string | null;
 }
-const LIST_FIELDS: ReadonlySet<string> = new Set(["actor", "action", "after", "before", "limit", "cursor"]);
+const LIST_KEYS: ReadonlySet<string> = optionKeys<AuditListOptions>({
+  actor: true,
+  action: true,
+  after: true,
+  before: true,
+  limit: true,
+  cursor: true,
+});
 
 /** An audit entry to be recorded. */
 export interface AuditEntryDraft {
@@ -91,7 +98,7 @@ export async function recordAudit(
 }
 
 function readListOptions(options: AuditListOptions): { filter: AuditFilter; limit: number; cursor: string | null } {
-  refuseUnknown(options, LIST_FIELDS, "list");
+  refuseUnknown(options, LIST_KEYS, "list");
   const { actor, action, after, before, limit = 50, cursor = null } = options;
   if (cursor !== null && typeof cursor !== "string") {
     throw new InvalidOptionError("cursor", "is not a cursor that list returned");

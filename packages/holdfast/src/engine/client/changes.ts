@@ -1,5 +1,5 @@
 import { readId } from "../../job/id.js";
-import { refuseUnknown } from "../../options.js";
+import { optionKeys, refuseUnknown } from "../../options.js";
 import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
@@ -10,16 +10,16 @@ export interface BulkOptions {
   /** Stops between two chunks; what is changed stays changed. */
   signal?: AbortSignal;
   /**
-   * Called after each chunk: how many jobs were looked at, and how many of them changed. The next chunk waits for a promise that it
+   * Called after each chunk: how many jobs were examined, and how many of them changed. The next chunk waits for a promise that it
    * returns. If it fails, so does the call; what is changed stays changed.
    */
-  onProgress?: (progress: { looked: number; changed: number }) => unknown;
+  onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
 /** One job, some jobs, or all that match. */
 export type Target = string | readonly string[] | Filter;
 
-const BULK_FIELDS: ReadonlySet<string> = new Set(["signal", "onProgress"]);
+const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
 // Jobs that one call to the store changes.
 const CHUNK = 200;
 // Side by side, and few enough to leave connections to others.
@@ -87,8 +87,8 @@ export class Changes {
       }
       return answers;
     }
-    refuseUnknown(options, BULK_FIELDS, "a change of many");
-    const progress = { looked: 0, changed: 0 };
+    refuseUnknown(options, BULK_KEYS, "a change of many");
+    const progress = { examined: 0, changed: 0 };
     const filter = readFilter(target);
     // Who deletes what is dead does not delete what was retried since it was listed.
     const within = { ...scope, states: filter.states };
@@ -96,7 +96,7 @@ export class Changes {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
       const answers = await apply(ids, within, jobs);
-      progress.looked += ids.length;
+      progress.examined += ids.length;
       progress.changed += answers.filter((answer) => counted.includes(answer)).length;
       await options.onProgress?.({ ...progress });
     }

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import type { Duration } from "../../duration.js";
 import type { JobType } from "../../job/job.js";
-import { readCount, refuseUnknown } from "../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import type { EngineContext } from "../context.js";
 import { publishOutcome } from "../events/publish.js";
 import { acceptClaim } from "../worker/accept-claim.js";
@@ -17,11 +17,16 @@ export interface ClaimOptions {
   lease?: Duration;
 }
 
-const CLAIM_FIELDS: ReadonlySet<string> = new Set(["queues", "types", "limit", "lease"]);
+const CLAIM_KEYS: ReadonlySet<string> = optionKeys<ClaimOptions>({
+  queues: true,
+  types: true,
+  limit: true,
+  lease: true,
+});
 
 /** `hf.claim`. Claims again if every job of a claim was one that must not run. */
 export async function claimLeases(engine: EngineContext, options: ClaimOptions): Promise<Lease[]> {
-  refuseUnknown(options, CLAIM_FIELDS, "claim");
+  refuseUnknown(options, CLAIM_KEYS, "claim");
   const { limit: given = 1, ...others } = options;
   const limit = readCount(given, "limit", 1, LIMITS.batchJobs);
   const { queues, types, leaseMs } = readWorkOptions(others);

@@ -5,7 +5,7 @@ import { durationMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
 import type { RetryOptions } from "../../job/retry.js";
-import { refuseUnknown, refuseUnknownIn, show } from "../../options.js";
+import { optionKeys, refuseUnknown, refuseUnknownIn, show } from "../../options.js";
 import { redactor, type Redactor } from "../../redact.js";
 import { restorer, type Restorer } from "../../restore.js";
 import type { Store } from "../../store.js";
@@ -46,19 +46,20 @@ export interface SchedulerOptions {
   tick?: Duration;
 }
 
-const OPTION_FIELDS: ReadonlySet<string> = new Set([
-  "store",
-  "jobs",
-  "retry",
-  "retention",
-  "scheduler",
-  "logger",
-  "telemetry",
-  "reporter",
-  "redact",
-  "clock",
-  "random",
-]);
+const SCHEDULER_KEYS: ReadonlySet<string> = optionKeys<SchedulerOptions>({ tick: true });
+const OPTION_KEYS: ReadonlySet<string> = optionKeys<HoldfastOptions>({
+  store: true,
+  jobs: true,
+  retry: true,
+  retention: true,
+  scheduler: true,
+  logger: true,
+  telemetry: true,
+  reporter: true,
+  redact: true,
+  clock: true,
+  random: true,
+});
 
 /** The options of `holdfast()`, checked and with defaults. */
 export interface ClientSettings {
@@ -79,7 +80,7 @@ export interface ClientSettings {
 }
 
 export function readClientOptions(options: HoldfastOptions): ClientSettings {
-  refuseUnknown(options, OPTION_FIELDS, "holdfast");
+  refuseUnknown(options, OPTION_KEYS, "holdfast");
   const clock = readClock(options.clock);
   const retry = readRetryDefaults(options.retry);
   const types = readTypes(options.jobs ?? [], retry);
@@ -170,7 +171,7 @@ function safeRandom(random: unknown, logger: Logger): () => number {
 
 function readTick(options: SchedulerOptions | false): number | null {
   if (options === false) return null;
-  refuseUnknownIn(options, new Set(["tick"]), "scheduler");
+  refuseUnknownIn(options, SCHEDULER_KEYS, "scheduler");
   const tickMs = durationMs(options.tick ?? DEFAULTS.schedule.tickMs, "scheduler.tick");
   if (tickMs < 1_000 || tickMs > 3_600_000) throw new InvalidOptionError("scheduler.tick", "must be from 1 s to 1 h");
   return tickMs;

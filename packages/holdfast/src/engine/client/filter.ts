@@ -2,7 +2,7 @@ import { LIMITS } from "../../defaults.js";
 import { instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
-import { readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
 
@@ -28,21 +28,23 @@ export interface ListOptions extends Filter {
   payloads?: boolean;
 }
 
-const FILTER_FIELDS: readonly string[] = [
-  "state",
-  "type",
-  "queue",
-  "user",
-  "tag",
-  "schedule",
-  "createdAfter",
-  "createdBefore",
-];
-const FILTER_SET: ReadonlySet<string> = new Set(FILTER_FIELDS);
-const LIST_SET: ReadonlySet<string> = new Set([...FILTER_FIELDS, "limit", "cursor", "payloads"]);
+const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({
+  state: true,
+  type: true,
+  queue: true,
+  user: true,
+  tag: true,
+  schedule: true,
+  createdAfter: true,
+  createdBefore: true,
+});
+const LIST_KEYS: ReadonlySet<string> = new Set([
+  ...FILTER_KEYS,
+  ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true }),
+]);
 
 export function readFilter(filter: Filter): JobFilter {
-  refuseUnknown(filter, FILTER_SET, "a filter");
+  refuseUnknown(filter, FILTER_KEYS, "a filter");
   if (Object.keys(filter).length === 0) {
     throw new InvalidOptionError("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
   }
@@ -54,7 +56,7 @@ export function readFilter(filter: Filter): JobFilter {
 }
 
 export function readListOptions(options: ListOptions): { filter: JobFilter; page: PageRequest } {
-  refuseUnknown(options, LIST_SET, "list");
+  refuseUnknown(options, LIST_KEYS, "list");
   const { limit = 50, cursor = null, payloads = true } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
     throw new InvalidOptionError("cursor", "is not a cursor that list gave");

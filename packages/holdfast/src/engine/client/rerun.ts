@@ -1,7 +1,7 @@
 import { JobNotFoundError } from "../../errors.js";
 import { newId, readId } from "../../job/id.js";
 import { encodeInput, namedType } from "../../job/job.js";
-import { refuseUnknown } from "../../options.js";
+import { optionKeys, refuseUnknown } from "../../options.js";
 import type { NewJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { scheduleKey } from "../enqueue/unique.js";
@@ -12,12 +12,12 @@ export interface RerunOptions {
   input?: unknown;
 }
 
-const RERUN_FIELDS: ReadonlySet<string> = new Set(["input"]);
+const RERUN_KEYS: ReadonlySet<string> = optionKeys<RerunOptions>({ input: true });
 
 /** A new job from the record of an old one. */
 export async function jobForRerun(engine: EngineContext, id: string, options: RerunOptions): Promise<NewJob> {
   const { store, clock, types } = engine;
-  refuseUnknown(options, RERUN_FIELDS, "rerun");
+  refuseUnknown(options, RERUN_KEYS, "rerun");
   const old = await store.get(readId(id));
   if (old === null) throw new JobNotFoundError(id);
   const { type, queue, priority, user, maxAttempts, tags, schedule } = old;

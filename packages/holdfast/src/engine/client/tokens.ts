@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.js";
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull, durationMs, type Duration } from "../../duration.js";
 import { HoldfastError, InvalidOptionError, TooManyTokensError } from "../../errors.js";
-import { readName, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readName, refuseUnknown, show } from "../../options.js";
 import { isTokenRole, TOKEN_ROLES, type TokenRole } from "../../access/roles.js";
 import type { TokenRecord } from "../../store.js";
 import type { EngineContext } from "../context.js";
@@ -17,7 +17,12 @@ export interface TokenOptions {
   /** Expires after this duration. Default: never. */
   expiresIn?: Duration;
 }
-const TOKEN_FIELDS: ReadonlySet<string> = new Set(["name", "role", "user", "expiresIn"]);
+const TOKEN_KEYS: ReadonlySet<string> = optionKeys<TokenOptions>({
+  name: true,
+  role: true,
+  user: true,
+  expiresIn: true,
+});
 
 /** A token, without its secret. */
 export interface ApiToken {
@@ -170,7 +175,7 @@ interface ReadOptions {
 }
 
 function readOptions(options: TokenOptions): ReadOptions {
-  refuseUnknown(options, TOKEN_FIELDS, "a token");
+  refuseUnknown(options, TOKEN_KEYS, "a token");
   const { role, expiresIn } = options;
   const name = readName(options.name, "name", LIMITS.tokenNameLength);
   if (!isTokenRole(role)) throw new InvalidOptionError("role", `${show(role)} is none of ${TOKEN_ROLES.join(", ")}`);

@@ -2,7 +2,7 @@ import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/id.js";
-import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
+import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import { readMaxAttempts } from "../../job/retry.js";
 import type { NewJob } from "../../store.js";
 import { readUnique, type UniqueOptions } from "./unique.js";
@@ -43,19 +43,19 @@ export interface EnqueueDefaults {
   tags: readonly string[];
 }
 
-const ENQUEUE_FIELDS: ReadonlySet<string> = new Set([
-  "delay",
-  "runAt",
-  "priority",
-  "queue",
-  "unique",
-  "user",
-  "expiresAt",
-  "maxAttempts",
-  "tags",
-  "id",
-  "tx",
-]);
+const ENQUEUE_KEYS: ReadonlySet<string> = optionKeys<EnqueueOptions>({
+  delay: true,
+  runAt: true,
+  priority: true,
+  queue: true,
+  unique: true,
+  user: true,
+  expiresAt: true,
+  maxAttempts: true,
+  tags: true,
+  id: true,
+  tx: true,
+});
 
 /** Checks the options and gives the record for the store. */
 export function readNewJob(
@@ -65,7 +65,7 @@ export function readNewJob(
   now: number,
   newId: (nowMs: number) => string,
 ): NewJob {
-  refuseUnknown(options, ENQUEUE_FIELDS, "enqueue");
+  refuseUnknown(options, ENQUEUE_KEYS, "enqueue");
   if (options.delay !== undefined && options.runAt !== undefined) {
     throw new InvalidOptionError("delay", "give either delay or runAt, not both");
   }

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
-import { readName, refuseUnknownIn, show } from "../../options.js";
+import { optionKeys, readName, refuseUnknownIn, show } from "../../options.js";
 import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
 import type { UniqueKey } from "../../store.js";
@@ -22,16 +22,16 @@ export interface CalendarScope {
   zone?: string;
 }
 
-const UNIQUE_FIELDS: ReadonlySet<string> = new Set(["key", "scope", "onConflict"]);
-const PERIOD_FIELDS: ReadonlySet<string> = new Set(["period"]);
-const CALENDAR_FIELDS: ReadonlySet<string> = new Set(["calendar", "zone"]);
+const UNIQUE_KEYS: ReadonlySet<string> = optionKeys<UniqueOptions>({ key: true, scope: true, onConflict: true });
+const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ period: true });
+const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
 // A process whose clock is behind still asks for a period that is over elsewhere. Covers a change of the clocks as well.
 const AFTER_PERIOD_MS = 86_400_000;
 
 /** Checks the option `unique` and gives the key as the store keeps it. */
 export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
-  refuseUnknownIn(options, UNIQUE_FIELDS, "unique");
+  refuseUnknownIn(options, UNIQUE_KEYS, "unique");
   const onConflict = options.onConflict ?? "keep";
   if (!["keep", "replace", "reject"].includes(onConflict)) {
     throw new InvalidOptionError("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
@@ -58,7 +58,7 @@ function readScope(
 }
 
 function readPeriod(scope: { period: Duration }): number {
-  refuseUnknownIn(scope, PERIOD_FIELDS, "unique.scope");
+  refuseUnknownIn(scope, PERIOD_KEYS, "unique.scope");
   const periodMs = durationMs(scope.period, "unique.scope.period");
   if (periodMs === 0) throw new InvalidOptionError("unique.scope.period", "must be longer than 0");
   return periodMs;
@@ -69,7 +69,7 @@ function readPeriod(scope: { period: Duration }): number {
  * day is never taken for one of the old.
  */
 function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
-  refuseUnknownIn(scope, CALENDAR_FIELDS, "unique.scope");
+  refuseUnknownIn(scope, CALENDAR_KEYS, "unique.scope");
   if (!CALENDAR_UNITS.includes(scope.calendar)) {
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
     throw new InvalidOptionError("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);

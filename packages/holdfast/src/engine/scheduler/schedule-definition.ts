@@ -4,6 +4,7 @@ import { InvalidOptionError } from "../../errors.js";
 import { encodeInput, type JobType } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
 import {
+  optionKeys,
   readCount,
   readName,
   readPriority,
@@ -90,21 +91,34 @@ type Timed = Pick<ScheduleRecord, "cron" | "timezone" | "everyMs" | "startAt" | 
 /** A schedule's definition as plain values: what code gives, what people change, and what the two come to. */
 export type Definition = Omit<ScheduleRecord, "name" | "version" | "origin" | "defined" | "changes" | "nextRunAt">;
 
-const SETTING_FIELDS = [
-  "enabled",
-  "catchUp",
-  "overlap",
-  "startAt",
-  "endAt",
-  "jitter",
-  "queue",
-  "priority",
-  "maxAttempts",
-  "user",
-  "tags",
-];
-const FIELDS: ReadonlySet<string> = new Set(["job", "input", "cron", "timezone", "every", ...SETTING_FIELDS]);
-const TIMING_FIELDS: ReadonlySet<string> = new Set(["cron", "timezone", "every", "startAt", "endAt"]);
+const SCHEDULE_KEYS: ReadonlySet<string> = optionKeys<ScheduleChanges>({
+  job: true,
+  input: true,
+  cron: true,
+  timezone: true,
+  every: true,
+  enabled: true,
+  catchUp: true,
+  overlap: true,
+  startAt: true,
+  endAt: true,
+  jitter: true,
+  queue: true,
+  priority: true,
+  maxAttempts: true,
+  user: true,
+  tags: true,
+});
+const TIMING_KEYS: ReadonlySet<string> = optionKeys<
+  Pick<ScheduleChanges, "cron" | "timezone" | "every" | "startAt" | "endAt">
+>({
+  cron: true,
+  timezone: true,
+  every: true,
+  startAt: true,
+  endAt: true,
+});
+const CATCH_UP_KEYS: ReadonlySet<string> = optionKeys<Extract<CatchUp, object>>({ all: true });
 const EITHER = 'for example { cron: "0 8 * * MON-FRI", timezone: "Europe/Berlin" } or { every: "15m" }';
 
 /** What says when a schedule runs. */
@@ -122,7 +136,7 @@ export async function readDefinition(
   known: KnownTypes,
   now: number,
 ): Promise<Definition> {
-  refuseUnknown(options, FIELDS, "schedule");
+  refuseUnknown(options, SCHEDULE_KEYS, "schedule");
   const { type, defaults } = readType(options.job, known);
   const definition: Definition = {
     type: defaults.type,
@@ -154,7 +168,7 @@ export async function readChanges(
   known: KnownTypes,
   now: number,
 ): Promise<Partial<Definition>> {
-  refuseUnknown(changes, FIELDS, "update");
+  refuseUnknown(changes, SCHEDULE_KEYS, "update");
   for (const [field, value] of Object.entries(changes)) {
     if (value === undefined)
       throw new InvalidOptionError(field, "is undefined; leave it out if it shall stay as it is");
@@ -292,7 +306,7 @@ function readCatchUp(value: unknown): CatchUp {
   if (typeof value !== "object" || value === null) {
     throw new InvalidOptionError("catchUp", `${show(value)} is none of "skip", "latest", { all: 10 }`);
   }
-  refuseUnknownIn(value, new Set(["all"]), "catchUp");
+  refuseUnknownIn(value, CATCH_UP_KEYS, "catchUp");
   return { all: readCount((value as { all?: unknown }).all, "catchUp.all", 1, LIMITS.catchUp) };
 }
 
@@ -337,7 +351,7 @@ export function timingOf({ cron, timezone, everyMs, startAt, endAt }: Timed): Ti
 
 /** Checks the timing of a schedule that is only thought of, for a preview. */
 export function readTiming(given: ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">, now: number): Timing {
-  refuseUnknown(given, TIMING_FIELDS, "preview");
+  refuseUnknown(given, TIMING_KEYS, "preview");
   const timing = { startAt: null, endAt: null, ...readTimingFields(given), ...readBounds(given) };
   const problem = timingProblem(timing, now);
   if (problem !== null) throw problem;

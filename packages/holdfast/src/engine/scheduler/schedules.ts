@@ -3,7 +3,7 @@ import { dateOf, dateOrNull } from "../../duration.js";
 import { HoldfastError, InvalidOptionError, ScheduleExistsError, ScheduleNotFoundError } from "../../errors.js";
 import { newId } from "../../job/id.js";
 import type { JobType } from "../../job/job.js";
-import { readCount, readName, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readCount, readName, refuseUnknown, show } from "../../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { EngineContext } from "../context.js";
@@ -85,7 +85,14 @@ export interface ScheduleListOptions {
   cursor?: string | null;
 }
 
-const LIST_FIELDS: ReadonlySet<string> = new Set(["origin", "enabled", "type", "user", "limit", "cursor"]);
+const LIST_KEYS: ReadonlySet<string> = optionKeys<ScheduleListOptions>({
+  origin: true,
+  enabled: true,
+  type: true,
+  user: true,
+  limit: true,
+  cursor: true,
+});
 
 let construct: (open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) => Schedules;
 let define: (schedules: Schedules, name: string, options: ScheduleOptions<unknown>) => Promise<Schedule>;
@@ -390,7 +397,7 @@ function readListOptions(options: ScheduleListOptions): {
   limit: number;
   cursor: string | null;
 } {
-  refuseUnknown(options, LIST_FIELDS, "list");
+  refuseUnknown(options, LIST_KEYS, "list");
   const { origin, enabled, type, user, limit = 50, cursor = null } = options;
   const filter: ScheduleFilter = {};
   if (origin !== undefined) {

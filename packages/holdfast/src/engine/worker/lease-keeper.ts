@@ -63,7 +63,7 @@ export class LeaseKeeper {
   /** This worker has a record in the store, to be removed at the end. */
   #isRegistered = false;
 
-  /** Fires at the nearest timeout, lease deadline or abandonment. */
+  /** Fires at the nearest timeout or lease deadline, and when an aborted handler is to be abandoned. */
   #deadlineTimer: Timer | null = null;
   #deadlineAt = Number.POSITIVE_INFINITY;
 

@@ -2,7 +2,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
-import { readCount, readName, readQueue, refuseUnknown } from "../../options.js";
+import { optionKeys, readCount, readName, readQueue, refuseUnknown } from "../../options.js";
 
 /** What `hf.work` takes. */
 export interface WorkOptions {
@@ -27,16 +27,16 @@ export interface WorkOptions {
   signals?: boolean;
 }
 
-const WORK_FIELDS: ReadonlySet<string> = new Set([
-  "concurrency",
-  "queues",
-  "types",
-  "lease",
-  "poll",
-  "grace",
-  "unknownType",
-  "signals",
-]);
+const WORK_KEYS: ReadonlySet<string> = optionKeys<WorkOptions>({
+  concurrency: true,
+  queues: true,
+  types: true,
+  lease: true,
+  poll: true,
+  grace: true,
+  unknownType: true,
+  signals: true,
+});
 
 export interface WorkerSettings {
   concurrency: number;
@@ -49,7 +49,7 @@ export interface WorkerSettings {
 }
 
 export function readWorkOptions(options: WorkOptions): WorkerSettings {
-  refuseUnknown(options, WORK_FIELDS, "work");
+  refuseUnknown(options, WORK_KEYS, "work");
   const leaseMs = durationMs(options.lease ?? DEFAULTS.leaseMs, "lease");
   if (leaseMs < 100) throw new InvalidOptionError("lease", "must be at least 100 ms");
   const pollMs = durationMs(options.poll ?? DEFAULTS.pollMs, "poll");

@@ -1,7 +1,7 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
 import type { Telemetry } from "../../engine/events/telemetry.js";
 import { InvalidOptionError } from "../../errors.js";
-import { refuseUnknown, show } from "../../options.js";
+import { optionKeys, refuseUnknown, show } from "../../options.js";
 import { version } from "../version.js";
 import { loadApi } from "./api.js";
 import { carriersOf } from "./carrier.js";
@@ -23,7 +23,12 @@ export interface OpenTelemetryOptions {
   captureInput?: boolean;
 }
 
-const FIELDS: ReadonlySet<string> = new Set(["tracerProvider", "meterProvider", "link", "captureInput"]);
+const FIELDS: ReadonlySet<string> = optionKeys<OpenTelemetryOptions>({
+  tracerProvider: true,
+  meterProvider: true,
+  link: true,
+  captureInput: true,
+});
 
 /**
  * Creates spans and metrics that follow OpenTelemetry's semantic conventions for messaging.

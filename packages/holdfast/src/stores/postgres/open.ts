@@ -13,7 +13,7 @@ import {
   WORK_NOW,
 } from "../hints.js";
 import { refuseForeignCursor } from "../list-plan.js";
-import { readCount, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readCount, refuseUnknown, show } from "../../options.js";
 import type { FireResult, Firing, Hint, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./schema/access.js";
 import { readPostgresUrl, readSchemaName } from "./connection/address.js";
@@ -76,17 +76,17 @@ export interface PostgresOptions {
 /** How a store is opened. */
 export const WAYS = 'use postgres("postgres://…") or postgres({ pool })';
 
-const POSTGRES_FIELDS: ReadonlySet<string> = new Set([
-  "pool",
-  "schema",
-  "connections",
-  "notify",
-  "listenUrl",
-  "userType",
-  "users",
-  "access",
-  "clock",
-]);
+const POSTGRES_FIELDS: ReadonlySet<string> = optionKeys<PostgresOptions>({
+  pool: true,
+  schema: true,
+  connections: true,
+  notify: true,
+  listenUrl: true,
+  userType: true,
+  users: true,
+  access: true,
+  clock: true,
+});
 
 /** The PostgreSQL store, and what only it can do. */
 export interface PostgresStore extends Store {

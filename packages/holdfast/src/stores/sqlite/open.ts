@@ -7,7 +7,7 @@ import { systemClock } from "../../clock.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
-import { refuseUnknown, show } from "../../options.js";
+import { optionKeys, refuseUnknown, show } from "../../options.js";
 import type { Hint, PendingMigration, ReapedJob, Store } from "../../store.js";
 import { unpackClaimed } from "./jobs/claim.js";
 import type { ConnectionOptions } from "./thread/connection.js";
@@ -39,7 +39,12 @@ export interface SqliteOptions {
   clock?: Clock;
 }
 
-const SQLITE_FIELDS: ReadonlySet<string> = new Set(["durability", "busyTimeout", "mustExist", "clock"]);
+const SQLITE_FIELDS: ReadonlySet<string> = optionKeys<SqliteOptions>({
+  durability: true,
+  busyTimeout: true,
+  mustExist: true,
+  clock: true,
+});
 
 type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
   ? Args

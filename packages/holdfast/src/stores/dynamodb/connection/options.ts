@@ -1,6 +1,6 @@
 import type { Clock } from "../../../clock.js";
 import { InvalidOptionError } from "../../../errors.js";
-import { readCount, refuseUnknown, show } from "../../../options.js";
+import { optionKeys, readCount, refuseUnknown, show } from "../../../options.js";
 import { hideSecret } from "../../../access/secret.js";
 import type { DynamoClient } from "./table.js";
 
@@ -33,18 +33,18 @@ export interface DynamoOptions {
   clock?: Clock;
 }
 
-const FIELDS: ReadonlySet<string> = new Set([
-  "client",
-  "table",
-  "region",
-  "endpoint",
-  "shards",
-  "marginMs",
-  "slack",
-  "requests",
-  "requestTimeoutMs",
-  "clock",
-]);
+const FIELDS: ReadonlySet<string> = optionKeys<DynamoOptions>({
+  client: true,
+  table: true,
+  region: true,
+  endpoint: true,
+  shards: true,
+  marginMs: true,
+  slack: true,
+  requests: true,
+  requestTimeoutMs: true,
+  clock: true,
+});
 const MAX_SHARDS = 1_000;
 const REQUEST_TIMEOUT_MS = 5_000;
 

@@ -1,5 +1,5 @@
 import { InvalidOptionError } from "../../../errors.js";
-import { refuseUnknownIn, show } from "../../../options.js";
+import { optionKeys, refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
 import type { Access, SchemaSettings } from "./schema.js";
 
@@ -39,9 +39,9 @@ export interface AccessRoles {
   admin?: string;
 }
 
-const ACCESS_FIELDS: ReadonlySet<string> = new Set(["userRoles", "identity", "roles"]);
-const IDENTITY_FIELDS: ReadonlySet<string> = new Set(["setting"]);
-const ROLE_FIELDS: ReadonlySet<string> = new Set(["enqueue", "work", "admin"]);
+const ACCESS_FIELDS: ReadonlySet<string> = optionKeys<AccessOptions>({ userRoles: true, identity: true, roles: true });
+const IDENTITY_FIELDS: ReadonlySet<string> = optionKeys<{ setting: string }>({ setting: true });
+const ROLE_FIELDS: ReadonlySet<string> = optionKeys<AccessRoles>({ enqueue: true, work: true, admin: true });
 
 export function readAccess(given: AccessOptions | undefined, schema: string): Access | null {
   if (given === undefined) return null;

@@ -1,5 +1,5 @@
 import { InvalidOptionError, SchemaTooNewError, StoreUnavailableError } from "../../../errors.js";
-import { readCount, refuseUnknown } from "../../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../../options.js";
 import type { PendingMigration } from "../../../store.js";
 import { refuseAccess } from "./access.js";
 import { type Db, unnamed } from "../connection/db.js";
@@ -77,7 +77,7 @@ export interface UndoOptions {
   /** That it is meant: what the versions in between have stored is lost. */
   loseData: true;
 }
-const UNDO_FIELDS: ReadonlySet<string> = new Set(["to", "loseData"]);
+const UNDO_FIELDS: ReadonlySet<string> = optionKeys<UndoOptions>({ to: true, loseData: true });
 
 export async function undoMigrations(
   db: Db,

@@ -1,4 +1,4 @@
-import { readCount, refuseUnknown } from "../../../options.js";
+import { optionKeys, readCount, refuseUnknown } from "../../../options.js";
 import { accessSteps } from "./access-sql.js";
 import { MIGRATIONS } from "./migrations.js";
 import type { Migration, SchemaSettings } from "./schema.js";
@@ -20,7 +20,7 @@ export interface ScriptOptions {
   /** Only what comes after this version. Default 0: everything. */
   from?: number;
 }
-const SCRIPT_FIELDS: ReadonlySet<string> = new Set(["from"]);
+const SCRIPT_FIELDS: ReadonlySet<string> = optionKeys<ScriptOptions>({ from: true });
 
 /** All steps as SQL to be run by other means, once or more often. */
 export function migrationScript(settings: SchemaSettings, options: ScriptOptions = {}): string {

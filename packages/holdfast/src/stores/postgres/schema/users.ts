@@ -1,5 +1,5 @@
 import { InvalidOptionError } from "../../../errors.js";
-import { refuseUnknownIn, show } from "../../../options.js";
+import { optionKeys, refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
 import { movesFor } from "../jobs/archive-sql.js";
 import type { SchemaSettings, UsersTable } from "./schema.js";
@@ -13,7 +13,7 @@ export interface UsersOptions {
   /** The users' key. Default `id`. */
   column?: string;
 }
-const USERS_FIELDS: ReadonlySet<string> = new Set(["table", "column"]);
+const USERS_FIELDS: ReadonlySet<string> = optionKeys<UsersOptions>({ table: true, column: true });
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}$/;
 

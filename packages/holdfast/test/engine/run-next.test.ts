@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { deferred, scene, untilAborted } from "./scene.js";
 
-describe("tick and drain", () => {
-  it("E-02 tick runs one job, false if none is due", async () => {
+describe("runNext and drain", () => {
+  it("E-02 runNext runs one job, and returns false if none is due", async () => {
     const ran: number[] = [];
     const type = job({ type: "t", input: z.object({ n: z.number() }), run: ({ input }) => void ran.push(input.n) });
     const { hf, clock } = await scene({ jobs: [type] });
@@ -22,7 +22,7 @@ describe("tick and drain", () => {
     expect((await hf.stats()).states.completed).toBe(3);
   });
 
-  it("tick counts failed jobs, not rejected ones", async () => {
+  it("a failed job counts as run, a rejected one does not", async () => {
     const bad = job({ type: "bad", run: () => Promise.reject(new Error("no")) });
     const { hf, clock, job: read } = await scene({ jobs: [bad] });
     const { id } = await hf.enqueue(bad);
@@ -35,7 +35,7 @@ describe("tick and drain", () => {
     expect((await read(alive.id)).state).toBe("failed");
   });
 
-  it("E-02 E-12 A-29 concurrent ticks run different jobs", async () => {
+  it("E-02 E-12 A-29 concurrent runNext calls take different jobs", async () => {
     const ran: string[] = [];
     const type = job({ type: "t", run: ({ job: own }) => void ran.push(own.id) });
     const { hf } = await scene({ jobs: [type] });
@@ -49,7 +49,7 @@ describe("tick and drain", () => {
     expect(new Set(ran).size).toBe(3);
   });
 
-  it("E-02 work() starts immediately, stop() ends it", async () => {
+  it("E-02 work() starts immediately and stop() ends it", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const worker = hf.work();
@@ -62,7 +62,7 @@ describe("tick and drain", () => {
     expect((await read(second.id)).state).toBe("pending");
   });
 
-  it("drain runs all due jobs, including new ones", async () => {
+  it("drain runs all due jobs and those they enqueue", async () => {
     const step = job({
       type: "step",
       input: z.object({ left: z.number() }),
@@ -100,7 +100,7 @@ describe("tick and drain", () => {
     expect(await hf.drain()).toBe(1);
   });
 
-  it("a long tick extends its lease", async () => {
+  it("a long runNext extends its lease", async () => {
     const type = job({ type: "t", run: () => new Promise<void>((resolve) => void clock.after(120_000, resolve)) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -110,7 +110,7 @@ describe("tick and drain", () => {
     expect(await read(id)).toMatchObject({ state: "completed", attempt: 1 });
   });
 
-  it("tick leaves no timer, listener or worker record", async () => {
+  it("runNext leaves no timer, listener or worker behind", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, clock, store } = await scene({ jobs: [type] });
     await hf.enqueue(type);
@@ -122,7 +122,7 @@ describe("tick and drain", () => {
     expect(store.total()).toBe(0);
   });
 
-  it("tick and drain throw store errors", async () => {
+  it("an error of the store reaches the caller", async () => {
     const { hf, store } = await scene();
     const gone = new StoreUnavailableError("gone");
     store.fail(gone, "claim");
@@ -130,7 +130,7 @@ describe("tick and drain", () => {
     await expect(hf.drain()).rejects.toBe(gone);
   });
 
-  it("a signal ends drain and releases unstarted jobs", async () => {
+  it("a signal ends drain and releases prefetched jobs", async () => {
     const gate = deferred();
     const type = job({ type: "t", run: () => gate.promise });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
@@ -149,13 +149,13 @@ describe("tick and drain", () => {
       ["pending", 0],
       ["pending", 0],
     ]);
-    // It ends before it starts.
+    // Aborted before it starts.
     expect(await hf.drain({ signal: stop.signal })).toBe(0);
     expect(await hf.runNext({ signal: stop.signal })).toBe(false);
     expect(await hf.drain()).toBe(2);
   });
 
-  it("a signal during the claim releases its jobs", async () => {
+  it("a signal during the claim releases all its jobs", async () => {
     const type = job({ type: "t", run: () => {} });
     const { hf, store, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
@@ -170,7 +170,7 @@ describe("tick and drain", () => {
     expect(await read(id)).toMatchObject({ state: "pending", attempt: 0 });
   });
 
-  it("a signal aborts handlers after the grace period", async () => {
+  it("a handler is aborted after the grace time and released", async () => {
     const type = job({ type: "t", run: ({ signal }) => untilAborted(signal) });
     const { hf, clock, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);

@@ -6,22 +6,22 @@ import { cleanup } from "./scene.js";
 const CLIENTS = 5;
 const hourly = { job: cleanup, every: "1h" } as const;
 
-/** Several clients with separate connections on one file, like several processes. */
+/** Several clients with separate connections on one file, like as many processes. */
 async function several(): Promise<{ clients: Holdfast[] } & Awaited<ReturnType<typeof openOn>>> {
   const scene = await openOn("on a file");
   const others = await Promise.all(Array.from({ length: CLIENTS - 1 }, () => scene.another()));
   return { ...scene, clients: [scene.hf, ...others] };
 }
 
-describe("concurrent clients on one file", () => {
-  it("define the same schedule once", async () => {
+describe("clients that change schedules on one file concurrently", () => {
+  it("define one schedule if their definitions are equal", async () => {
     const { hf, clients } = await several();
     const defined = await Promise.all(clients.map((client) => client.schedule("s", hourly)));
     expect((await hf.schedules.list()).schedules).toHaveLength(1);
     for (const result of defined) expect(result).toEqual(defined[0]);
   });
 
-  it("C-11 create a schedule once, others get ScheduleExistsError", async () => {
+  it("C-11 create one schedule; the others throw ScheduleExistsError", async () => {
     const { hf, clients } = await several();
     const results = await Promise.allSettled(
       clients.map((client, index) => client.schedules.create("s", { ...hourly, priority: index })),
@@ -34,7 +34,7 @@ describe("concurrent clients on one file", () => {
     }
   });
 
-  it("keep each other's changes of different fields", async () => {
+  it("keep each other's changes of different settings", async () => {
     const { hf, clients } = await several();
     await hf.schedule("s", hourly);
     const changes: ScheduleChanges[] = [
@@ -50,7 +50,7 @@ describe("concurrent clients on one file", () => {
     expect(changed.toSorted()).toEqual(["catchUp", "maxAttempts", "priority", "queue", "tags"]);
   });
 
-  it("C-15 keep an operator's changes while they start", async () => {
+  it("C-15 keep changes of an operator while they start", async () => {
     const { hf, clients } = await several();
     await hf.schedule("s", hourly);
     const deployed = { ...hourly, queue: "deployed", priority: 1 };
@@ -65,7 +65,7 @@ describe("concurrent clients on one file", () => {
   it("C-12 fire each slot once during changes and manual runs", async () => {
     const { hf, clients, clock } = await several();
     await hf.schedule("s", { ...hourly, catchUp: { all: 100 } });
-    const manual: string[] = [];
+    const manualRuns: string[] = [];
     for (let hour = 1; hour <= 8; hour++) {
       await clock.advance("1h");
       const [, , run] = await Promise.all([
@@ -75,11 +75,11 @@ describe("concurrent clients on one file", () => {
         clients[3]?.schedules.update("s", { priority: hour }),
         clients[4]?.schedules.fireDue(),
       ]);
-      manual.push(run?.id ?? "");
+      manualRuns.push(run?.id ?? "");
     }
     await hf.schedules.fireDue();
     const { jobs } = await hf.list({ schedule: "s" });
-    const bySlot = jobs.filter(({ id }) => !manual.includes(id)).map(({ schedule }) => schedule?.slot);
+    const bySlot = jobs.filter(({ id }) => !manualRuns.includes(id)).map(({ schedule }) => schedule?.slot);
     expect(bySlot.toSorted((a, b) => Number(a) - Number(b))).toEqual(
       Array.from({ length: 8 }, (_, index) => after((index + 1) * HOUR)),
     );
