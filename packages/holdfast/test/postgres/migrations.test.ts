@@ -245,6 +245,17 @@ describe("migration 7", () => {
   });
 });
 
+it("the reason of a manual run is renamed", async () => {
+  const { schema, settings, db } = scene();
+  await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
+  await server.query(
+    `INSERT INTO ${schema}.slots (schedule, fired, slot, reason, at) VALUES ('s', true, 1, 'by hand', 1), ('s', true, 2, 'late', 2)`,
+  );
+  await migrate(db, settings);
+  const { rows } = await server.query(`SELECT reason FROM ${schema}.slots ORDER BY slot`);
+  expect(rows).toEqual([{ reason: "manual" }, { reason: "late" }]);
+});
+
 describe("undoMigrations", () => {
   it("C-05 takes the newest versions back, and migrate brings them again", async () => {
     const { schema, settings, db } = scene();
