@@ -103,7 +103,7 @@ describe("enqueue refuses an invalid option and names it", () => {
       "unique.scope.zone",
       /is undefined; name a zone such as "Europe\/Berlin", or leave it out for UTC/,
     ],
-    ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /the limit is 20/],
+    ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /at most 20 tags/],
     ["tags that are not an array", { tags: "urgent" }, "tags", /must be an array/],
     ["a long tag", { tags: ["ok", long] }, "tags.1", /the limit is 100/],
     ["an empty tag", { tags: [""] }, "tags.0", /non-empty string/],
