@@ -144,7 +144,7 @@ describe("expectEnqueued", () => {
     await hf.enqueue(cleanup);
     const error = await errorOf(expectEnqueued(hf, mail, { to: "ada" }));
     expect(error).toBeInstanceOf(AssertionError);
-    expect((error as Error).message).toBe('no mail job was enqueued with {"to":"ada"}; there is none of that type');
+    expect((error as Error).message).toBe('no mail job was enqueued with {"to":"ada"}; no job of that type exists');
     expect(((await errorOf(expectEnqueued(hf, mail))) as Error).message).toMatch(
       /^no mail job was enqueued with any input; /,
     );

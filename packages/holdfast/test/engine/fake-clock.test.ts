@@ -97,7 +97,7 @@ describe("a fake clock that cannot settle", () => {
     vi.advanceTimersByTime(10_000);
     expect(await refused).toMatchObject({
       code: "WAIT_TIMEOUT",
-      message: expect.stringContaining("waited 10 s of real time for the store") as string,
+      message: expect.stringContaining("timed out after 10 s of real time waiting for the store") as string,
     });
   });
 

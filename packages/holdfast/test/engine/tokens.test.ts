@@ -150,7 +150,7 @@ describe("API tokens", () => {
     await expect(refused).rejects.toBeInstanceOf(TooManyTokensError);
     await expect(refused).rejects.toMatchObject({
       code: "TOO_MANY_TOKENS",
-      message: expect.stringMatching(/^there are 1000 tokens.*hf\.tokens\.revoke\(id\)/) as string,
+      message: expect.stringMatching(/^token limit reached \(1000\).*hf\.tokens\.revoke\(id\)/) as string,
     });
     await clock.advance("1h");
     const { token } = await hf.tokens.create({ name: "one more", role: "viewer" });
@@ -170,7 +170,7 @@ describe("API tokens", () => {
     ["an unknown role", { name: "n", role: "root" }, "role", /"root" is none of/],
     ["a role of every object", { name: "n", role: "constructor" }, "role", /none of/],
     ["the role user without a user", { name: "n", role: "user" }, "user", /non-empty string/],
-    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /goes with the role user only/],
+    ["a user with another role", { name: "n", role: "admin", user: "ada" }, "user", /only allowed with the role user/],
     ["an expiry at once", { name: "n", role: "viewer", expiresIn: 0 }, "expiresIn", /longer than 0/],
     ["an expiry that is no duration", { name: "n", role: "viewer", expiresIn: "soon" }, "expiresIn", /not a duration/],
   ])("create refuses %s and names the option", async (_name, options, field, says) => {
